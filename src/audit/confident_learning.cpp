@@ -8,14 +8,14 @@
 namespace kiln {
 namespace {
 
-// Differences of probabilities below it are rounding.
+// Smaller differences between probabilities are considered rounding errors.
 constexpr double kTiny = 1e-6;
 
 std::size_t index_of(std::int32_t label) {
   return static_cast<std::size_t>(label);
 }
 
-// By class: its images, in their order.
+// For each class, the indices of the images with this label, in ascending order.
 std::vector<std::vector<std::uint32_t>> images_by_label(const JudgedLabels& judged) {
   std::vector<std::vector<std::uint32_t>> images(judged.num_classes);
   for (std::size_t i = 0; i < judged.labels.size(); ++i)
@@ -30,13 +30,13 @@ std::vector<double> mean_self_confidence(const JudgedLabels& judged) {
     counts[index_of(judged.labels[i])] += 1;
   }
   for (std::size_t c = 0; c < sums.size(); ++c)
-    // No image counts for a class that none has as its label.
+    // The threshold of a class without images is infinite, so that no image counts for it.
     sums[c] = counts[c] > 0 ? std::max(sums[c] / counts[c], 2 * kTiny)
                             : std::numeric_limits<double>::infinity();
   return sums;
 }
 
-// The class that the image counts for; -1: none.
+// Returns the class that image `i` counts for, as estimate_label_noise() defines it; -1 if none.
 std::int32_t confident_class(const JudgedLabels& judged, std::size_t i,
                              const std::vector<double>& thresholds) {
   const std::span<const float> row = judged.row(i);
@@ -49,7 +49,8 @@ std::int32_t confident_class(const JudgedLabels& judged, std::size_t i,
   return found;
 }
 
-// Whole numbers with the same sum: those are moved that rounding has moved furthest the other way.
+// Rounds the values to whole numbers without changing their (rounded) sum: where the sum would be
+// off, adjusts the values with the largest rounding errors.
 void round_keeping_sum(std::span<double> values) {
   std::vector<double> whole(values.size());
   std::transform(values.begin(), values.end(), whole.begin(),
@@ -70,7 +71,8 @@ void round_keeping_sum(std::span<double> values) {
   std::copy(whole.begin(), whole.end(), values.begin());
 }
 
-// Counts by threshold, scaled so that each row adds up to the images of its label.
+// Scales `counts`, [given * C + true], so that each row adds up to the number of images with that
+// label, and rounds them.
 std::vector<double> calibrated(std::vector<double> counts, const std::vector<double>& images) {
   const std::size_t num_classes = images.size();
   const auto row_of = [&](std::size_t c) {
@@ -90,8 +92,9 @@ std::vector<double> calibrated(std::vector<double> counts, const std::vector<dou
   return counts;
 }
 
-// How many images of a label to doubt in favor of each class. One at least is taken to be right:
-// where the estimate leaves none, the classes give way by equal parts, rounded up.
+// Returns how many images with the label `given` to doubt in favor of each class. At least one is
+// assumed to be labeled correctly: if the estimate leaves none, each number is reduced by an equal
+// share of that one, rounded up to a whole image.
 std::vector<std::int64_t> numbers_to_doubt(const LabelNoise& noise, std::size_t given) {
   std::vector<std::int64_t> numbers;
   for (std::size_t truth = 0; truth < noise.num_classes; ++truth)
@@ -106,7 +109,7 @@ std::vector<std::int64_t> numbers_to_doubt(const LabelNoise& noise, std::size_t 
   return numbers;
 }
 
-// Whether the label is as probable as the most probable class, but for rounding.
+// True if the label is as probable as the most probable class, up to rounding errors.
 bool agrees(const JudgedLabels& judged, std::size_t i) {
   const std::span<const float> row = judged.row(i);
   const auto label = index_of(judged.labels[i]);
@@ -145,7 +148,8 @@ LabelNoise estimate_label_noise(const JudgedLabels& judged) {
     const std::int32_t truth = confident_class(judged, i, noise.thresholds);
     if (truth >= 0) counts[label * num_classes + index_of(truth)] += 1;
   }
-  // Some image of every class is taken to be right, so that there is a row to scale.
+  // At least one image of every class is assumed to be labeled correctly, so that no row adds up to
+  // 0 and every row can be scaled.
   for (std::size_t c = 0; c < num_classes; ++c)
     counts[c * num_classes + c] = std::max(counts[c * num_classes + c], 1.0);
   for (const double count : calibrated(std::move(counts), images))

@@ -12,12 +12,13 @@ namespace kiln {
 namespace {
 
 constexpr int kLongestSide = 256;
-constexpr int kAlike = 8;  // steps of brightness to either side that look the same
+constexpr int kAlike = 8;  // difference of brightness, of 255, up to which pixels look alike
 
-// A person sees these; photos reach none of them, and those of 32 pixels neither.
+// Beyond these limits a person notices the flaw. Normal photos stay within all of them, even at 32
+// pixels.
 constexpr double kDarkHighlight = 0.25, kBrightShadow = 0.85, kEmptyDetail = 0.05;
 constexpr double kBlurredSharpness = 0.03;
-// Set apart from the usual image: by these factors.
+// The factors by which an image must also differ from the usual one.
 constexpr double kApart = 2, kBlurApart = 12, kSizeApart = 4, kShapeApart = 2.5;
 
 // [H, W], from 0 to 255.
@@ -69,7 +70,7 @@ double sharpness_of(const std::vector<std::uint8_t>& values, ImageSize size) {
       laplacian.add(values[i - 1] + values[i + 1] + values[i - width] + values[i + width] -
                     4 * values[i]);
     }
-  // Without an inside or any contrast there is nothing to be blurred.
+  // An image without inner pixels or without contrast is never blurred.
   if (laplacian.count == 0 || brightness.variance() < 1) return 1;
   return laplacian.variance() / brightness.variance();
 }
@@ -93,7 +94,8 @@ double factor(double limit, double value) {
   return limit / std::max(value, 1e-3);
 }
 
-// Of the pixels alone; the first that fits.
+// Returns the first flaw of the pixels, regardless of the image's size and shape; empty if there is
+// none.
 std::vector<FoundFlaw> flaw_of_pixels(const ImageMeasures& image, const UsualImage& usual) {
   if (image.detail < kEmptyDetail && image.detail * kApart < usual.detail)
     return {{Flaw::kEmpty, factor(kEmptyDetail, image.detail),

@@ -7,8 +7,8 @@
 namespace kiln {
 namespace {
 
-// As many images are compared with one at a time: the inner loop is over them, so that it becomes
-// vector instructions without a sum in another order.
+// The number of images that are compared with a query at once. The inner loop runs over them, so
+// that it can be vectorized without changing the order of any sum.
 constexpr std::size_t kLane = 32;
 constexpr double kFarOut = 3, kLeastRange = 1e-3;
 
@@ -38,7 +38,7 @@ Rows evenly_taken(const Rows& rows) {
   return taken;
 }
 
-// The nearest of some images to each of some others: their distances, the largest first.
+// The distances from each query image to the nearest other images: a heap, largest first.
 class NearestNeighbors {
  public:
   NearestNeighbors(const FeatureRows& images, const Rows& queries)
@@ -89,7 +89,7 @@ class NearestNeighbors {
   const FeatureRows& images_;
   const Rows& queries_;
   std::vector<std::vector<float>> nearest_;
-  std::vector<float> lanes_;  // [D, kLane], of length 1
+  std::vector<float> lanes_;  // [D, kLane]: features, scaled to length 1
 };
 
 double quantile(std::vector<float>& values, double share) {

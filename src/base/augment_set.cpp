@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, kAugmentStepNames.size()> kTexts = {
     "random resized crop", "horizontal flip",    "vertical flip", "quarter turns",
     "color jitter",        "TrivialAugmentWide", "random erasing"};
 
-// Those of the operations in the set.
+// Returns the entries of `texts`, which AugmentStep indexes, for the operations in `augment`.
 std::vector<std::string_view> chosen(Augment augment,
                                      const std::array<std::string_view, kTexts.size()>& texts) {
   std::vector<std::string_view> found;
@@ -54,7 +54,7 @@ const std::string kRule =
     ", but must be none, standard, strong or a list of crop, flip, vflip, rotate90, color, trivial "
     "and erase, joined by commas";
 
-// `word` is the part at fault of `text`.
+// Throws AugmentFault. `word` is the invalid part of `text`.
 [[noreturn]] void refuse(std::string_view word, std::string_view text) {
   if (text.empty()) throw AugmentFault("is empty" + kRule);
   if (word.empty()) throw AugmentFault("has an empty part" + kRule);

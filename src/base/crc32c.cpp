@@ -9,11 +9,12 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-// Row k: what a byte contributes that k bytes follow in its word.
+// Slicing-by-8: row k holds the contribution of a byte that is followed by k more bytes of its
+// word.
 using Tables = std::array<std::array<std::uint32_t, 256>, kWord>;
 
 constexpr Tables make_tables() {
-  constexpr std::uint32_t kPolynomial = 0x82F63B78;  // its bits reversed
+  constexpr std::uint32_t kPolynomial = 0x82F63B78;  // Castagnoli, bit-reversed
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;

@@ -29,7 +29,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
   return true;
 }
 
-// Leaves what ends the field: a comma, the end of the line or of the text.
+// Takes the next field from the text, but not the comma or line end after it.
 void CsvReader::take_field(std::string& field) {
   if (rest_.starts_with('"')) {
     take_quoted(field);

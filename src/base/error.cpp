@@ -17,7 +17,8 @@ std::exception_ptr failure_of(ErrorCode code, std::string message) {
   return std::make_exception_ptr(Error(code, std::move(message)));
 }
 
-// The GPU or the host, as LibTorch's message tells: "CUDA out of memory. … GPU 0 has …".
+// Returns the device that a message of LibTorch names: "GPU 0" for "CUDA out of memory. … GPU 0 has
+// …", "the GPU" for other messages about CUDA, else "this host".
 std::string device_of(std::string_view what) {
   const std::size_t gpu = what.find("GPU ");
   if (gpu != what.npos) {
@@ -27,8 +28,9 @@ std::string device_of(std::string_view what) {
   return what.find("CUDA") != what.npos ? "the GPU" : "this host";
 }
 
-// ": 2.00 GiB were asked for", as LibTorch's message tells: "Tried to allocate 2.00 GiB. GPU …" or
-// "you tried to allocate 4096 bytes. Error …". Empty if it does not.
+// Returns ": 2.00 GiB were requested" for a message of LibTorch with "Tried to allocate 2.00 GiB.
+// GPU …", or the like for "you tried to allocate 4096 bytes. Error …". Empty if the message gives
+// no size.
 std::string size_asked(std::string_view what) {
   constexpr std::string_view kBefore = "ried to allocate ";
   const std::size_t found = what.find(kBefore);
@@ -53,7 +55,8 @@ std::exception_ptr out_of_memory(std::string_view what) {
                         "memory.");
 }
 
-// Of a call to the system. EAGAIN is a thread's: nothing else here is refused with it.
+// Returns an Error with advice for a failed system call, or null if there is none to give. EAGAIN
+// means that a thread could not be created: no other call here fails with it.
 std::exception_ptr explained_refusal(const std::system_error& refusal) {
   const std::string found = refusal.what();
   switch (refusal.code().value()) {
@@ -77,9 +80,10 @@ std::exception_ptr explained_refusal(const std::system_error& refusal) {
   }
 }
 
-// Of LibTorch, which has types for few of its failures, by its words.
+// The same for an exception of LibTorch, recognized by its message: few failures have a type of
+// their own.
 std::exception_ptr explained_words(std::string_view what) {
-  // oneDNN says no more than the last of these when it gets no memory for a kernel's code.
+  // The last of these is all that oneDNN says when it cannot allocate memory for a kernel's code.
   if (has_any(what, {"out of memory", "can't allocate memory", "ALLOC_FAILED", "ALLOCATION_FAILED",
                      "could not create a primitive"}))
     return out_of_memory(what);

@@ -20,9 +20,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kShownBytes = 300;  // of a path in a message
+constexpr std::size_t kShownBytes = 300;  // of a path in an error message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
-constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems allow 255
+constexpr std::size_t kMostNameBytes = 200;  // of the original name; file systems allow 255
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
   while (!bytes.empty()) {
@@ -50,7 +50,7 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
   return hash.value();
 }
 
-// Nor is a link to a descriptor replaced, such as /dev/stdout, which may be that of a regular file.
+// Throws for a device, a pipe or a socket, and for any link to a descriptor, such as /dev/stdout.
 void refuse_device(const std::filesystem::path& path) {
   std::error_code fault;
   if (std::filesystem::read_symlink(path, fault).string().starts_with("/proc/") ||
@@ -66,16 +66,16 @@ void refuse_device(const std::filesystem::path& path) {
                            ".");
 }
 
-// True if another process holds the lock; otherwise it is held until the file is closed. Devices,
-// and files on file systems without locks, are never taken.
+// True if another process holds a lock that conflicts with `lock`; otherwise takes it until `file`
+// is closed. Always false for devices and on file systems without locks.
 bool is_taken(int file, int lock) {
   struct stat info {};
   return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, lock | LOCK_NB) != 0 &&
          errno == EWOULDBLOCK;
 }
 
-// O_NONBLOCK: a pipe without a reader is refused and not waited for. A link to a device is one, as
-// are /dev/stdout and the like; any other link is replaced.
+// O_NONBLOCK makes opening a pipe without a reader fail instead of wait. Links to devices and
+// pipes, such as /dev/stdout, are followed; any other link is replaced by a new file.
 int open_to_append(const std::filesystem::path& path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC;
   const int file = ::open(path.c_str(), kFlags | O_NOFOLLOW, 0666);
@@ -87,13 +87,13 @@ int open_to_append(const std::filesystem::path& path) {
   return ::open(path.c_str(), kFlags | O_EXCL, 0666);
 }
 
-// Up to the number of a DurableFile's temporary name.
+// Returns the temporary name of a DurableFile, without the random number at its end.
 std::string temporary_prefix(const std::filesystem::path& path) {
   return std::string(kTemporaryPrefix) + path.filename().string().substr(0, kMostNameBytes) + "-";
 }
 
-// Removes the regular files of such names, of those alone that are `prefix` and a number where it
-// is given.
+// Removes the regular files in `folder` that have the temporary name of a DurableFile: all of them
+// if `prefix` is empty, else those whose name is `prefix` and a number.
 void remove_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
   std::vector<std::filesystem::path> leftovers;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -112,7 +112,7 @@ void remove_temporaries(const std::filesystem::path& folder, std::string_view pr
 // A file that is read once, from its beginning.
 class RegularFile {
  public:
-  // O_NONBLOCK: a pipe without a writer is refused, not waited for.
+  // O_NONBLOCK, because opening a pipe would otherwise wait for a writer before it is refused.
   explicit RegularFile(const std::filesystem::path& path)
       : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     struct stat info {};
@@ -130,7 +130,7 @@ class RegularFile {
 
   std::uint64_t size() const { return size_; }
 
-  // `count` bytes, or all that there are.
+  // Returns `count` bytes, or all of them if the file is shorter.
   std::string first_bytes(std::size_t count) const {
     std::string bytes(count, '\0');
     std::size_t filled = 0;
@@ -286,7 +286,7 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
 void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
   const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 && errno == EACCES) return;  // it may be written and not listed
+  if (descriptor < 0 && errno == EACCES) return;  // writable, but not readable: cannot be synced
   if (descriptor < 0) fail_to_write(place, errno);
   const int error = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
@@ -300,7 +300,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
   if (fs::exists(path, fault)) return "";
   fs::path found;
   for (const fs::path& part : path) {
-    if (part.empty()) continue;  // after a slash at the end
+    if (part.empty()) continue;  // from a trailing slash
     if (fs::exists(found / part, fault)) {
       found /= part;
       continue;
@@ -314,7 +314,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
     if (name.empty()) return "";
     found /= name;
   }
-  if (!fs::exists(found, fault)) return "";  // a link that leads nowhere
+  if (!fs::exists(found, fault)) return "";  // a dangling link
   return " Did you mean '" + found.string() + "'?";
 }
 
@@ -324,7 +324,7 @@ void make_folders(const std::filesystem::path& folder) {
   if (info.st_mode != 0) fail_to_write(folder, ENOTDIR);
   if (errno != ENOENT) fail_to_write(folder, errno);
   make_folders(folder.parent_path());
-  if (!folder.has_filename()) return;  // a slash at the end
+  if (!folder.has_filename()) return;  // a trailing slash
   if (::mkdir(folder.c_str(), 0777) == 0) return sync_folder(folder.parent_path());
   const int error = errno;
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) fail_to_write(folder, error);
@@ -359,7 +359,7 @@ AppendedFile::AppendedFile(std::filesystem::path path, Begin begin)
   if (file_ < 0) refuse(path_, errno);
   const bool taken = is_taken(file_, LOCK_EX);
   const bool anew = begin == Begin::kAnew;
-  if (!taken && (!anew || ::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // a device
+  if (!taken && (!anew || ::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: device
   const int reason = taken ? EBUSY : errno;
   ::close(file_);
   refuse(path_, reason);

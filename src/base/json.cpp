@@ -14,7 +14,7 @@ int line_of(std::string_view text, std::size_t offset) {
   return 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
 }
 
-// Checked before parsing, so that no deep value is ever built.
+// Called before parsing, so that a deeply nested value is never built.
 void check_depth(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -47,8 +47,8 @@ std::string reason_of(std::string_view what) {
   return reason;
 }
 
-// Builds a value from the parser's events. The library's own builder looks through all of an object
-// at each of its members where repeated keys are to be found or keys keep their order.
+// Builds a value from the parser's SAX events, in linear time. To detect repeated keys, or to keep
+// keys in order, the library's own builder searches the whole object for each of its members.
 template <typename Json>
 class Builder {
  public:
@@ -128,7 +128,8 @@ class Builder {
     }
   }
 
-  // After a value is complete: whether it is an element for the visitor.
+  // Called when a value is complete. If it is an element of a list that is a direct member of the
+  // outermost object, passes it to the visitor and drops it.
   void drop_if_visited() {
     if constexpr (std::is_same_v<Json, nlohmann::json>) {
       if (visit_ == nullptr || stack_.size() != 2 || !stack_[0]->is_object() ||
@@ -145,7 +146,7 @@ class Builder {
   std::size_t max_values_;
   const VisitElement* visit_ = nullptr;
   std::size_t num_values_ = 0;
-  std::size_t counted_outside_ = 0;  // of what the visitor does not get
+  std::size_t counted_outside_ = 0;  // num_values_ without the elements visited
   Json root_;
   std::vector<Json*> stack_;  // the open lists and objects, outermost first
   std::string key_, outer_key_;

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t kMostWarnings = 1000;
 
-// `%^` and friends have no field for Python's level names padded to ten, so the level is a custom
-// flag.
+// The level under its name in Python's logging, padded to ten characters. None of spdlog's own
+// flags prints that.
 class LevelName : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -44,10 +44,10 @@ struct Log::Sinks {
   std::FILE* console = stdout;  // for everything except errors
   bool progress_shown = false;
   int rank = 0;
-  std::string name = "kiln";  // as shown in the lines of the file
+  std::string name = "kiln";  // as shown in each line of the file
   std::vector<std::string> warnings;
   std::string file_path;
-  std::string file_fault;  // the first one
+  std::string file_fault;  // why the first line was lost
   int num_lost_lines = 0;  // not written to the file
 
   // Called under the mutex when the file cannot be written.
@@ -101,7 +101,7 @@ void Log::speak_for_rank(int rank) {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->rank = rank;
   sinks_->name = "kiln rank " + std::to_string(rank);
-  sinks_->terminal = false;  // mpirun gives ranks a terminal of its own, and copies its bytes
+  sinks_->terminal = false;  // mpirun gives each rank a pseudo-terminal and copies its bytes
 }
 
 void Log::open_file(const std::filesystem::path& path) {

@@ -22,14 +22,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kJournalName = ".kiln-journal";
-// The list: the magic, then for each file its temporary name and its name, for each file to be
-// removed an empty name and its name; all relative to the folder and ended by a zero byte.
+// The journal is the magic, followed by two names for each file: its temporary name, or an empty
+// one if the file is to be removed, and its final name. Names are relative to the folder, and each
+// ends with a zero byte.
 constexpr std::string_view kMagic{"kiln-journal-1\0", 15};
 constexpr std::uint64_t kMaxJournalBytes = std::uint64_t{1} << 30;
 constexpr double kPatienceSeconds = 3;
 
 struct Entry {
-  std::string temporary, name;  // without a temporary name: to be removed
+  std::string temporary, name;  // an empty `temporary`: the file is to be removed
 };
 using Journal = std::vector<Entry>;
 
@@ -47,7 +48,8 @@ void remove_if_there(const fs::path& folder, const std::string& name) {
   if (::unlink((folder / name).c_str()) != 0 && errno != ENOENT) fail_at(folder, name, errno);
 }
 
-// The folder may be a stranger's: names stay inside it, and do not go through links.
+// Returns true if `name` lies in or below the folder without going through links. The journal is
+// untrusted, since the folder may be someone else's.
 bool stays_inside(const fs::path& folder, const std::string& name) {
   if (!fault_of_relative_path(name).empty()) return false;
   std::error_code fault;
@@ -109,8 +111,8 @@ void end_journal(const fs::path& folder) {
   sync_folder(folder);
 }
 
-// May be done again from the start after each of its calls. Files are renamed in order, so once the
-// last one is, nothing is left to do.
+// If this is interrupted, it can be run again from the start. Files are renamed in order, so once
+// the last one has been renamed, all of them have.
 void put_in_place(const fs::path& folder, const Journal& journal) {
   if (is_there(folder / journal.back().temporary)) {
     remove_if_there(folder, journal.back().name);
@@ -137,8 +139,9 @@ void discard(const fs::path& folder, const Journal& journal) {
   end_journal(folder);
 }
 
-// False: another program holds it. The ranks of a job whose launcher was killed end a moment later,
-// so a job that is started again at once finds them still there.
+// Returns false if another program still holds the lock after kPatienceSeconds. It waits because
+// the ranks of a job whose launcher was killed end a moment later: a job that is restarted at once
+// finds them still running.
 bool lock_soon(int folder) {
   const Stopwatch watch;
   while (::flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

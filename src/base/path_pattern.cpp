@@ -10,8 +10,9 @@ namespace {
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr long long kMaxRepeats = 1000;
 
-// The library copies the repeated part so many times, one inside the other, and walks the copies
-// by recursion.
+// Throws std::invalid_argument if the counts of all repetitions multiply to more than kMaxRepeats.
+// libstdc++ copies a repeated part that many times, including the repetitions nested in it, and
+// recurses over the copies.
 void check_repeats(const std::string& pattern) {
   long long product = 1;
   for (std::size_t at = pattern.find('{'); at != pattern.npos; at = pattern.find('{', at + 1)) {
@@ -33,7 +34,7 @@ std::regex compiled(const std::string& pattern) {
     throw std::invalid_argument("it is longer than " + std::to_string(kMaxPatternBytes) + " bytes");
   check_repeats(pattern);
   try {
-    // The default matcher of libstdc++ recurses once a byte and backtracks.
+    // The default matcher of libstdc++ backtracks, and recurses once for each byte of the path.
     return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
   } catch (const std::regex_error& fault) {
     throw std::invalid_argument(fault.what());

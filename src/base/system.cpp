@@ -33,7 +33,8 @@ std::string host_name() {
 
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // gets the lowest free one
+    // open() returns the lowest free descriptor, which is this one.
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
 }
 
 void forget_empty_temporary_folders() {
@@ -57,8 +58,9 @@ std::filesystem::path user_cache_folder() {
 
 namespace {
 
-// MKL ends a process in a removed folder while LibTorch is loaded, naming a library. This comes
-// first: it is called before the constructors of libraries.
+// If the working directory has been removed, MKL would end the process while LibTorch is being
+// loaded, with a message that blames a library. This check runs before the constructors of all
+// libraries.
 void refuse_removed_folder() {
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) return;
@@ -110,7 +112,7 @@ constexpr long long kNoLimit = 1LL << 62;
 long long memory_left_in_group(const std::filesystem::path& folder) {
   std::ifstream limit_file(folder / "memory.max"), used_file(folder / "memory.current"),
       parts(folder / "memory.stat");
-  long long limit = 0, used = 0;  // "max" where there is no limit
+  long long limit = 0, used = 0;  // reading "max", for no limit, fails
   if (!(limit_file >> limit && used_file >> used)) return kNoLimit;
   std::string part;
   for (long long bytes = 0; parts >> part >> bytes;)
@@ -118,7 +120,8 @@ long long memory_left_in_group(const std::filesystem::path& folder) {
   return std::max(limit - used, 0LL);
 }
 
-// "0::/job/step"; "/" in a container, which sees its own group as the root.
+// Returns the control group (version 2) of this process: "/job/step" for the line "0::/job/step".
+// In a container it is "/", because a container sees its own group as the root.
 std::string own_control_group() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);)
@@ -152,8 +155,8 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The second field, the name in parentheses, may contain anything; the start time is the 20th
-  // after it.
+  // The second field, the program's name in parentheses, may contain spaces and parentheses. The
+  // start time is the 20th field after it.
   std::size_t at = text.rfind(')');
   for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
   if (at == text.npos) return 0;
@@ -197,7 +200,7 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
     const auto wanted = static_cast<std::size_t>(std::max(1, num_threads));
     try {
       for (std::size_t t = 1; t < std::min(count, wanted); ++t) threads.emplace_back(run);
-    } catch (const std::system_error&) {  // those that there are do the work
+    } catch (const std::system_error&) {  // the threads that could be created do the work
     }
     run();
   }
@@ -208,7 +211,7 @@ namespace {
 
 std::atomic<int> received = 0;
 std::atomic<bool> checkpoint_requested = false;
-// Or no signal handler could set them.
+// Only lock-free atomics may be set in a signal handler.
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 void set_handler(int signal, void (*handler)(int)) {
@@ -229,7 +232,7 @@ void handle_stop_signals(void (*handler)(int)) {
 }
 
 void end(int signal) {
-  // A newline after the progress line. The result of the write does not matter any more.
+  // Ends the progress line. The process exits, so a failed write does not matter.
   if (::isatty(STDOUT_FILENO) == 1) std::ignore = ::write(STDOUT_FILENO, "\n", 1);
   ::_exit(128 + signal);
 }

@@ -15,7 +15,8 @@ namespace kiln {
 
 namespace {
 
-// The length of the UTF-8 sequence at the beginning of `text`; 0: invalid. Unicode 15, table 3-7.
+// Returns the length of the UTF-8 sequence at the beginning of `text`, which must not be empty, or
+// 0 if it is invalid. See Unicode 15, table 3-7.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -30,14 +31,15 @@ std::size_t utf8_length(std::string_view text) {
   return out_of_range ? 0 : length;
 }
 
-// C0 except tabs, and C1 (U+0080 to U+009F), which terminals interpret as escape sequences.
+// True for C0 except tabs, for DEL, and for C1 (U+0080 to U+009F): terminals interpret them as
+// escape sequences.
 bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return (last < 0x20 && last != '\t') || last == 0x7F;
   return character.size() == 2 && character[0] == '\xC2' && last < 0xA0;
 }
 
-// ASCII letters only.
+// Converts only ASCII letters.
 std::string in_small_letters(std::string_view text) {
   std::string small(text);
   for (char& c : small)
@@ -247,7 +249,8 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   for (const std::string& candidate : candidates) {
     const std::string small_candidate = in_small_letters(candidate);
     int distance = edit_distance(small_word, small_candidate);
-    // A word of one or two bytes is within two changes of many others.
+    // At this distance the words need not share a single letter. Without this check, a word of one
+    // or two bytes would match many others.
     if (distance >= static_cast<int>(std::max(word.size(), candidate.size()))) continue;
     if (word.size() >= 3 && small_candidate.starts_with(small_word))
       distance = std::min(distance, 1);

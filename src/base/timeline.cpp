@@ -12,7 +12,8 @@ namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
 
-// The first tracks, then the others: of equal words the lower number, thread 2 before thread 10.
+// The sort key of a track: the tracks in kFirst come first, then the others. Shorter names come
+// before longer ones, so that "thread 2" precedes "thread 10".
 std::tuple<std::size_t, std::size_t, std::string> place_of(const std::string& track) {
   constexpr std::array<std::string_view, 3> kFirst = {Timeline::kSteps, Timeline::kDevice,
                                                       Timeline::kSums};
@@ -20,7 +21,7 @@ std::tuple<std::size_t, std::size_t, std::string> place_of(const std::string& tr
   return {static_cast<std::size_t>(found - kFirst.begin()), track.size(), track};
 }
 
-// Names a process or a thread, or says where it stands.
+// Returns a metadata event, which sets the name or the position of a process or a thread.
 std::string meta_event(const char* what, int rank, std::size_t thread, const std::string& value) {
   return formatted(R"({"name":"%s","ph":"M","pid":%d,"tid":%zu,"args":{%s}})", what, rank, thread,
                    value.c_str());

@@ -28,11 +28,11 @@ std::string lower(std::string_view text) {
 
 struct Parts {
   std::string scheme;     // in lowercase
-  std::string authority;  // host and port, perhaps after a user
-  std::string path;       // with its slash; without query and fragment
+  std::string authority;  // host and port, possibly preceded by a user
+  std::string path;       // with its leading slash, without query and fragment
 };
 
-// Of a text that is_url().
+// Requires is_url(url).
 Parts parts_of(std::string_view url) {
   const std::size_t scheme_end = url.find(kSeparator);
   std::string_view rest = url.substr(scheme_end + kSeparator.size());
@@ -54,7 +54,8 @@ bool is_this_machine(const std::string& host) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
-// Such bytes are read differently by different programs, or end a line of a request.
+// True if `url` has bytes that programs interpret differently, or that would end a line of an HTTP
+// request.
 bool has_odd_bytes(std::string_view url) {
   return std::any_of(url.begin(), url.end(),
                      [](char byte) { return byte <= ' ' || byte >= 0x7f || byte == '\\'; });

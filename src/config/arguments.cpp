@@ -1,6 +1,6 @@
-// argv -> name and text of each option. The only user of Boost.Program_options, which splits the
-// tokens; it knows none of the options, so it never stops at a fault and all of them can be
-// reported together.
+// Reads the name and text of each option from argv and from the --config file. The only user of
+// Boost.Program_options, which splits argv into tokens. Boost is not told which options exist, so
+// it never stops at a fault, and all faults can be reported together.
 #include "config/arguments.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -27,7 +27,7 @@ namespace po = boost::program_options;
 
 using Token = po::basic_option<char>;
 
-// `--name=` is a name with an empty text, which Boost rejects.
+// Boost rejects `--name=`; this turns it into an option with an empty text.
 std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
   if (rest.empty()) return {};
   const std::string& token = rest.front();
@@ -75,7 +75,7 @@ class ArgumentParser {
     raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
   }
 
-  // The text of the next token if it is not an option.
+  // Returns the text of the next token, or null if that is an option or there is none.
   const std::string* peek() const {
     if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
     return &tokens_[next_].value.front();
@@ -109,7 +109,7 @@ class ArgumentParser {
     }
   }
 
-  // A switch may be followed by its value or by the positional argument.
+  // True if the token after a switch is its value; it may also be the positional argument.
   bool next_is_its_value() const {
     const std::string* text = peek();
     if (text == nullptr) return false;
@@ -176,8 +176,9 @@ bool is_same_value(const std::string& a, const std::string& b) {
   });
 }
 
-// The lines in which the documents of a file begin. YAML::LoadAll of yaml-cpp 0.7 would tell as
-// much, but never ends for a text such as ", e", which the parser takes for endless documents.
+// Collects the lines on which the documents of a file begin. YAML::LoadAll would count the
+// documents, but in yaml-cpp 0.7 it never returns for a text such as ", e", which the parser takes
+// for an endless series of documents.
 class DocumentLines : public YAML::EventHandler {
  public:
   const std::vector<int>& lines() const { return lines_; }
@@ -366,8 +367,6 @@ RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::
   raw.words = words;
   return raw;
 }
-
-// --config: a YAML or JSON mapping of option names to values. The only user of yaml-cpp here.
 
 void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
   ConfigFile(command, path, raw).read();

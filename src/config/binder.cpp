@@ -185,7 +185,7 @@ enum class Side { kBelow, kAbove };
                              const std::string& where, Side side) {
   const std::string text = excerpt(given);
   const std::string range = " (range " + range_text(option) + ").";
-  // The designer's codes say "greater than 0" where the smallest integer is 1.
+  // For an integer whose minimum is 1, the designer has the error code for "greater than 0".
   const bool exclusive = option.kind == ValueKind::kNumber ||
                          option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
   const bool near_zero = exclusive || option.minimum == 0;
@@ -216,8 +216,8 @@ bool is_whole_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Accepts what std::from_chars accepts, and a plus sign. False: not a number. Values too large
-// become infinite, too small ones 0.
+// Accepts what std::from_chars accepts, and a leading plus sign. Returns false if `text` is not a
+// number. Values that are too large become infinite, and those that are too small become 0.
 bool read_number(std::string_view text, double* value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.starts_with('+')) return false;
@@ -312,7 +312,7 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
 
 std::int64_t Allowance::of(std::int64_t total) const {
   if (!is_share) return static_cast<std::int64_t>(value);
-  // 0.29 is slightly less than 29 % in floating point; 29 of 100 images are meant.
+  // In floating point 100 * 0.29 is slightly less than 29, but 29% of 100 images must be 29.
   constexpr double kRounding = 1 + 1e-12;
   const auto share =
       static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));

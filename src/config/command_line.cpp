@@ -44,7 +44,8 @@ std::string name_of(const Words& words) {
   return words[0] + " " + words[1];
 }
 
-// Commands of other trainers that kiln does not have yet, and what does their work.
+// Commands that other trainers have but kiln does not, each with a sentence that names the command
+// of kiln to use instead.
 struct MissingCommand {
   std::string_view word, instead;
 };
@@ -72,14 +73,15 @@ Invocation refuse_command(const std::string& name) {
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
-// Where error_info.json goes.
+// The log folder that must receive error_info.json if the command fails.
 struct OwedLogPath {
-  std::string path;  // empty: nowhere
+  std::string path;  // empty: none
   bool given = false;
 };
 
-// An invalid folder is replaced by the default; a log folder inside the output would leave it an
-// invalid ModelDirectory. Scoring owes it where it was asked for.
+// An invalid --log-path is replaced by the default. A log folder inside the output is not written
+// to, because that would make the output an invalid ModelDirectory. `kiln score` writes the file
+// only if --log-path is given.
 OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
   const auto* score = std::get_if<ScoreConfig>(&config);
   if (score != nullptr && score->log_path_given && !score->log_path.empty())
@@ -95,7 +97,7 @@ OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
   return owed;
 }
 
-// `words` begin with the command's name.
+// `words` start with the command's name.
 Invocation parse_command(const CommandInfo& command, const Words& words) {
   RawArguments raw = parse_arguments(command, words);
   if (raw.help) return help(command_help(command));
@@ -107,7 +109,7 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
   return {std::move(config), raw.faults.problems(), std::move(owed.path), owed.given};
 }
 
-// What `kiln launch` needs of its ranks' command.
+// What `kiln launch` needs to know about the command that its ranks run.
 struct RanksPart {
   RanksConfig ranks;
   std::string log_path;
@@ -126,7 +128,7 @@ RanksPart ranks_part(const Command& command) {
   return {train.ranks, train.output.log_path, train.output.log_path_given};
 }
 
-// The ranks' command line after `--` has faults of its own, reported together with those before it.
+// Faults in the ranks' command line, after `--`, are reported together with those before it.
 Invocation parse_launch(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
   Invocation launch = parse_command(command, {words.begin(), dashes});
@@ -159,7 +161,7 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
           rank.log_path_given};
 }
 
-// The options that `words` name, without dashes.
+// Returns the names of the options in `words`, without leading dashes and with `-` instead of `_`.
 Words named_options(const Words& words) {
   Words names;
   for (const std::string& word : words) {
@@ -171,7 +173,7 @@ Words named_options(const Words& words) {
   return names;
 }
 
-// The job after `--` is a command line of train.
+// The job after `--` is a command line of `kiln train`.
 Invocation parse_tune(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
   Invocation tune = parse_command(command, {words.begin(), dashes});

@@ -1,5 +1,5 @@
-// The steps that designers see: the commands that have outputs on the canvas, and forms of them
-// with other options.
+// The components offered in a pipeline designer: every command that has an output on the canvas,
+// and variants of commands with a different choice of options.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-// What another form of a command says of an option. Texts that are empty stay the command's.
+// The default and help of an option in a variant. If a text is empty, that of the command is kept.
 struct Wording {
   const char *option, *default_text, *help;
 };
@@ -21,7 +21,8 @@ struct OwnComponent {
   std::vector<Wording> wordings;
 };
 
-// What --auto decides is not shown: a form passes all that it shows.
+// Options that --auto decides are not shown: a form passes a value for each option that it shows,
+// and a given value turns --auto off.
 const std::vector<OwnComponent>& own_components() {
   static const std::vector<OwnComponent> kOwn = {
       {"fine-tune",
@@ -59,7 +60,7 @@ ComponentInfo component_of(const OwnComponent& own) {
     if (*wording.default_text != '\0') option.default_text = wording.default_text;
     if (*wording.help != '\0') option.help = wording.help;
   }
-  // The ports first, as the command's own table has them.
+  // Ports come before parameters, as in the commands' own tables.
   std::stable_partition(command.options.begin(), command.options.end(),
                         [](const Option& option) { return option.canvas != Canvas::kParameter; });
   return {own.name, own.summary, std::move(command)};

@@ -1,4 +1,4 @@
-// Commands that write images: `kiln convert`, `kiln pack` and `kiln demo-data`.
+// The options of the commands that write images: `kiln convert`, `kiln pack` and `kiln demo-data`.
 #include "config/binder.h"
 #include "config/option_rows.h"
 

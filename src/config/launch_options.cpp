@@ -1,4 +1,4 @@
-// `kiln launch`, except for what follows its `--`.
+// The options of `kiln launch`, except for the ranks' command after its `--`.
 #include <algorithm>
 
 #include "base/text.h"
@@ -21,7 +21,8 @@ std::vector<Option> launch_options() {
   };
 }
 
-// "node1:2,node2" -> two slots and one.
+// Parses a text such as "node1:2,node2": node1 has two slots, and node2 has one. Returns no hosts
+// if the text has a fault, which is reported.
 std::vector<RankHost> rank_hosts(Binder& binder, const std::string& text) {
   std::vector<RankHost> hosts;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -46,7 +47,7 @@ std::vector<RankHost> rank_hosts(Binder& binder, const std::string& text) {
   return hosts;
 }
 
-// The parser fills in the ranks' command line and what `launch` needs from it.
+// The ranks' command line, and what `launch` needs from it, are filled in by parse_launch().
 Command bind_launch(Binder& binder) {
   LaunchConfig config;
   config.ranks = binder.small_integer("ranks");

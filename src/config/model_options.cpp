@@ -1,4 +1,4 @@
-// `kiln init-model`.
+// The options of `kiln init-model`, and those of `kiln train` that describe a network.
 #include "config/binder.h"
 #include "config/option_rows.h"
 #include "model/catalogue.h"
@@ -44,7 +44,7 @@ std::vector<Option> init_model_options() {
   };
 }
 
-// Of InitModelConfig or NetworkConfig.
+// `Config` is InitModelConfig or NetworkConfig.
 template <typename Config>
 void check_family(Binder& binder, const Config& config) {
   const KnownNetwork* network =
@@ -62,7 +62,7 @@ void check_family(Binder& binder, const Config& config) {
   }
 }
 
-// "resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe".
+// Returns, for example, "resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe".
 std::string published_files(const KnownNetwork& network) {
   const auto& [file, newer] = network.published;
   return std::string(file) +
@@ -116,7 +116,7 @@ std::vector<TrainOption> network_options() {
       "Last layers of a network with pretrained weights. torchvision: one layer for the classes, "
       "with torchvision's names. designer: keep the 1000 outputs and add a linear layer. auto: "
       "designer if --untrained-model-path has pretrained weights, else torchvision.");
-  // What they bring is compared itself when a run resumes.
+  // All are kFree, because a run that resumes compares the network and its weights instead.
   return {
       {Effect::kFree, name},
       {Effect::kFree, weights("Matching tensors are loaded; other classes get a new last layer.")},

@@ -20,7 +20,8 @@ bool is_variable_name(std::string_view name) {
                      [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-// kiln's own of every rank, by which it knows what started it.
+// True for the variables that tell a rank what started it. They are set for every rank and must not
+// be overridden.
 bool is_own(std::string_view name) {
   return name == "KILN_LAUNCHED" || name == "KILN_PASS_ON" || name.starts_with("OMPI_COMM_WORLD_");
 }
@@ -46,7 +47,7 @@ MpiOptions read_mpi_options(const std::string& text, const std::string& where) {
       if (name != value) options.variables.emplace_back(name, value.substr(name.size() + 1));
       continue;
     }
-    std::string ignored = words[i];  // and what belongs to it
+    std::string ignored = words[i];  // with its arguments
     while (i + 1 < words.size() && !words[i + 1].starts_with('-')) ignored += " " + words[++i];
     options.ignored.push_back("'" + excerpt(ignored) + "'");
   }

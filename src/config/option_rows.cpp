@@ -166,13 +166,14 @@ Option plain() {
                    "NO_COLOR does the same.");
 }
 
-// Which options appear on a designer's canvas, and in what role. The component has seven
-// parameters; nobody reads a form with more than 25, so the others are left to the --config file.
+// Which options appear on a designer's canvas, and in what role. The designer's own component has
+// seven parameters. A form with more than 25 would be too long to read, so the other options are
+// left to the --config file.
 
 namespace {
 
 struct Place {
-  const char* component;  // a command's name, or an own one (component_table.cpp)
+  const char* component;  // a command, or a variant (component_table.cpp)
   Canvas canvas;
   std::vector<const char*> options;
 };

@@ -34,7 +34,8 @@ std::vector<CommandInfo> build_table() {
   return commands;
 }
 
-// What other trainers call an option (docs/coming-from.md); the first that the command has counts.
+// Names of options in other trainers (docs/coming-from.md). If a word has several rows, the first
+// one whose option the command has is used.
 struct Synonym {
   std::string_view word, option;
 };
@@ -81,8 +82,8 @@ constexpr std::array<Synonym, 37> kSynonyms = {{
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
 
-// Breaks `text` at spaces so that a line ends before kWidth; further lines begin at `indent`.
-// `column` is where the text starts.
+// Breaks `text` at spaces into lines of at most kWidth columns. The first line starts at `column`,
+// further lines at `indent`.
 std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
   std::string out;
   std::size_t begin = 0;

@@ -1,4 +1,4 @@
-// `kiln split`: one dataset becomes two or three.
+// The options of `kiln split`, which divides one dataset into two or three.
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kRounding = 1e-6;  // of fractions as people write them
+constexpr double kRounding = 1e-6;  // tolerance for the sum of --fractions
 
 std::vector<Option> parts_options() {
   const std::string group = "Split";
@@ -19,7 +19,7 @@ std::vector<Option> parts_options() {
       required_path("tgt-test-path", "DIR", "Output folder for the test ImageDirectory.");
   train_path.instead = test_path.instead = "output-path";
   Option random_seed = seed(group, "Seed for the split.");
-  random_seed.default_text = "42";  // the designer's
+  random_seed.default_text = "42";  // as in the designer
   return with_record_options({
       required_path("src-path", "DIR", "Images, in any format that train reads."),
       train_path,
@@ -58,7 +58,7 @@ std::vector<Option> parts_options() {
   });
 }
 
-// A share that leaves something for others.
+// Returns a share of less than 1, which leaves something for the other outputs. Throws Error.
 double fraction_value(const std::string& text, const std::string& where) {
   const Option share = {.name = "fraction",
                         .value_name = "X",

@@ -1,4 +1,4 @@
-// Whether folders on a command line overlap.
+// Checks whether folders on a command line overlap.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>

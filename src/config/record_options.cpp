@@ -1,4 +1,4 @@
-// Options of all commands that read datasets: what record files do not say of themselves.
+// The options of all commands that read datasets for what record files do not say about themselves.
 #include <stdexcept>
 #include <utility>
 

@@ -12,9 +12,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kSeed = "random-seed";  // an option of both commands
+constexpr std::string_view kSeed = "random-seed";  // an option of both train and init-model
 
-// Names of channels of images, the usual one first.
+// Names of the channels for images, the usual one first.
 const Words kTrainingChannels = {"train", "training"};
 const Words kValidationChannels = {"validation", "valid", "test"};
 
@@ -22,7 +22,7 @@ const Words kValidationChannels = {"validation", "valid", "test"};
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-// Its value is a path in SageMaker's folder.
+// True if the option's value is a path that comes from the layout of SageMaker's folder.
 bool is_place(const Option* option) {
   return option != nullptr && option->kind == ValueKind::kPath &&
          (option->required || option->name == "data-path");
@@ -88,16 +88,16 @@ class Translation {
     return folder_ / "input/data" / name;
   }
 
-  // `name` is a channel of the job.
+  // Throws Error if the channel `name`, which the job must have, uses Pipe mode.
   void require_files(const std::string& name) const {
     if (tree_.channels.at(name).is_pipe)
       fail("The channel '" + name +
            "' uses Pipe mode, which kiln reads for images alone: use File or FastFile mode.");
   }
 
-  // Training images that come through a pipe, or from a channel of each rank: train_0, train_1, …
-  // In Pipe mode, where `train_0` is the first epoch of `train` too, the job's list of channels
-  // tells the two apart. Returns whether the job has them.
+  // Adds training images that come through a pipe, or from one channel per rank: train_0, train_1,
+  // … In Pipe mode, the pipe of `train` for the first epoch is named `train_0` too, so it is the
+  // job's list of channels that tells the two apart. Returns false if the job has neither.
   bool add_streams_or_parts() {
     for (const std::string& name : kTrainingChannels) {
       const bool per_rank = !tree_.channels.contains(name);
@@ -115,12 +115,12 @@ class Translation {
     return false;
   }
 
-  // Each host has a shard of it.
+  // True if each host has its own shard of the channel.
   bool is_in_parts(const std::string& channel) const {
     return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
   }
 
-  // Those of `names` that the job has.
+  // Returns those of `names` that are channels of the job.
   Words channels_among(const Words& names) const {
     Words found;
     for (const std::string& name : names)
@@ -128,7 +128,8 @@ class Translation {
     return found;
   }
 
-  // Without validation images, those of the one channel are split, if it has files.
+  // If there are no validation images, the training images are split, provided that they are files
+  // in a single channel.
   void add_images() {
     if (!add_streams_or_parts()) {
       if (channels_among(kValidationChannels).empty())
@@ -138,7 +139,8 @@ class Translation {
     problems_.collect([&] { add_path("valid-data-path", kValidationChannels); });
   }
 
-  // The option is set even without its channel, so that it is not also reported as missing.
+  // Sets the option to the first of the channels `names` that the job has. It is set even if there
+  // is none, so that it is not also reported as missing.
   void add_path(const std::string& option, const Words& names) {
     const Words found = channels_among(names);
     const std::string& used = found.empty() ? names.front() : found.front();
@@ -177,7 +179,8 @@ class Translation {
            "them.");
   }
 
-  // The channel may hold a network made by init-model, or what an earlier job left, packed or not.
+  // The channel `model` may hold a network made by init-model, or the output of an earlier job,
+  // packed or not.
   void add_model() {
     if (tree_.channels.contains("model")) {
       train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
@@ -192,7 +195,7 @@ class Translation {
       check_pretrained();
       return;
     }
-    // Not also reported as missing.
+    // So that it is not also reported as missing.
     train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
     if (std::none_of(tree_.unreadable.begin(), tree_.unreadable.end(),
                      [](const std::string& name) { return same_name(name, "model-name"); }))
@@ -201,7 +204,7 @@ class Translation {
           "'model-name', such as resnet50.");
   }
 
-  // What only init-model has.
+  // Checks the hyperparameters that only init-model has.
   void check_pretrained() {
     if (!says_pretrained_) return;
     Words words = model_words_;
@@ -209,7 +212,8 @@ class Translation {
     of_model_ = parse_command_line(words).problems;
   }
 
-  // Replicated training images with sharded validation images are not supported.
+  // Sets --shard-by if images are sharded across the hosts. Replicated training images with sharded
+  // validation images are not supported.
   void add_sharding(const RawArguments& given) {
     if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
     if (in_parts_.front() == "data-path")
@@ -224,8 +228,8 @@ class Translation {
     train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
-  // SageMaker makes this folder for jobs with a CheckpointConfig, and fills it again when a spot
-  // job restarts.
+  // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents when
+  // a spot job restarts.
   void add_checkpoints(const RawArguments& given) {
     std::error_code absent;
     const std::filesystem::path checkpoints = folder_ / "checkpoints";
@@ -234,7 +238,7 @@ class Translation {
       train_words_.push_back("--checkpoint-path=" + checkpoints.string());
   }
 
-  // The job's options of train, including those in its --config file.
+  // Returns the options that the job passes to train, including those in its --config file.
   RawArguments given_to_train() const {
     RawArguments given = parse_arguments(train_, train_words_);
     if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
@@ -272,7 +276,7 @@ class Translation {
     return job;
   }
 
-  // Its faults are reported together with those of the job.
+  // Parses the resulting command, whose faults are reported together with those of the job.
   void check_command(SageMakerJob& job) const {
     job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
     job.invocation.problems = joined({problems_, of_model_, job.invocation.problems});
@@ -297,13 +301,13 @@ class Translation {
   SageMakerTree tree_;
   Problems problems_;
   Words train_words_ = {"train"}, model_words_ = {"init-model"};
-  Words network_words_;  // for train, where no channel provides the network
+  Words network_words_;  // for train, if no channel provides the network
   MpiOptions mpi_;
   Words warnings_;
   bool has_images_ = true;        // all image channels exist
   Words in_parts_;                // the path options whose channels are sharded across hosts
-  std::string of_network_;        // a hyperparameter that describes a new network
-  bool says_pretrained_ = false;  // there is one that only init-model has
+  std::string of_network_;        // a hyperparameter that describes a new network; empty: none
+  bool says_pretrained_ = false;  // there is one of these that only init-model has
   Problems of_model_;
 };
 

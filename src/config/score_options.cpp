@@ -1,4 +1,5 @@
-// `kiln score`, `kiln evaluate` and `kiln audit`: their options, and the structs that they become.
+// The options of `kiln score`, `kiln evaluate` and `kiln audit`, and the structs that hold their
+// values.
 #include "config/binder.h"
 #include "config/option_rows.h"
 
@@ -17,7 +18,7 @@ Option share(std::string name, std::string help) {
           .kind = ValueKind::kShare};
 }
 
-// What score and evaluate have in common.
+// Appends the options that score, evaluate and audit have in common.
 std::vector<Option> with_prediction_options(std::vector<Option> options) {
   const std::vector<Option> common = {
       max_bad_images("Fail if more images than this (or than this percentage, but at least 1) "
@@ -99,7 +100,7 @@ std::vector<Option> score_options() {
   return options;
 }
 
-// Several processes have no standard input and output of their own.
+// Multiple processes cannot share standard input and output, so --ranks requires files.
 void bind_ranks(Binder& binder, ScoreConfig& config) {
   config.ranks.launch = binder.ranks();
   config.ranks.arguments = binder.words();

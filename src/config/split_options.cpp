@@ -1,4 +1,5 @@
-// `kiln train`: the options of one dataset that is split into training and validation images.
+// The options of `kiln train` for a single dataset that is split into training and validation
+// images.
 #include <stdexcept>
 #include <string>
 

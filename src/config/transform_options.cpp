@@ -1,4 +1,5 @@
-// `kiln transform init` and `kiln transform apply`.
+// The options of `kiln transform init` and `kiln transform apply`, and --transform-path of `kiln
+// train`.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,11 +15,12 @@ namespace {
 
 const std::string kOperations = "Operations";
 
-// In the order in which the operations are written, which is the designer's.
+// A switch that adds an operation. The order in kSwitches is that in which operations are written,
+// as in the designer.
 struct OperationSwitch {
   const char* name;
   const char* operation;  // empty: accepted, but nothing is written
-  const char* argument;   // its option; empty: it has none
+  const char* argument;   // the option that sets its argument; empty: none
   const char* help;
 };
 constexpr std::array<OperationSwitch, 13> kSwitches = {{
@@ -87,7 +89,7 @@ std::vector<Option> init_options() {
   return options;
 }
 
-// As JSON.
+// Returns an operation's argument as JSON: "{}" if `name` is empty.
 std::string argument_text(Binder& binder, const char* name) {
   if (std::string_view(name).empty()) return "{}";
   return std::string_view(name).ends_with("size") ? binder.image_size(name)
@@ -148,7 +150,8 @@ Command bind_apply(Binder& binder) {
   return config;
 }
 
-// One length in digits, which `text` begins with and loses; spaces around it are no part of it.
+// Removes a length, and the spaces around it, from the front of `text`. Returns it without spaces;
+// empty if there is none.
 std::string take_length(std::string_view& text) {
   constexpr std::string_view kSigns = "+-0123456789";
   const auto skip_spaces = [&] {

@@ -1,4 +1,4 @@
-// `kiln tune`, except for what follows its `--`.
+// The options of `kiln tune`, except for the job after its `--`.
 #include "config/binder.h"
 #include "config/option_rows.h"
 
@@ -17,7 +17,7 @@ std::vector<Option> tune_options() {
   };
 }
 
-// The parser fills in the job.
+// The job is filled in by parse_tune().
 Command bind_tune(Binder& binder) {
   TuneConfig config;
   config.output_path = binder.path("output-path");

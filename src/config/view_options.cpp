@@ -1,4 +1,5 @@
-// Commands that only read: `kiln watch`, `inspect`, `report`, `compare`, `describe` and `bench`.
+// The options of commands that show or measure something: `kiln watch`, `inspect`, `report`,
+// `compare`, `describe` and `bench`.
 #include "config/binder.h"
 #include "config/option_rows.h"
 #include "model/catalogue.h"
@@ -52,7 +53,7 @@ std::vector<Option> inspect_options() {
   });
 }
 
-// Reports options that are given without the one that they are for.
+// Reports those of `names` that are given without `main`, the option that they are for.
 void require_with(Binder& binder, const char* main, std::initializer_list<const char*> names,
                   const std::string& what) {
   if (binder.given(main)) return;
@@ -218,7 +219,7 @@ Command bind_bench_step(Binder& binder) {
   config.device = binder.device();
   config.threads = binder.small_integer("threads");
   const KnownNetwork* network = find_network(config.model_name);
-  const bool has_size = config.size > 0;  // else it was out of range
+  const bool has_size = config.size > 0;  // false if out of range, which is already reported
   if (network != nullptr && has_size && config.size < network->family().smallest_side())
     binder.fault("size", ErrorCode::kGreaterThanOrEqualTo,
                  "--size is " + std::to_string(config.size) + ", but " + config.model_name +
@@ -280,8 +281,6 @@ CommandInfo describe_command(const std::vector<std::string>& names) {
   return {"describe", "Print a command's options as a component file, schema or table.",
           "--format FORMAT [options]", describe_options(names), bind_describe};
 }
-
-// `kiln bench loader`, `kiln bench step` and `kiln bench collective`.
 
 CommandInfo bench_loader_command() {
   return {"bench loader", "Benchmark the data loader; prints a JSON object.",

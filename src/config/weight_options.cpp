@@ -1,4 +1,4 @@
-// The option that every command with --weights has beside it.
+// The option --weights-sha256, which every command with --weights has.
 #include <cstddef>
 
 #include "base/url.h"

@@ -89,7 +89,7 @@ std::string output(const Option& option) {
          key("mode", "rw_mount") + key("description", quoted(form_text(option)));
 }
 
-// Whether a value is more than one word of a shell.
+// True if a value may contain spaces, so that it must be quoted for the shell.
 bool has_spaces(const Option& option) {
   return std::any_of(option.choices.begin(), option.choices.end(), [](const std::string& choice) {
     return choice.find(' ') != std::string::npos;
@@ -110,7 +110,8 @@ std::string command_lines(const CommandInfo& command) {
   return text;
 }
 
-// Type names that both SDKs know; others silently become an untyped artifact.
+// Returns a type name that versions 1 and 2 of Kubeflow's SDK know; any other name would silently
+// become an untyped artifact.
 std::string type_of(const Option& option) {
   switch (option.canvas) {
     case Canvas::kModelIn:
@@ -186,7 +187,7 @@ struct Lists {
   }
 };
 
-// "transform, init": a list in YAML.
+// Returns the words of the command's name as items of a YAML list, such as "transform, init".
 std::string name_words(const CommandInfo& command) {
   std::string words = command.name;
   if (const std::size_t space = words.find(' '); space != std::string::npos)
@@ -223,7 +224,7 @@ std::string azure_component(const ComponentInfo& component, const ComponentFacts
 }
 
 std::string form_text(const Option& option) {
-  // The form passes a value for every option that it shows.
+  // The form passes a value for every option that it shows, even if it is the default.
   if (option.name == "config")
     return "YAML or JSON file with options that this form does not show. The form overrides the "
            "file.";

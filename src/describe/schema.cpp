@@ -88,14 +88,14 @@ Json default_of(const Option& option) {
   return is_number ? Json::parse(text) : Json(text);
 }
 
-// Names may also be written with `_`.
+// Returns a regular expression for the name, in which `_` may replace `-`.
 std::string pattern_of(const std::string& name) {
   std::string pattern = "^";
   for (const char letter : name) pattern += letter == '-' ? "[-_]" : std::string(1, letter);
   return pattern + "$";
 }
 
-// A pipe character would end the table cell.
+// Escapes pipe characters, which would end the table cell.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The record's file: the magic, then "validator …" or "sha256 …", each a line.
+// The record file: a line with the magic, then a line "validator …" or "sha256 …", or neither.
 constexpr std::string_view kMagic = "kiln-fetch-1\n", kValidator = "validator ",
                            kSha256 = "sha256 ";
 constexpr std::uint64_t kMaxRecordBytes = 4096;
@@ -93,7 +93,7 @@ void CacheEntry::lock(Log& log) {
   }
 }
 
-// In place, because the file carries the lock. Half a record counts as none.
+// Writes in place, because the lock is on this file. read() ignores a partly written record.
 void CacheEntry::write(const Record& record) const {
   std::string text(kMagic);
   if (!record.validator.empty()) text += std::string(kValidator) + record.validator + "\n";

@@ -30,9 +30,9 @@ constexpr std::size_t kNameDigits = 8;
               "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice);
 }
 
-// What the file's SHA-256 must begin with, and who says so.
+// The digits that the file's SHA-256 must begin with, and where they were given.
 struct Expected {
-  std::string digits;  // empty: nobody does
+  std::string digits;  // empty: not given, any hash is allowed
   std::string source;
 
   bool allows(const std::string& hash) const { return hash.starts_with(digits); }
@@ -43,7 +43,8 @@ Expected expected_of(const FetchRequest& request) {
   return {digits_in_name(file_name_of_url(request.url)), "its file name"};
 }
 
-// Whether the cache has the file, and the right one.
+// True if the cache has the complete file, undamaged and with the expected hash. Logs the result,
+// except for a missing file.
 bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
   const std::string recorded = entry.read().sha256;
   std::error_code fault;
@@ -66,13 +67,14 @@ bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
   return true;
 }
 
-// One call of fetch_file(), under the entry's lock.
+// The download for one call of fetch_file(). The entry must be locked.
 class Fetch {
  public:
   Fetch(const FetchRequest& request, CacheEntry& entry, Log& log)
       : request_(request), part_(entry, request.url, request.max_bytes, log), log_(log) {}
 
-  // Until the part is whole.
+  // Retries until the part is complete. Throws Error for a permanent failure, or if retries do not
+  // help.
   void run() {
     double pause = kFirstPause;
     for (int vain_attempts = 0;;) {
@@ -93,7 +95,7 @@ class Fetch {
     }
   }
 
-  // SHA-256 of what is on the disk.
+  // Returns the SHA-256 of the part, as read back from the disk.
   std::string finish() { return part_.finish(); }
 
  private:
@@ -101,7 +103,7 @@ class Fetch {
     kiln::fail(request_.url, reason, advice);
   }
 
-  // Goes through redirects.
+  // Makes one attempt, following redirects.
   DownloadEnd attempt() {
     std::string url = request_.url;
     for (int num_redirects = 0;;) {
@@ -111,7 +113,7 @@ class Fetch {
                                         .stall_s = request_.stall_s},
                                        part_);
       if (end.kind == DownloadEnd::Kind::kBeginAnew) {
-        part_.forget();  // so that this comes once
+        part_.forget();  // the next request is for the whole file
       } else if (end.kind == DownloadEnd::Kind::kRedirect) {
         if (++num_redirects > kMostRedirects)
           fail("it goes through more than " + std::to_string(kMostRedirects) + " redirects",
@@ -176,7 +178,8 @@ fs::path fetch_file(const FetchRequest& request, Log& log) {
   const Expected expected = expected_of(request);
   CacheEntry entry(weights_cache_folder(), request.url);
   const std::string known = entry.read().sha256;
-  if (is_in_cache(entry, expected, log)) return entry.file();  // also of a read-only cache
+  // Checked without the lock, which a read-only cache does not allow.
+  if (is_in_cache(entry, expected, log)) return entry.file();
   entry.lock(log);
   const bool has_changed = entry.read().sha256 != known;  // by another process
   if (has_changed && is_in_cache(entry, expected, log)) return entry.file();

@@ -18,14 +18,14 @@ namespace {
 constexpr long kConnectSeconds = 30;
 constexpr std::size_t kMostValidatorBytes = 200, kMostIgnoredBytes = std::size_t{1} << 20;
 
-// What the callbacks of one transfer share.
+// The state shared by the callbacks of one transfer.
 struct Transfer {
   CURL* handle;
   const DownloadCall& call;
   DownloadSink& sink;
   bool has_begun = false;
-  bool is_not_the_rest = false;       // of the same file
-  std::size_t num_ignored_bytes = 0;  // of an error's page
+  bool is_not_the_rest = false;       // the response is not the requested rest of the file
+  std::size_t num_ignored_bytes = 0;  // in the body of an error response
   std::exception_ptr thrown = {};
 };
 
@@ -35,7 +35,7 @@ long status_of(CURL* handle) {
   return status;
 }
 
-// Of the last answer; empty if it has no such header.
+// Returns a header of the last response; empty if it is missing.
 std::string header(CURL* handle, const char* name) {
   curl_header* found = nullptr;
   if (curl_easy_header(handle, name, 0, CURLH_HEADER, -1, &found) != CURLHE_OK) return {};
@@ -43,7 +43,7 @@ std::string header(CURL* handle, const char* name) {
 }
 
 std::string validator_of(CURL* handle) {
-  std::string tag = header(handle, "ETag");  // a weak one begins with W/ and is of no use here
+  std::string tag = header(handle, "ETag");  // weak ones (W/…) do not identify the bytes
   if (!tag.starts_with('"') || tag.size() > kMostValidatorBytes) tag.clear();
   if (tag.empty()) tag = header(handle, "Last-Modified");
   return tag.size() > kMostValidatorBytes ? "" : tag;
@@ -60,7 +60,8 @@ bool read_number(std::string_view& text, std::uint64_t& number) {
   return true;
 }
 
-// "bytes 100-199/200" and "bytes 100-199/*". False: it does not begin at `from`.
+// Parses "bytes 100-199/200" or "bytes 100-199/*". Returns false if it is malformed, or not the
+// rest of the file beginning at `from`.
 bool read_content_range(std::string_view text, std::uint64_t from, DownloadHead& head) {
   constexpr std::string_view kUnit = "bytes ";
   std::uint64_t last = 0, total = 0;
@@ -72,13 +73,13 @@ bool read_content_range(std::string_view text, std::uint64_t from, DownloadHead&
     return false;
   text.remove_prefix(1);
   if (text == "*") return true;
-  // All of the rest, or it is of no use.
+  // Only the whole rest of the file is useful.
   if (!read_number(text, total) || !text.empty() || total != last + 1) return false;
   head.total = total;
   return true;
 }
 
-// Servers that do not know If-Range send the rest of whatever they have now.
+// Servers that ignore If-Range send the rest of whatever version they have now.
 bool is_of_the_same(CURL* handle, const std::string& validator) {
   const std::string now = validator_of(handle);
   return now == validator || (now.empty() && !is_etag(validator));
@@ -105,7 +106,7 @@ bool has_file(long status) {
   return status == 200 || status == 206;
 }
 
-// False: the transfer is of no use.
+// Returns false if the response cannot be used.
 bool begin(Transfer& transfer) {
   transfer.has_begun = true;
   DownloadHead head;
@@ -115,7 +116,8 @@ bool begin(Transfer& transfer) {
   return true;
 }
 
-// Exceptions must not go through libcurl.
+// Keeps an exception in `transfer` and returns false, because exceptions must not pass through
+// libcurl.
 template <typename Work>
 bool guarded(Transfer& transfer, Work&& work) {
   try {
@@ -151,7 +153,7 @@ int look(void* data, curl_off_t /*total*/, curl_off_t /*now*/, curl_off_t /*up_t
   return goes_on ? 0 : 1;
 }
 
-// The first of these variables that is set.
+// Returns the value of the first of these variables that is set; empty if none is.
 std::string own_certificates() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* value = std::getenv(name);
@@ -160,7 +162,7 @@ std::string own_certificates() {
   return {};
 }
 
-// The library, unlike the program of the same name, reads none of these variables itself.
+// libcurl, unlike the curl program, does not read these variables itself.
 void set_certificates(CURL* handle) {
   const std::string file = own_certificates();
   if (!file.empty()) {
@@ -220,7 +222,8 @@ std::string proxy_failure(long status) {
   return text;
 }
 
-// Curl's own words may include the value of https_proxy, and with it a password.
+// Does not repeat curl's messages about proxies: they may include the value of https_proxy, and
+// thus a password.
 DownloadEnd failure_of(CURLcode code, CURL* handle, const std::string& reason, int stall_s) {
   const auto kind = may_pass(code) ? DownloadEnd::Kind::kMayPass : DownloadEnd::Kind::kFinal;
   long by_proxy = 0;
@@ -291,7 +294,7 @@ DownloadEnd HttpDownload::send(const DownloadCall& call, DownloadSink& sink) {
   if (call.from > 0) curl_easy_setopt(handle_, CURLOPT_RANGE, range.c_str());
   const CURLcode code = curl_easy_perform(handle_);
   curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, nullptr);
-  // A file without bytes has not begun yet.
+  // For an empty file, curl has not called take_bytes().
   if (code == CURLE_OK && !transfer.has_begun && has_file(status_of(handle_)))
     guarded(transfer, [&] { return begin(transfer); });
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);

@@ -96,7 +96,8 @@ void PartFile::begin(const DownloadHead& head) {
     log_.info("Resuming '" + url_ + "'" + whole + " after " + size_text(head.from));
   } else {
     if (size_ > 0) log_.info("The server cannot resume this download: it starts over.");
-    // The part and its validator must never belong to two versions of a file.
+    // In this order, because the part and the recorded validator must never belong to different
+    // versions of the file.
     entry_.write({});
     truncate();
     validator_ = head.validator;
@@ -162,7 +163,8 @@ std::string PartFile::finish() {
 }
 
 void keep(const CacheEntry& entry, const std::string& sha256) {
-  // A kill in between leaves a record without its file, or with another one, which is not used.
+  // If the process is killed in between, the file is missing or does not match its recorded hash,
+  // so it is not used.
   entry.write({.sha256 = sha256});
   if (::rename(entry.part().c_str(), entry.file().c_str()) != 0) fail_in_cache(entry.file(), errno);
   sync_folder(entry.file().parent_path());

@@ -18,7 +18,6 @@
 namespace kiln {
 namespace {
 
-// A descriptor that is closed at the end.
 struct OpenFile {
   explicit OpenFile(const std::filesystem::path& path)
       : descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kFirstNews = 3, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
 
-// One thread at a time.
+// Reports the progress of a scan for duplicates. Not thread-safe.
 class ScanNews {
  public:
   explicit ScanNews(Log& log) : log_(log) {}

@@ -13,15 +13,15 @@
 namespace kiln {
 namespace {
 
-// Of --collective-timeout, so that the rank that waits for its stream tells of it before those that
-// wait for this rank.
+// The share of --collective-timeout for which a rank waits for its stream, so that it fails with
+// the cause before the ranks that wait for it do.
 constexpr double kShareOfTimeout = 0.9;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorCode::kParameterParsing, text);
 }
 
-// Without links, as far as it exists.
+// Returns the path with links resolved, as far as it exists.
 std::filesystem::path resolved(const std::string& path) {
   std::error_code fault;
   std::filesystem::path place = std::filesystem::weakly_canonical(path, fault);

@@ -15,7 +15,8 @@
 namespace kiln {
 namespace {
 
-constexpr int kSizeStep = 32;  // of a size that grows; of a larger crop of validation images
+// Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this.
+constexpr int kSizeStep = 32;
 
 std::vector<int> growing_sizes(const DataConfig& config) {
   std::vector<int> sizes;
@@ -26,8 +27,9 @@ std::vector<int> growing_sizes(const DataConfig& config) {
   return sizes;
 }
 
-// Random crops enlarge what they show, by about this. Touvron et al., "Fixing the train-test
-// resolution discrepancy", arXiv:1906.06423.
+// Returns 7/6 of `side`, rounded up to a multiple of kSizeStep. Random crops in training enlarge
+// objects by about 7/6: Touvron et al., "Fixing the train-test resolution discrepancy",
+// arXiv:1906.06423.
 int larger_crop(int side) {
   return (side * 7 + 6 * kSizeStep - 1) / (6 * kSizeStep) * kSizeStep;
 }
@@ -60,7 +62,7 @@ void choose_by_transformation(const DataConfig& config, TrainingInputs& inputs) 
   inputs.size_reason = "after the operations of --transform-path";
 }
 
-// Requires the training transform.
+// Requires that inputs.pixels is set.
 void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   TransformSpec& valid = inputs.valid_pixels;
   valid = inputs.pixels;
@@ -95,14 +97,15 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
   }
 }
 
-// What follows from the option values and the normalization. Erased pixels become 0 after it.
+// Sets what follows from the options and the normalization. Erased pixels get the mean, which
+// normalization turns into 0.
 void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
   inputs.sizes = growing_sizes(config);
   inputs.pixels.augment = config.augment;
   take_normalization(inputs.normalization, inputs);
 }
 
-// The size of the last feature map, in pixels.
+// Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
 int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::string& dataset,
                      const std::string& option) {
   const std::string& model = inputs.untrained.spec.model_name;
@@ -127,8 +130,8 @@ void check_image_sizes(const DataConfig& config, TrainingInputs& inputs) {
                    inputs.transform ? by_chain : "--eval-crop");
 }
 
-// A trained one, or one whose 1000 outputs are to become another last layer, is a source of
-// weights.
+// Reads --untrained-model-path. A model becomes a source of weights if it is trained, or if --head
+// gives its pretrained weights a different last layer.
 void read_untrained(const DataConfig& config, TrainingInputs& inputs) {
   const HeadChoice head = config.network.head;
   inputs.untrained = read_model(config.untrained_model_path);
@@ -149,7 +152,7 @@ void read_untrained(const DataConfig& config, TrainingInputs& inputs) {
   inputs.weights = weights_of(std::move(source), config.untrained_model_path);
 }
 
-// The network that --model-name describes.
+// Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
   inputs.untrained.spec = {.model_name = config.model_name,
                            .pretrained = config.head == HeadChoice::kDesigner,
@@ -228,7 +231,7 @@ bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs) {
 
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
   if (inputs.transform) {
-    // Images that are yet to come may have other sizes.
+    // The images of a stream are not known yet and may have other sizes.
     if (needs_sizes(config, inputs) && !inputs.train.is_stream())
       inputs.whole_image = common_size({&inputs.train, &inputs.valid});
     choose_by_transformation(config, inputs);

@@ -16,9 +16,9 @@
 namespace kiln {
 namespace {
 
-constexpr double kShareOfMemory = 0.25;  // of the available memory, with auto
+constexpr double kShareOfMemory = 0.25;  // of the available memory, for --cache-bytes auto
 
-// Numbers that <linux/magic.h> lacks; see statfs(2).
+// File system types that <linux/magic.h> lacks; see statfs(2).
 constexpr long kNfs = 0x6969, kCifs = 0xff534d42, kLustre = 0x0bd00bd0, kCeph = 0x00c36400,
                kGpfs = 0x47504653;
 
@@ -36,7 +36,8 @@ std::size_t decoded_bytes(const Dataset& set, const TransformSpec& pixels) {
   return ImageCache::bytes_for(set.samples.size(), image_bytes(pixels));
 }
 
-// Each dataset's share of the limit, in proportion to its decoded size.
+// Sets the limit of each dataset, in proportion to its decoded size. If only one is cached, it gets
+// all of `limit`.
 void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice& choice) {
   double train_share = static_cast<double>(train) / static_cast<double>(train + valid);
   if (choice.valid == CacheKind::kNone) train_share = 1;
@@ -45,7 +46,7 @@ void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice
   choice.valid_limit_bytes = limit - choice.train_limit_bytes;
 }
 
-// What came in a stream is kept already.
+// The images of a kept stream are already stored, so a cache of their bytes is of no use.
 CacheKind stored_kind(const Dataset& set) {
   return set.is_kept_stream() ? CacheKind::kNone : CacheKind::kBytes;
 }
@@ -55,7 +56,7 @@ bool fits(std::size_t bytes, const Dataset& set, const CacheChoice& choice) {
   return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
 }
 
-// Whether one of the training files fits; usually the first does.
+// True if at least one file of the set fits into the training cache; usually the first one does.
 bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     std::error_code missing;
@@ -103,7 +104,8 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
   return choice;
 }
 
-// Enough for every thread to have an image, with some in reserve: whole batches are large.
+// Returns the number of batches to hold in memory: enough for every thread to have an image, with a
+// small reserve, because whole batches are large.
 int slots_of(int num_threads, int batch_size) {
   return std::min(num_threads, 4 + num_threads / batch_size) + 2;
 }
@@ -269,7 +271,8 @@ BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order
 long long TrainingLoaders::most_memory_bytes() const {
   std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
-  for (std::size_t i = 0; i + 1 < inputs_.sizes.size(); ++i) {  // their memory is kept
+  // The memory of batches with smaller images is kept.
+  for (std::size_t i = 0; i + 1 < inputs_.sizes.size(); ++i) {
     TransformSpec earlier = inputs_.pixels;
     earlier.output = {inputs_.sizes[i], inputs_.sizes[i]};
     batch_pair += plan(earlier, 0).batch_bytes();

@@ -9,7 +9,8 @@
 namespace kiln {
 namespace {
 
-// Of the training form, or of the inference form.
+// `form` is the training form of the operations if `trains`, else the inference form. Throws Error
+// kInvalidDataset.
 TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<ImageSize> whole_image,
                       const std::string& path) {
   const auto refuse = [&](const std::string& fault) {
@@ -46,7 +47,7 @@ TransformChain read_transformation(const std::filesystem::path& folder) {
 bool gives_one_size(const TransformChain& chain) {
   try {
     return chain.output_size() && chain.for_inference().output_size();
-  } catch (const ImageFault&) {  // plans_of() tells
+  } catch (const ImageFault&) {  // reported by plans_of()
     return true;
   }
 }

@@ -25,7 +25,8 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kParameters = {{
     {"orte_abort_on_non_zero_status", "1"},
 }};
 
-// Whatever decides which device computes, and how: the ranks of a job must not differ in it.
+// Prefixes of the variables to pass to every host: all ranks of a job must use the same settings,
+// such as those that decide which device computes, and how.
 constexpr const char* kPassedOn[] = {"KILN_", "OMP_",   "GOMP_",  "NCCL_",  "MLFLOW_",  "AZUREML_",
                                      "CUDA_", "CUBLAS", "CUDNN_", "TORCH_", "PYTORCH_", "UCX_"};
 constexpr const char* kPassedOnWhole[] = {"NVIDIA_TF32_OVERRIDE", "LD_LIBRARY_PATH", "PATH"};
@@ -35,7 +36,7 @@ bool is_set(const char* name) {
   return text != nullptr && *text != '\0';
 }
 
-// Whether the comma-separated list holds the name.
+// True if the comma-separated list contains the name.
 bool lists(std::string_view list, std::string_view name) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
@@ -60,7 +61,7 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 
 void append_parameter(std::vector<std::string>& words, const std::string& name,
                       const std::string& value) {
-  // On the command line it would override the user's setting.
+  // A parameter on the command line would override the user's environment variable.
   if (!is_set(("OMPI_MCA_" + name).c_str())) append(words, {"--mca", name, value});
 }
 
@@ -105,13 +106,13 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   std::vector<std::string>& words = call.words;
   words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
   append_hosts(words, job.hosts);
-  // The ranks bind themselves (process/binding.h).
+  // The ranks bind themselves to cores (process/binding.h).
   append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
   append_variables(words);
   words.insert(words.end(), job.words.begin(), job.words.end());
   call.environment.emplace_back("KILN_LAUNCHED", std::to_string(job.num_ranks));
-  // Without HOME and a passwd entry mpirun crashes.
+  // mpirun crashes if there is neither HOME nor a passwd entry.
   if (!is_set("HOME")) call.environment.emplace_back("HOME", "/tmp");
   if (::geteuid() == 0) {
     call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kLeaving = "leaving";  // a rank's last phase, however it ended
+constexpr std::string_view kLeaving = "leaving";  // last phase, unless the rank is killed or aborts
 constexpr std::size_t kLinesKept = 20;
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kLongestTag = 40;
@@ -29,7 +29,7 @@ std::size_t digits_at(std::string_view text, std::size_t at) {
   return end - at;
 }
 
-// "[1,RANK]<stdout>:" at the beginning of `text`.
+// Matches a tag such as "[1,RANK]<stdout>:" at the beginning of `text`.
 Match match_tag(std::string_view text, Tag* tag) {
   std::size_t at = 1;
   for (const char after : {',', ']'}) {
@@ -70,7 +70,7 @@ bool read_field(const std::string& text, const char* key, std::string* value) {
   return true;
 }
 
-// The form in which ranks print their own errors: "error: why", prefixed by "rank 1: " above rank
+// Ranks print their own errors as "error: why", prefixed with "rank 1: " and so on except on rank
 // 0.
 bool is_rank_error(const OutputLine& line) {
   const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
@@ -82,7 +82,7 @@ bool is_rank_error(const OutputLine& line) {
 void OutputSplitter::give(Source source) {
   std::string& text = begun_[source];
   if (text.ends_with('\r')) text.pop_back();
-  // Of a line that was overwritten, like a progress line, keep the last state.
+  // Of a line that overwrote itself, as progress lines do, keep only the last state.
   if (const std::size_t again = text.rfind('\r'); again != text.npos) text.erase(0, again + 1);
   if (text.starts_with("\x1b[K")) text.erase(0, 3);
   take_({source.first, source.second, std::move(text)});
@@ -100,7 +100,7 @@ void OutputSplitter::add(char c) {
   if (text.size() >= kLongestLine) give(source_);
 }
 
-// False if more bytes are needed to decide.
+// Returns false if more bytes are needed to recognize a tag.
 bool OutputSplitter::read_tag() {
   Tag tag;
   switch (match_tag(std::string_view(rest_).substr(at_), &tag)) {
@@ -168,7 +168,8 @@ void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
   seen_failure_ = true;
 }
 
-// "rank 1 on host node7 failed: why", as ranks report another rank's failure.
+// Parses "rank 1 on host node7 failed: why", which ranks print when another rank has failed. The
+// first such report counts.
 void JobMonitor::note_blame(const std::string& text) {
   const std::size_t failed = text.find(" failed: ");
   if (failed == text.npos || blamed_ != kMpirunItself) return;
@@ -205,8 +206,8 @@ void JobMonitor::take_from_mpirun(const std::string& text) {
   seen_failure_ = true;
 }
 
-// Failures reported by other ranks take precedence over which rank left first: after an agreed
-// failure all leave.
+// A rank that others report as failed takes precedence over the one that exited first, because once
+// the ranks agree on a failure they all exit.
 int JobMonitor::rank_to_blame() const {
   if (signal_.number != 0) return signal_.rank;
   if (blamed_ != kMpirunItself) return blamed_;

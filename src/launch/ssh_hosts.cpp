@@ -55,7 +55,7 @@ std::string read_rest(int descriptor) {
   return text;
 }
 
-// The public key of the copied private key.
+// Derives the public key from the copy of the private key.
 std::string public_key(const SshPlace& place) {
   const std::string copy = (place.folder / "key").string();
   SupervisedProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
@@ -78,7 +78,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   if (!file.flush()) fail("The file '" + path.string() + "' cannot be written.");
 }
 
-// The interface's IPv4 address.
+// Returns the interface's IPv4 address; 0.0.0.0 (all interfaces) if the name is empty.
 std::string address_of(const std::string& interface) {
   std::string text;
   ifaddrs* all = nullptr;
@@ -122,7 +122,7 @@ std::filesystem::path result_path(const SshPlace& place) {
   return place.folder / "result";
 }
 
-// -1 if the system refuses.
+// Returns the process id of ssh; -1 if it cannot be started.
 pid_t start_ssh(std::vector<std::string> words, int input, int output) {
   const std::vector<char*> pointers = exec_words(words);
   posix_spawn_file_actions_t actions;
@@ -148,11 +148,11 @@ bool says_ready(int descriptor) {
   return text == kReady;
 }
 
-// Closes the connection; ssh ends when the other side has read everything, or is killed after
-// `patience`.
+// Closes the connection. ssh then exits once the other side has read everything; it is killed if
+// that takes longer than `patience`.
 void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   ::close(line.input);
-  if (line.ssh <= 0) return;  // not a single process: these numbers mean all processes
+  if (line.ssh <= 0) return;  // kill() would signal more than one process
   const auto last = steady_clock::now() + patience;
   while (::waitpid(line.ssh, nullptr, WNOHANG) == 0) {
     if (steady_clock::now() > last) ::kill(line.ssh, SIGKILL);
@@ -160,8 +160,8 @@ void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   }
 }
 
-// A connection to the file `result` on `host`, which follow() reads; empty if the host does not
-// answer.
+// Opens a connection that writes to the file `result` on `host`, which follow() reads there. Empty
+// if the host does not answer.
 std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::string& host) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0)
@@ -181,7 +181,7 @@ std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::strin
   return std::nullopt;
 }
 
-// sshd, and the file to which the leading host writes.
+// Runs sshd and reads the file to which the leading host writes the job's result.
 class Server {
  public:
   explicit Server(const SshPlace& place)
@@ -192,7 +192,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // The text written before the leading host closed the connection.
+  // Returns what the leading host has written when it closes the connection. Throws Error if sshd
+  // exits or the leading host does not connect in time.
   std::string wait(const std::string& leader) {
     std::string said;
     for (const auto last = steady_clock::now() + kPatience;;) {
@@ -268,7 +269,7 @@ HeldHosts::~HeldHosts() {
 
 void HeldHosts::tell(const JobEnd& end) {
   const std::string text = std::to_string(end.exit_code) + "\n" + end.text;
-  std::signal(SIGPIPE, SIG_IGN);  // a host that is gone needs no result
+  std::signal(SIGPIPE, SIG_IGN);  // a host that has disappeared needs no result
   for (const Line& line : lines_)
     if (::write(line.input, text.data(), text.size()) < 0) continue;
 }

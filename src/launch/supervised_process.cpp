@@ -25,18 +25,18 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A process blocked on a dead disk cannot be killed.
+// Time to wait for killed processes: one that is blocked in I/O on a dead disk never exits.
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// What the supervisor waits for.
+// The signals that the supervisor waits for.
 constexpr std::array kWaited = {SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};
 
 int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Process -> parent, for all processes. The second field of stat, the name in parentheses, may
-// contain any character.
+// Maps every process to its parent. The second field of /proc/PID/stat, the name in parentheses,
+// may contain any character, so fields are counted from its end.
 std::map<pid_t, pid_t> all_parents() {
   std::map<pid_t, pid_t> parents;
   std::error_code failure;
@@ -63,7 +63,8 @@ bool descends_from(pid_t process, pid_t ancestor, const std::map<pid_t, pid_t>& 
   return false;
 }
 
-// For a process that adopts orphans, no children means no descendants.
+// Kills all descendants and waits, for at most kPatience, until they are gone. Only for a process
+// that adopts orphans: once it has no children, it has no descendants.
 void kill_descendants() {
   const auto give_up = steady_clock::now() + kPatience;
   while (steady_clock::now() < give_up) {
@@ -78,7 +79,7 @@ void kill_descendants() {
   }
 }
 
-// A pipe to the process that created it.
+// A pipe that the process `owner`, which created it, reads.
 struct Ends {
   int read = -1, write = -1;
   pid_t owner = ::getpid();
@@ -98,8 +99,8 @@ void die_with_parent(pid_t parent, int signal) {
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
 }
 
-// What exec takes, made before the fork: after it, another thread may hold the lock of the
-// environment or of the memory for ever.
+// The arguments of execve(). Created before fork(), because in the child a lock on the environment
+// or the heap that another thread held is never released.
 class Execution {
  public:
   explicit Execution(const ProgramCall& call)
@@ -118,7 +119,8 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // In the new process: returns only if the program cannot be run, which it has said then.
+  // Call in the child. Returns only if the program cannot be run, after writing the reason to
+  // standard error.
   void run() const {
     ::execve(word_pointers_[0], word_pointers_.data(), environment_pointers_.data());
     const std::string_view reason = ::strerrordesc_np(errno);
@@ -147,8 +149,9 @@ class Execution {
   ::_exit(127);
 }
 
-// SIGTERM: kill everything. SIGUSR1, SIGUSR2: forward to the program. All signals of `waited` are
-// blocked.
+// Runs in the supervisor until the program exits, then kills its descendants and exits with its
+// code. On SIGTERM kills everything at once; forwards SIGUSR1 and SIGUSR2 to the program. All
+// signals in `waited` must be blocked.
 [[noreturn]] void keep(pid_t program, const sigset_t& waited) {
   while (true) {
     const int signal = ::sigwaitinfo(&waited, nullptr);
@@ -169,7 +172,7 @@ class Execution {
 
 [[noreturn]] void become_keeper(const Execution& execution, const Ends& output, const Ends& errors,
                                 const sigset_t& waited) {
-  ::setpgid(0, 0);  // Ctrl-C is for the parent alone
+  ::setpgid(0, 0);  // so that Ctrl-C reaches only the parent
   die_with_parent(output.owner, SIGTERM);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int signal : kWaited) ::signal(signal, SIG_DFL);
@@ -229,7 +232,8 @@ std::optional<int> SupervisedProcess::ended() {
   int status = 0;
   if (!code_ && ::waitpid(supervisor_, &status, WNOHANG) == supervisor_) {
     code_ = code_of(status);
-    // A killed supervisor leaves its children to this process, which may have others.
+    // If the supervisor was killed, this process has adopted its children. Not otherwise, because
+    // this also kills children that do not come from the supervisor.
     if (WIFSIGNALED(status)) kill_descendants();
   }
   return code_;

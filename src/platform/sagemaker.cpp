@@ -29,7 +29,7 @@ constexpr const char* kResources = "SageMaker's resourceconfig.json ";
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-// The JSON object in the file `name`.
+// Returns the JSON object in the file `name`. Throws Error kParameterParsing if there is none.
 Json read_object(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path path = folder / "input/config" / name;
   const std::string where = "SageMaker's file '" + path.string() + "'";
@@ -47,7 +47,7 @@ Json read_object(const std::filesystem::path& folder, const std::string& name) {
   return object;
 }
 
-// The string member `name`; empty if there is none.
+// Returns the string member `name`; empty if there is none.
 std::string text_member(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";

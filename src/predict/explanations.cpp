@@ -117,7 +117,7 @@ OutputFolder take(const fs::path& path) {
   return folder;
 }
 
-// [1, 3, H, W], normalized as by the loaders.
+// Returns a tensor [1, 3, H, W], normalized in the same way as by the loaders.
 at::Tensor network_input(const Image& image, const Normalization& scaling) {
   const auto [height, width] = image.size;
   const at::Tensor input = at::empty({1, height, width, 3}, at::kFloat);

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kMostWrong = 24, kNamed = 10;
 
-// The model's class id for each class of the set; -1: unknown to the model.
+// Returns the model's class id for each class of the set, or -1 for a class that the model does not
+// know.
 std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& labels) {
   std::vector<int> ids;
   for (const std::string& name : set.classes) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr ImageSize kAnySize{224, 224};
 
-// The size of the first image that can be decoded.
+// Returns the size of the first image that can be decoded, or nullopt if none can be.
 std::optional<ImageSize> first_size(const Dataset& set) {
   std::string bytes;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // Pixels from 0 to 1: the designer's default if the directory does not specify a normalization.
 constexpr Normalization kUnchanged{{0, 0, 0}, {1, 1, 1}};
-constexpr int kMostFolders = 100;  // searched for images
+constexpr int kMostFolders = 100;  // to search for images
 
 bool has_images(const fs::path& folder) {
   const FolderEntries entries(folder);
@@ -48,7 +48,8 @@ bool is_image_folder(const fs::path& folder) {
   return false;
 }
 
-// What a folder without a model is, as a predicate for a message; empty: unknown.
+// Returns what a folder without a model is, as the predicate of a message. Empty if it is unknown,
+// or if the folder may hold a model.
 std::string kind_of(const fs::path& folder) {
   std::error_code failure;
   if (!fs::is_directory(folder, failure)) return "";
@@ -86,7 +87,7 @@ Normalization normalization_of(const ModelDirectory& directory) {
   return directory.spec.normalization.value_or(kUnchanged);
 }
 
-// A fingerprint of the model; `directory` must still hold its weights.
+// Returns a fingerprint of the model. `directory` must still hold its weights.
 std::string print_of_trained(const ModelDirectory& directory) {
   ContentHash hash(0);
   const auto add = [&](const std::string& text) {

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kInterval{500};
 // processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
 // processor, however the threads wait.
 constexpr double kContended = 0.15, kQuiet = 0.05;
-constexpr int kQuietIntervals = 4;  // before threads spin again
+constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
 
@@ -39,7 +39,8 @@ std::optional<double> seconds_without_processor(const std::string& file) {
   return waiting * 1e-9;
 }
 
-// Measures twice a second how long the thread that created it waits for a processor.
+// Measures twice a second how long the thread that created it waits for a processor, and keeps a
+// SleepingTeam while that is long.
 class Watch {
  public:
   explicit Watch(int count)

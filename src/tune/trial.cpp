@@ -20,7 +20,7 @@ namespace {
 constexpr int kPollMilliseconds = 100;
 constexpr std::size_t kMostText = 4000;  // bytes of a trial's output to keep
 
-// The end of a process's output on one descriptor.
+// Keeps the end of what a process writes to one descriptor.
 class Tail {
  public:
   explicit Tail(int descriptor) : descriptor_(descriptor) {}
@@ -55,7 +55,7 @@ struct Stretch {
   int steps() const { return first == nullptr ? 0 : last->step - first->step; }
 };
 
-// The longest stretch after the warm-up steps.
+// Returns the longest stretch after the warm-up steps; the later of two equal ones.
 Stretch longest_stretch(const RunRecord& run, int warm_up) {
   Stretch best, now;
   for (const StepRecord& step : run.steps) {

@@ -48,7 +48,7 @@ std::string shape_text(at::IntArrayRef shape) {
   return "[" + text + "]";
 }
 
-// "missing: a, b, … (12 in all)", or nothing.
+// "; missing: a, b, c, d, e, … (12 in all)"; empty if there are no names.
 std::string listing(const std::string& title, const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
   if (names.empty()) return "";

@@ -9,8 +9,8 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kKernelDimensions = 4;
-constexpr int kBottleneckExpansion = 4;  // of ResNets: channels behind a block
-constexpr int kDenseBottleneck = 4;      // of DenseNets: channels inside a layer, by growth rate
+constexpr int kBottleneckExpansion = 4;  // ResNet: output channels of a block / its base channels
+constexpr int kDenseBottleneck = 4;  // DenseNet: channels between two convolutions / growth rate
 
 class KernelList {
  public:

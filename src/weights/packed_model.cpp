@@ -31,7 +31,7 @@ OpenFile opened(const fs::path& path) {
   return is_compressed(file) ? unpacked(path) : std::move(file);
 }
 
-// The tar is walked for every file that is wanted: a list of its names could take much memory.
+// Scans the tar again for each file, because a list of all its names could take much memory.
 class PackedFiles {
  public:
   explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
@@ -51,7 +51,8 @@ class PackedFiles {
     return path_.string() + ":" + folder_ + std::string(name);
   }
 
-  // Of entries of one name the last counts, as for tar.
+  // Returns a file's contents; empty if there is none. If several entries have the name, the last
+  // one counts, as in tar itself.
   std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
     const std::string wanted = folder_ + std::string(name);
     std::optional<std::pair<std::uint64_t, std::uint64_t>> place;
@@ -76,7 +77,7 @@ class PackedFiles {
  private:
   fs::path path_;
   OpenFile file_;
-  std::string folder_;  // "" or "model/"
+  std::string folder_;  // such as "" or "model/"
 };
 
 std::vector<std::string> read_labels(const fs::path& file, const PackedFiles& files,

@@ -23,7 +23,7 @@ std::string torchvision_name(const std::string& name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
 }
 
-// A linear layer; undefined: none.
+// A linear layer; its tensors are undefined if there is none.
 struct Layer {
   at::Tensor weight, bias;
 
@@ -38,7 +38,8 @@ struct Layer {
     weight.copy_(other.weight);
     bias.copy_(other.bias);
   }
-  // False where its rows have another length.
+  // Copies row rows[i] of `other` to row i, unless that is kFreshRow. Returns false, without
+  // copying anything, if the layers have different numbers of inputs.
   bool copy_rows(const Layer& other, const std::vector<std::int64_t>& rows) const {
     if (other.weight.size(1) != weight.size(1)) return false;
     for (std::size_t to = 0; to < rows.size(); ++to) {
@@ -51,7 +52,8 @@ struct Layer {
   }
 };
 
-// Of the tensors named `prefix` and weight or bias; floating-point ones only.
+// Returns the layer of the tensors `prefix` + "weight" and "bias", ignoring those that are not
+// floating-point.
 Layer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix) {
   Layer layer;
   for (const NamedTensor& item : state) {
@@ -62,7 +64,7 @@ Layer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix)
   return layer;
 }
 
-// Two linear layers, one behind the other, as one.
+// Combines two consecutive linear layers into one. Returns no layer if they do not fit.
 Layer one_layer_of(const Layer& first, const Layer& second) {
   if (!second.is_whole() || second.weight.size(1) != first.weight.size(0)) return {};
   const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
@@ -95,7 +97,8 @@ class Loading {
     return name.starts_with(head_) || name.starts_with(kOutputLayer);
   }
 
-  // What the source has: for the backbone, for the last layers, or for nothing.
+  // Divides the source's tensors: for the backbone, for the last layers, and those that the network
+  // does not have.
   void divide() {
     std::unordered_map<std::string_view, const NamedTensor*> known;
     for (const NamedTensor& item : state_) known.emplace(item.name, &item);
@@ -165,7 +168,7 @@ class Loading {
     return match.text;
   }
 
-  // "fc.weight" for a tensor of a fresh layer.
+  // The names of the tensors of fresh layers, such as "fc.weight".
   std::vector<std::string> fresh_names() const {
     std::vector<std::string> names;
     for (const NamedTensor& item : state_)
@@ -192,7 +195,7 @@ class Loading {
   }
 
   ImageModel& model_;
-  std::string head_;  // "model.fc."
+  std::string head_;  // "model.fc." or "model.classifier."
   WeightSource& source_;
   std::vector<NamedTensor> state_;
   StateDict backbone_, last_;

@@ -12,11 +12,11 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kNamed = 5;       // tensors, in a message
-constexpr std::size_t kNamedRows = 10;  // classes, in the log
-constexpr double kAlike = 0.5;          // else they are of no known network
+constexpr std::size_t kNamed = 5;       // tensors listed in a message
+constexpr std::size_t kNamedRows = 10;  // classes listed in the log
+constexpr double kAlike = 0.5;          // less similar weights belong to no known network
 
-// Of convolutions, five at most.
+// Lists at most kNamed names, and how many there are in all.
 std::string first_names(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i)
@@ -31,7 +31,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// "; missing: …; unexpected: …; mismatched shape: …", of the convolutions.
+// How the convolutions differ from the network's: "; missing: …; unexpected: …; mismatched shape:
+// …".
 std::string differences(const KnownNetwork& network, const StateDict& state) {
   std::unordered_map<std::string_view, const StoredTensor*> theirs;
   for (const StoredTensor& tensor : state)

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kPrefix = "model.";
 constexpr std::string_view kOutputLayer = "out_linear_model.";
-constexpr std::string_view kStatePrefix = "model.";  // of the weights among a checkpoint's tensors
+constexpr std::string_view kStatePrefix = "model.";  // the model's tensors in a checkpoint
 constexpr std::array<std::string_view, 2> kWrappers{"module.", "_orig_mod."};
 constexpr const char* kForms =
     "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
@@ -41,7 +41,7 @@ bool all_begin_with(const StateDict& state, std::string_view prefix) {
   });
 }
 
-// Three finite numbers, or nothing.
+// Returns the three finite numbers under `key`; empty if they are not there.
 std::optional<std::array<double, 3>> channels(const Json& data, const char* key) {
   const auto found = data.find(key);
   if (found == data.end() || !found->is_array() || found->size() != 3) return std::nullopt;
@@ -54,8 +54,8 @@ std::optional<std::array<double, 3>> channels(const Json& data, const char* key)
   return values;
 }
 
-// Classes and normalization, from the line that begins a run's record. What it does not say stays
-// unknown: the weights can be used without.
+// Sets the classes and the normalization from the first line of a run's record. What is missing or
+// malformed stays unknown, because the weights can be used without it.
 void add_facts_of_record(std::string_view record, WeightSource& source) {
   try {
     const Json start = parse_json(first_line(record));
@@ -68,7 +68,7 @@ void add_facts_of_record(std::string_view record, WeightSource& source) {
     const auto mean = channels(data, "mean"), std = channels(data, "std");
     if (mean && std && std::all_of(std->begin(), std->end(), [](double s) { return s > 0; }))
       source.normalization = Normalization{*mean, *std};
-  } catch (const JsonFault&) {  // then nothing is known
+  } catch (const JsonFault&) {  // both stay unknown
   }
 }
 
@@ -96,7 +96,8 @@ bool is_directory_with_model(const fs::path& path) {
   return fs::exists(path / kMetaFile, fault);
 }
 
-// The packed model that `path` is or holds; empty: neither.
+// Returns `path` if it is a packed model, or the packed model in the folder `path`. Empty if there
+// is none, or if the folder is a model directory itself.
 fs::path packed_model_at(const fs::path& path) {
   std::error_code fault;
   if (!fs::is_directory(path, fault))

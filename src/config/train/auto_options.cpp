@@ -1,4 +1,5 @@
-// `kiln train`: whether it decides itself how a network with given weights is trained.
+// The option --auto of `kiln train`: whether kiln decides how a network with given weights is
+// trained.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,12 +10,13 @@
 namespace kiln {
 namespace {
 
-// What --auto decides. Beside --auto True all but the first three are taken as they are given.
+// The options that --auto decides. With an explicit --auto True, the first three are refused, and
+// the others keep the values that they are given.
 constexpr std::array kDecided = {"freeze",           "folds",         "transform-path",
                                  "augment",          "epochs",        "steps",
                                  "num-warmup-steps", "learning-rate", "head-learning-rate"};
 
-// A fault in the place of --auto, for what its two parts have no use for.
+// Reports a fault if `option` is given together with --auto True, which cannot use it.
 void refuse_beside(Binder& binder, const char* option, const std::string& reason) {
   if (!binder.given(option)) return;
   binder.fault(option, ErrorCode::kParameterParsing,
@@ -37,7 +39,8 @@ void check_auto(Binder& binder, const TrainConfig& config) {
                  "are random: give pretrained ones with --weights, or leave --auto out.");
 }
 
-// Whether nothing speaks against it, of what a command line can tell.
+// Decides whether --auto is on when it is not given, as far as the command line can tell: the
+// number of images is not known yet.
 AutoConfig automatic_choice(const Binder& binder, const TrainConfig& config) {
   const DataConfig& data = config.data;
   const bool may_have_weights = binder.given("weights") || binder.given("untrained-model-path");

@@ -1,5 +1,5 @@
-// When `kiln train` writes checkpoints, texts of time, and which options a run that resumes may
-// change.
+// The options of `kiln train` for checkpoints, the parsing of times with units, and which options
+// differ between a checkpoint and the run that resumes from it.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ enum class Counted { kEpochs, kSteps, kTime };
 struct Unit {
   std::string_view word;
   Counted counted;
-  int seconds = 0;  // of kTime
+  int seconds = 0;  // in one unit of kTime
 };
 constexpr std::array<Unit, 7> kUnits = {{
     {"epoch", Counted::kEpochs},
@@ -30,7 +30,7 @@ constexpr std::array<Unit, 7> kUnits = {{
     {"h", Counted::kTime, 3600},
 }};
 
-// "30min" in two.
+// Splits a text such as "30min" into its number and its unit.
 struct Count {
   explicit Count(const std::string& item)
       : number(item, 0, std::min(item.find_first_not_of("0123456789"), item.size())),
@@ -50,7 +50,7 @@ const Unit* find_unit(const std::string& word) {
 constexpr const char* kNotWhole =
     "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h";
 
-// Reads one --checkpoint-every.
+// Parses the value of --checkpoint-every.
 class EveryReader {
  public:
   EveryReader(const Option& option, const std::string& where) : option_(option), where_(where) {}
@@ -107,7 +107,7 @@ class EveryReader {
   const std::string& where_;
   bool is_empty_ = false;
   CheckpointEvery every_ = {.epochs = 0, .steps = 0, .seconds = 0};
-  std::array<std::string, 3> seen_;  // the item that counts each of Counted
+  std::array<std::string, 3> seen_;  // the item given for each of Counted; empty: none
 };
 
 ResumeChoice resume_choice(const std::string& word) {
@@ -115,7 +115,7 @@ ResumeChoice resume_choice(const std::string& word) {
   return word == "require" ? ResumeChoice::kRequire : ResumeChoice::kAuto;
 }
 
-// Whether two texts of an option, both valid, are one value.
+// True if two texts of an option have the same value. Throws Error if one of them is invalid.
 bool same_value(const Option& option, const std::string& a, const std::string& b) {
   if (a == b) return true;
   if (a.empty() || b.empty()) return false;
@@ -156,7 +156,7 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
   try {
     return same_value(option, a, b);
-  } catch (const Error&) {  // a text of another program
+  } catch (const Error&) {  // a text from another version of the program
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// `kiln train`: how the ranks combine their gradients.
+// The options of `kiln train` for how the ranks combine their gradients.
 #include <array>
 #include <string>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMostServers = 1000, kMostStaleness = 1000;
 
-// What a parameter server has no use for, and why.
+// An option that cannot be used with a parameter server, and why.
 struct Beside {
   const char *option, *shown;
   bool is_given;

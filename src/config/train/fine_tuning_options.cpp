@@ -1,4 +1,4 @@
-// `kiln train`: the options of a network that is trained only in part.
+// The options of `kiln train` for training only part of a network, and for cross-validation.
 #include "config/binder.h"
 #include "config/option_rows.h"
 
@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kMostFolds = 20;
 
-// Of folds whose networks are trained, as the run is: all of these choose by validation images, or
-// end training elsewhere.
+// For folds that each train a network, as the run itself does. Refuses options that choose the
+// model by validation images, or that would end training at a different point in the folds.
 void check_trained_folds(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (config.data.split.data_path.empty() || !config.data.split.file.empty())

@@ -1,4 +1,4 @@
-// The sizes of images in `kiln train`.
+// The options of `kiln train` for the sizes of images.
 #include "config/binder.h"
 #include "config/option_rows.h"
 

@@ -1,4 +1,4 @@
-// What `kiln train` tells of its speed and its cost.
+// The options of `kiln train` that report its speed and its cost.
 #include "config/binder.h"
 #include "config/option_rows.h"
 

@@ -1,4 +1,4 @@
-// How long `kiln train` trains: beside --epochs a number of steps, or a time.
+// The options of `kiln train` that limit training by steps or by time, in addition to --epochs.
 #include "config/binder.h"
 #include "config/option_rows.h"
 

@@ -1,5 +1,5 @@
-// The recipe of `kiln train`: how weights are optimized, scheduled and averaged, what images are
-// mixed, and when training stops; and the sets of these that have a name.
+// The recipe of `kiln train`: the options for the optimizer, the learning-rate schedule, weight
+// averaging, mixing images and early stopping, and the sets of options that --recipe names.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-// A choice between the rows of `catalogue`. `help` goes before what each row says of itself.
+// Returns a choice of the rows of `catalogue`. `help` precedes the description of each row.
 Option catalogue_choice(const char* name, const auto& catalogue, std::string help) {
   std::vector<std::string> names;
   for (const auto& row : catalogue) {
@@ -86,7 +86,7 @@ std::vector<TrainOption> stop_options() {
   };
 }
 
-// A fault of a number that must stay below 1.
+// Reports a number that is not less than 1. The options' ranges include 1.
 void check_below_1(Binder& binder, const char* name, double value, const std::string& why) {
   if (value < 1) return;
   binder.fault(name, ErrorCode::kLessThanOrEqualTo,
@@ -105,7 +105,7 @@ void check_mixing(Binder& binder, const OptimizationConfig& config) {
                    std::to_string(config.batch_size) + ": use an even one, or --" + name + " 0.");
 }
 
-// The first epoch is timed before the number of epochs is known.
+// With --time-limit, the number of epochs is known only after the first epoch has been timed.
 void check_time_limit(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   const RecipeConfig& recipe = optimization.recipe;
@@ -116,7 +116,7 @@ void check_time_limit(Binder& binder, const TrainConfig& config) {
         "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
         "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule* schedule = find_known_schedule(recipe.schedule);
-  if (schedule == nullptr) return;  // a fault of --lr-schedule, which is reported
+  if (schedule == nullptr) return;  // an unknown name, which is already reported
   const bool falls_in_first_epoch = recipe.rate_per_step && optimization.num_warmup_steps < 1 &&
                                     schedule->depends_on_length == DependsOnLength::kAfterWarmup;
   if (schedule->depends_on_length == DependsOnLength::kAlways || falls_in_first_epoch)
@@ -141,7 +141,7 @@ void imply_modern(Binder& binder) {
   };
   const auto images =
       static_cast<double>(binder.integer("batch-size")) * binder.small_integer("accumulate");
-  // Null: a fault of --optimizer, which is reported.
+  // Null for an unknown name, which is already reported.
   if (const KnownOptimizer* optimizer = find_optimizer(binder.choice("optimizer"))) {
     if (images > 0)
       imply("learning-rate", formatted("%.6g", optimizer->modern_learning_rate(images)));
@@ -151,7 +151,7 @@ void imply_modern(Binder& binder) {
   imply("ema", "0.999");
   imply("lr-schedule", "cosine");
   imply("lr-step", "step");
-  constexpr double kShare = 0.1, kMost = 2;  // of the epochs; epochs
+  constexpr double kShare = 0.1, kMost = 2;  // warm-up: share of all epochs; maximum in epochs
   const double epochs =
       binder.given("time-limit") ? kMost / kShare : binder.small_integer("epochs");
   imply("num-warmup-steps", formatted("%g", std::min(kMost, kShare * epochs)));

@@ -1,4 +1,5 @@
-// `kiln train`: options for images that come in a stream, and for those of each rank.
+// The options of `kiln train` for images that come in a stream, and for ranks that each have their
+// own images.
 #include <algorithm>
 #include <string>
 

@@ -1,11 +1,11 @@
-// `kiln train`: its options, and the struct that they become.
+// The options of `kiln train`, and the struct that holds their values.
 #include "config/binder.h"
 #include "config/option_rows.h"
 
 namespace kiln {
 namespace {
 
-// The component's eleven, in its order.
+// The eleven options of the designer's component, in its order.
 std::vector<TrainOption> component_options() {
   Option model = required_path("untrained-model-path", "DIR",
                                "UntrainedModelDirectory to train, as written by `kiln init-model`, "
@@ -48,7 +48,7 @@ std::vector<TrainOption> component_options() {
   };
 }
 
-// Options for jobs of several ranks.
+// Options for jobs with multiple ranks.
 std::vector<TrainOption> rank_options() {
   Option lr_scaling = {
       .name = "lr-scaling",

@@ -1,4 +1,4 @@
-// `kiln train`: its outputs must not lie among its inputs.
+// Checks that the outputs of `kiln train` do not overlap with its inputs.
 #include <string>
 #include <vector>
 
@@ -38,7 +38,7 @@ void keep_apart(Binder& binder, const char* name, const std::string& path,
   for (const NamedPath& other : from) require_apart(binder, name, path, other.option, other.path);
 }
 
-// It may lie among the logs, but not hold them.
+// The folder of --explain may be inside the log folder, but must not contain it.
 void check_explain(Binder& binder, const TrainConfig& config) {
   const std::string &path = config.output.explain, &logs = config.output.log_path;
   keep_apart(binder, "explain", path, inputs_and_model_of(config));

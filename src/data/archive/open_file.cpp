@@ -36,7 +36,7 @@ std::string first_bytes(const OpenFile& file) {
   return bytes;
 }
 
-// Receives the output, and rejects decompression bombs.
+// Receives decompressed bytes in an unnamed temporary file, and rejects decompression bombs.
 class Spool {
  public:
   explicit Spool(const fs::path& packed) : folder_(temporary_folder()) {
@@ -76,7 +76,7 @@ class Spool {
   std::uint64_t size_ = 0, limit_ = 0, ratio_limit_ = 0;
 };
 
-// zlib, since libarchive does not verify gzip checksums.
+// Uses zlib because libarchive does not verify gzip checksums.
 void unpack_gzip(const fs::path& path, Spool& spool) {
   struct Close {
     void operator()(gzFile_s* file) const { gzclose_r(file); }
@@ -122,7 +122,7 @@ void unpack_others(const fs::path& path, Spool& spool) {
 
 }  // namespace
 
-// O_NONBLOCK: reject a named pipe instead of waiting for it.
+// With O_NONBLOCK, a named pipe is rejected; without it, open() would wait for a writer.
 OpenFile::OpenFile(const std::filesystem::path& path)
     : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (descriptor_ < 0) fail(errno, "'" + path.string() + "'");

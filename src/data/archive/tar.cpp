@@ -11,8 +11,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kBlock = kTarBlock;
-constexpr std::size_t kWindowBytes = 8192;      // small members share a read
-constexpr std::uint64_t kMaxPadding = 1 << 20;  // behind the end mark
+constexpr std::size_t kWindowBytes = 8192;      // small members share one read
+constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end mark
 
 class TarWalk {
  public:
@@ -30,7 +30,7 @@ class TarWalk {
   }
 
  private:
-  // Views into the window; valid until the next call.
+  // Returns a view into the window, valid until the next call.
   std::string_view bytes(std::uint64_t offset, std::uint64_t size) {
     if (offset > end_ || size > end_ - offset) {
       throw ArchiveFault("it is truncated after " + std::to_string(end_) +
@@ -57,7 +57,7 @@ class TarWalk {
       visit_({name, data, entry.size});
   }
 
-  // A tar after the end marker would be ignored silently.
+  // Rejects data after the end mark: a concatenated tar would otherwise be ignored silently.
   void check_end() {
     const std::uint64_t size = std::min(end_ - at_, kMaxPadding);
     if (!is_zero(bytes(at_, size)))
@@ -73,7 +73,7 @@ class TarWalk {
   TarHeaders headers_;
 };
 
-// Octal digits and a zero byte.
+// Writes `value` as octal digits. The NUL that ends the field is already in the zeroed header.
 void put_number(std::string& header, std::size_t at, int digits, std::uint64_t value) {
   char text[16];
   std::snprintf(text, sizeof text, "%0*llo", digits, static_cast<unsigned long long>(value));

@@ -9,7 +9,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMaxExtraBytes = 1 << 20;  // of one long name or pax header
-// Of any entry. No file is as large, and sums with more might overflow.
+// The largest entry accepted. No file is this large, and offsets computed from larger sizes could
+// overflow.
 constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{1} << 62;
 
 std::string_view field(std::string_view header, std::size_t at, std::size_t size) {
@@ -17,7 +18,8 @@ std::string_view field(std::string_view header, std::size_t at, std::size_t size
   return whole.substr(0, std::min(whole.find('\0'), whole.size()));
 }
 
-// Octal digits between blanks, or base 256 where the first bit is set.
+// Parses a numeric field: octal digits surrounded by blanks or, if the first bit is set, base 256.
+// A blank field is 0. Empty if the field is not a number or does not fit.
 std::optional<std::uint64_t> number(std::string_view header, std::size_t at, std::size_t size) {
   const std::string_view raw = header.substr(at, size);
   std::uint64_t value = 0;
@@ -105,7 +107,8 @@ std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
   return name;
 }
 
-// Records "LENGTH KEY=VALUE\n", where LENGTH counts all of it.
+// Parses records of the form "LENGTH KEY=VALUE\n", where LENGTH is the size of the whole record in
+// bytes.
 void TarHeaders::read_pax(char type, std::string_view data) {
   while (!data.empty()) {
     std::size_t length = 0;

@@ -20,10 +20,10 @@ constexpr std::size_t kEntrySize = 46, kEndSize = 22, kEnd64Size = 56, kLocator6
 constexpr std::size_t kMaxComment = 65535;
 constexpr std::uint64_t kMaxDirectoryBytes = 1ULL << 30;
 constexpr std::uint16_t kEncryptedFlags = 1 | 1 << 6 | 1 << 13;
-constexpr std::uint64_t kMaxDeflateRatio = 1032;  // zlib's technical details
+constexpr std::uint64_t kMaxDeflateRatio = 1032;  // according to "zlib Technical Details"
 constexpr std::uint32_t kLinkMode = 0xA000, kModeMask = 0xF000;
 
-// Little endian, as the machines are that this program is built for.
+// Reads a little-endian number. All supported machines are little-endian, so its bytes are copied.
 template <typename Number>
 Number number(std::string_view bytes, std::size_t at) {
   if (at > bytes.size() || sizeof(Number) > bytes.size() - at)
@@ -33,7 +33,7 @@ Number number(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// The zip, wherever it is: a file or memory.
+// A zip in a file or in memory.
 struct Source {
   std::uint64_t size = 0;
   std::function<std::size_t(std::uint64_t offset, char* target, std::size_t size)> read_at;
@@ -94,7 +94,8 @@ struct Entry {
   bool is_file = true;
 };
 
-// Zip64 keeps the values that do not fit 32 bits in an extra field, in this order, and only those.
+// Zip64 stores the values that do not fit in 32 bits, and only those, in an extra field and in this
+// order.
 void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
   while (extra.size() >= 4) {
     const std::size_t size = number<std::uint16_t>(extra, 2);
@@ -126,7 +127,7 @@ void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) 
   if (!possible) throw ArchiveFault(shown + "has an impossible size");
 }
 
-// Takes one entry off the front of `bytes`.
+// Parses the first entry in `bytes` and removes it from there.
 Entry take_entry(std::string_view& bytes) {
   if (number<std::uint32_t>(bytes, 0) != kDirectorySignature)
     throw ArchiveFault("its zip directory is damaged");
@@ -153,7 +154,8 @@ Entry take_entry(std::string_view& bytes) {
   return entry;
 }
 
-// A bomb may name the same bytes many times.
+// Rejects entries that overlap, since a zip bomb may list the same bytes many times, and entries
+// that reach beyond the start of the directory. `places` are offsets and sizes.
 void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
                   std::uint64_t directory_begin) {
   std::sort(places.begin(), places.end());

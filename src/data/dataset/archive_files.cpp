@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors prepend it
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors prepend it
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 5 &&
@@ -53,7 +53,7 @@ class Assembly {
     member.archive = static_cast<std::uint16_t>(archive);
     const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
     const std::string name = shard + std::string(listing.images.file_name(image));
-    if (label < 0) require_utf8(name, "the image");  // outputs keep it
+    if (label < 0) require_utf8(name, "the image");  // unlabeled images keep their names in outputs
     set_.samples.push_back({.file_name = name,
                             .label = label,
                             .id = static_cast<std::int64_t>(set_.samples.size()),
@@ -61,7 +61,8 @@ class Assembly {
                            member);
   }
 
-  // The ids of the classes named in `.cls` files.
+  // Adds the classes named in `.cls` files to the set, and returns their ids by label. If all
+  // labels are numbers, they are the ids.
   std::map<std::string, int> ids_of_labels() {
     std::map<std::string, int> ids;
     for (const ArchiveListing& listing : listings_) {
@@ -91,7 +92,8 @@ class Assembly {
     return ids;
   }
 
-  // The names of numbered classes: given, or beside the shards.
+  // Reads the names of numbered classes from --classes, or else from classes.txt next to the
+  // shards. Empty if there is neither.
   std::vector<std::string> read_classes() {
     const std::string& given = context_.records.classes_file;
     if (!given.empty()) return read_class_lines(given, "'" + given + "'", context_);
@@ -112,7 +114,7 @@ class Assembly {
   }
 
   struct Place {
-    std::string_view folder, name;  // below the base
+    std::string_view folder, name;  // relative to common_base()
     std::uint32_t archive = 0, image = 0;
     bool operator<(const Place& other) const {
       return std::tie(folder, name, archive, image) <
@@ -128,7 +130,8 @@ class Assembly {
     }
   }
 
-  // The path that all images share above the class folders.
+  // Returns the path above the class folders that all images share, with a trailing slash. May be
+  // empty.
   std::string common_base() const {
     std::string common;
     bool is_first = true, all_alike = true;

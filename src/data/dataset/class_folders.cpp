@@ -1,6 +1,6 @@
-// Folders whose names are the labels, one level deep; or images anywhere below, without labels.
-// Links are followed wherever they lead. A file counts as an image by its extension; its contents
-// are checked when it is decoded.
+// Reads class folders, whose names are the labels, one level deep; or else images at any depth,
+// without labels. Symbolic links are followed wherever they lead. A file counts as an image by its
+// extension; its contents are checked when it is decoded.
 #include <algorithm>
 #include <set>
 
@@ -25,7 +25,7 @@ struct Listing {
   std::vector<std::string> broken_links;  // broken or circular links
   std::size_t num_hidden_images = 0;
   std::size_t num_other_files = 0;
-  std::vector<std::string> other_files;  // the first of them
+  std::vector<std::string> other_files;  // the first kMaxNamed of them
 };
 
 bool is_ignored(std::string_view name) {
@@ -69,7 +69,7 @@ void for_each_image(const Listing& listing, Visit&& visit) {
   }
 }
 
-// "'a', 'b', …": ten names at most.
+// Returns "'a', 'b', …" with at most ten names.
 std::string name_some(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
@@ -85,7 +85,7 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 // Groups skipped entries by reason, to keep the notes short.
 struct LeftOut {
   std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
-  std::vector<std::string> other_files;  // in class folders, the first of them
+  std::vector<std::string> other_files;  // in class folders; only the first few
   std::size_t num_hidden_images = 0, num_other_files = 0;
 
   void add_links(const std::string& prefix, const Listing& listing) {
@@ -127,7 +127,7 @@ struct LeftOut {
   }
 };
 
-// Whether following `folder` leads to `root` or a folder above it.
+// True if `folder` is a link to `canonical_root` or to a folder above it.
 bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
   std::error_code fault;
   if (!fs::is_symlink(fs::symlink_status(folder, fault))) return false;
@@ -138,12 +138,12 @@ bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
   return !fault && rest == target.end();
 }
 
-// One class folder, read on its own.
+// The contents of one class folder, which is read independently of the others.
 struct ClassListing {
   SourceStamp stamp;
   bool is_loop = false;
   Listing listing;
-  std::vector<std::string> loops;  // folders inside that are links back to it or above
+  std::vector<std::string> loops;  // folders inside that link back to this one or above
 };
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -194,7 +194,8 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   });
 }
 
-// All names first, so that the list gets its memory at once: new pages cost more than the copying.
+// Lists all class folders before adding any image, so that the memory for all samples can be
+// reserved at once: growing it costs more than copying the names once more.
 void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
                   const DatasetContext& context) {
   const fs::path canonical_root = fs::canonical(context.root);
@@ -215,7 +216,7 @@ void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
   }
 }
 
-// Every image below the root; each folder once, however many links lead to it. With
+// Visits every image below the root, and each folder only once, however many links lead to it. With
 // `every_image`, the folders in the root are the labels of the images directly in them.
 class ImageWalk {
  public:

@@ -1,4 +1,4 @@
-// Which class is which: by the names that two datasets give, and by those of a file.
+// Matches the classes of two datasets by name, and those of a dataset with the names in a file.
 #include <algorithm>
 #include <unordered_map>
 
@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxNamed = 10;
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
-// Ids by name; where unused ids share a name with a class, the id that has images.
+// Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
+// may share its name with a class.
 std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   std::vector<bool> is_used(set.classes.size(), false);
   for (const Sample& item : set.samples) {

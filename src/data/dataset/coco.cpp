@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
-constexpr std::size_t kEnough = 64;  // bytes, to know JSON by
+constexpr std::size_t kEnough = 64;  // bytes; enough to recognize JSON
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// A file without the entries of its lists, of which there may be millions.
+// A COCO file without the entries of its lists, of which there may be millions.
 struct Outline {
   json document;
   json first_annotation;  // null: there is none
@@ -36,8 +36,8 @@ Outline outline_of(std::string_view text) {
   return outline;
 }
 
-// One file being read: its faults name it and the entry. The text is parsed once a list, so that
-// the lists may stand in any order and no more than an entry is in memory.
+// Reads one COCO file; its errors name the file and the entry. The text is parsed once for each
+// list, so that the lists may come in any order and only one entry at a time is in memory.
 class CocoReader {
  public:
   CocoReader(std::string_view text, const Outline& outline, std::string file,
@@ -186,7 +186,8 @@ bool holds_list(const json& document, const char* key) {
   return found != document.end() && found->is_array();
 }
 
-// A sparse file of zeros does not.
+// True if a file that starts with `bytes` may be JSON. Rejects a huge sparse file of zeros before
+// it is read.
 bool begins_as_json(std::string_view bytes) {
   return bytes.find_first_of("{[") != std::string_view::npos ||
          bytes.find_first_not_of(" \t\r\n") == std::string_view::npos;

@@ -45,7 +45,7 @@ namespace fs = std::filesystem;
 
 enum class RootKind { kFolder, kArchive, kRecordFile };
 
-// Throws unless there is something to read.
+// Returns what the root is. Throws Error kInvalidDataset if there is nothing to read.
 RootKind check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
@@ -131,7 +131,7 @@ void SampleTable::note_content(std::size_t i, std::string_view bytes) {
 
 std::uint64_t SampleTable::hash(std::size_t i) const {
   if (hashes_.empty()) return 0;
-  auto& hash = const_cast<std::uint64_t&>(hashes_[i]);  // which an atomic_ref of C++20 asks for
+  auto& hash = const_cast<std::uint64_t&>(hashes_[i]);  // C++20's atomic_ref needs it non-const
   return std::atomic_ref(hash).load(std::memory_order_relaxed);
 }
 

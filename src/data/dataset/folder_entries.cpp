@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
   throw fs::filesystem_error("", place, std::error_code(error, std::generic_category()));
 }
 
-// For links, and for file systems that do not report types.
+// Looks up the type of an entry that is a link, or whose type the file system does not report.
 FolderEntry::Kind look_up(DIR* folder, const fs::path& path, const char* name) {
   struct stat info {};
   if (::fstatat(::dirfd(folder), name, &info, 0) != 0) {
@@ -56,8 +56,8 @@ std::size_t shared_beginning(const std::vector<FolderEntry>& entries) {
   return shared.size();
 }
 
-// Names in a folder often share a prefix; the eight bytes after it distinguish nearly all of them.
-// Sorting by these takes half the time.
+// Names in a folder often share a prefix, and the eight bytes after it distinguish nearly all of
+// them. Comparing these first halves the time that sorting takes.
 void sort_by_name(std::vector<FolderEntry>& entries) {
   struct Keyed {
     std::uint64_t key = 0;

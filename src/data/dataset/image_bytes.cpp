@@ -14,7 +14,8 @@
 namespace kiln {
 namespace {
 
-// Limits for one entry: rejected if it is larger than this and inflates by too large a factor.
+// An archive member is rejected if it is larger than kMaxCalmBytes and inflates by more than the
+// factor kMaxRatio.
 constexpr std::uint64_t kMaxCalmBytes = 64 << 20;
 constexpr std::uint64_t kMaxRatio = 100;
 
@@ -49,7 +50,7 @@ void inflate_bytes(const std::string& packed, std::size_t size, std::string& buf
   throw ImageFault("the zip entry does not inflate to the size in the zip directory");
 }
 
-// Keeps the image of a record's data.
+// Cuts a record's data down to the image in it.
 void cut_image(const ArchiveMember& member, std::string& data) {
   if (member.checksum > data.size() || member.size > data.size() - member.checksum)
     throw ImageFault("its record has changed since it was listed");
@@ -57,7 +58,8 @@ void cut_image(const ArchiveMember& member, std::string& data) {
   data.erase(0, member.checksum);
 }
 
-// The checksum is of the whole record, so a beginning is read without it.
+// The checksum covers the whole record, so it is not verified if only the first `limit` bytes are
+// read.
 void read_tfrecord(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
                    std::string& buffer) {
   if (limit < member.size) {
@@ -150,7 +152,8 @@ class Reader {
     return value;
   }
   std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
-  // Of things that take so many numbers each at least.
+  // Reads the number of items that follow. Throws InternalError if they do not fit in the remaining
+  // bytes, given that each takes at least `numbers` numbers.
   std::size_t count(std::size_t numbers) {
     const auto value = static_cast<std::uint64_t>(number());
     if (value > left_.size() / (numbers * sizeof(std::int64_t)))

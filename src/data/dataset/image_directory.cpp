@@ -100,9 +100,9 @@ std::string name_in(const Entries& meta, const std::string& key, std::string_vie
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
-constexpr std::size_t kWorthListing = 32;  // files in a folder; fewer are checked one by one
+constexpr std::size_t kWorthListing = 32;  // files; in smaller folders, each is checked on its own
 
-// Why `path` is not a regular file; empty if it is.
+// Says why `path` is not a regular file; empty if it is one.
 std::string fault_of(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
@@ -144,7 +144,7 @@ Faults faults_in(const ListedFolder& folder, const SampleTable& samples, const f
   if (folder.samples.size() >= kWorthListing) {
     try {
       entries = FolderEntries(root / folder.name);
-    } catch (const fs::filesystem_error&) {  // each of its files will report it
+    } catch (const fs::filesystem_error&) {  // each of its files is then checked on its own
     }
   }
   Faults faults;
@@ -222,7 +222,7 @@ Dataset read_image_directory(const DatasetContext& context) {
                         "), which is ignored");
   }
   set.classes = schema.classes;
-  set.samples_json = samples_text(set);  // the directory's own may lead anywhere
+  set.samples_json = samples_text(set);  // not the directory's own, which may be a link to any file
   return set;
 }
 

@@ -21,7 +21,8 @@ using nlohmann::json;
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// Throws JsonFault for anything that a line or column must not contain; callers add file and line.
+// Throws the JsonFault of a line or column with invalid contents. Callers add the file and the
+// line.
 [[noreturn]] void fault(const std::string& clause) {
   throw JsonFault(0, clause);
 }
@@ -110,7 +111,7 @@ ListSchema schema_of(const json& document) {
   return schema;
 }
 
-// Parses the list line by line, and checks that nothing repeats that must not.
+// Parses the list line by line, and checks that no id appears twice.
 class LineReader {
  public:
   explicit LineReader(const ListSchema& schema) : schema_(schema) {
@@ -319,9 +320,9 @@ std::string samples_text(const Dataset& set) {
     try {
       read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
       if (bytes.size() > kMaxSampleBytes) continue;
-      decode_image(bytes);  // samples are published: a link may lead to what is no image
+      decode_image(bytes);  // samples are published, and a link may lead to another kind of file
     } catch (const std::exception&) {
-      continue;  // they are a preview; the loader reports bad images
+      continue;  // samples are only a preview; the loader reports bad images
     }
     add_sample(set, item, bytes, text);
   }

@@ -26,7 +26,7 @@ constexpr std::string_view kMagic = "kiln-ix2";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
-constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // some 20 million images
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
 std::string serialized(const Dataset& set) {
@@ -37,7 +37,8 @@ std::string serialized(const Dataset& set) {
   return bytes + body;
 }
 
-// An index may come with the data, from anybody. What read_labeled_dataset() promises must hold.
+// True if the set satisfies what read_labeled_dataset() guarantees. An index may come with the
+// data, from anyone, so this must be checked.
 bool is_labeled_dataset(const Dataset& set) {
   if (set.samples.empty() || set.classes.empty()) return false;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
@@ -76,8 +77,9 @@ std::optional<Dataset> parse(std::string_view bytes) {
                                          "Choose a new file, or remove this one.");
 }
 
-// The set stored in `index`; if it cannot be used, nothing, and `note` says why. A file `named` by
-// the user is replaced only if it is an index.
+// Returns the set stored in `index`. Empty if the file cannot be read, or cannot be used, in which
+// case `note` says why. Throws Error kUserError if the user named a file that is not an index,
+// since it would be overwritten.
 std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, const fs::path& root,
                                   std::string& note) {
   const bool named = !use.file.empty();
@@ -85,7 +87,7 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
   try {
     bytes = first_bytes(index, kMagic.size());
     if (bytes == kMagic) bytes = read_file(index, kMaxIndexBytes);
-  } catch (const std::length_error&) {  // the first bytes alone are no index
+  } catch (const std::length_error&) {  // too large; the first bytes alone will not parse
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -106,8 +108,8 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
   return std::nullopt;
 }
 
-// A folder that changes during the scan may have more entries than were seen, with the same
-// timestamp.
+// True if all sources could be read, and had not changed for a while when the scan began. A folder
+// that changes during the scan may contain entries that were not seen, with the same timestamp.
 bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
   return std::all_of(set.stamps.begin(), set.stamps.end(), [&](const SourceStamp& stamp) {
     return stamp.stamp != 0 && stamp.changed_ns < scan_begin_ns - kSettledNs;
@@ -120,7 +122,8 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, fault);
 }
 
-// For an index that the user did not name: false if there is no place for it.
+// Creates the folder of an index that the user did not name. False if `file` is empty or that
+// fails.
 bool make_folder_of(const fs::path& file) {
   std::error_code fault;
   return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
@@ -131,9 +134,10 @@ std::int64_t now_ns() {
 }
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
-constexpr std::size_t kPortion = 64;  // images per access to the shared counter
+constexpr std::size_t kPortion = 64;  // images that a thread takes at a time
 
-// Most headers are in the first 64 KiB; after a large embedded profile the whole file is needed.
+// Reads the size of image `i` from its header; empty if that fails. Most headers are in the first
+// 64 KiB; after a large embedded profile the whole file is needed.
 std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string& buffer) {
   for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
     try {
@@ -146,7 +150,8 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
   return std::nullopt;
 }
 
-// A list may say any size, and the network's input would follow it. One header tells.
+// Discards the listed sizes if they are wrong for the first image, according to its header: a list
+// may claim any size, and the size of the network's input would follow it.
 void forget_wrong_sizes(Dataset& set) {
   const std::optional<ImageSize> listed = set.samples[0].size;
   if (!listed) return;

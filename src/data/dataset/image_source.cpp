@@ -109,7 +109,7 @@ bool FileList::next(std::size_t most, Dataset& set) {
   }
 }
 
-// Whether reading would not wait.
+// True if reading would not block.
 bool FileList::holds_more() const {
   pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
   return ::poll(&state, 1, 0) > 0;
@@ -127,7 +127,7 @@ void FileList::read_more() {
   at_end_ = got == 0;
 }
 
-// Whole lines; at the end of the list the last one needs no newline.
+// Takes whole lines. At the end of the list, the last line needs no newline.
 void FileList::take_lines(std::size_t most, SampleTable& samples) {
   std::size_t begin = 0;
   while (samples.size() < most && begin < text_.size()) {

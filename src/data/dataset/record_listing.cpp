@@ -16,19 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kWindowBytes = 8192;  // what is read around a record's beginning
-constexpr std::size_t kKindBytes = 64;      // enough to know an image by
+constexpr std::size_t kWindowBytes = 8192;  // read at the start of a record
+constexpr std::size_t kKindBytes = 64;      // enough to recognize an image format
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
 
-// Parts of a file, of which those that lie together share a read.
+// Reads parts of a file. Parts that lie close together share one read.
 class FileWindow {
  public:
   explicit FileWindow(const OpenFile& file) : file_(file), end_(file.size()) {}
 
   std::uint64_t end() const { return end_; }
 
-  // Valid until the next call. Throws RecordFault beyond the end.
+  // The result is valid until the next call. Throws RecordFault if it would reach beyond the end.
   std::string_view bytes(std::uint64_t offset, std::size_t count) {
     if (offset > end_ || count > end_ - offset) fail_truncated();
     if (offset < begin_ || offset + count > begin_ + window_.size()) {
@@ -96,7 +96,7 @@ class RecordWalk {
   }
 
  private:
-  // Throws unless `size` bytes follow `begin`.
+  // Throws RecordFault unless the file has `size` bytes from `begin` on.
   void require(std::uint64_t begin, std::uint64_t size) {
     if (begin > window_.end() || size > window_.end() - begin) window_.fail_truncated();
   }
@@ -142,7 +142,8 @@ class RecordWalk {
         member, view, [&] { return parse_recordio_image(view); }, no_checksum);
   }
 
-  // Lists a record. One that cannot be read, but whose checksum is wrong, is a bad image.
+  // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
+  // otherwise throws RecordFault.
   template <typename Parse, typename IsDamaged>
   void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse,
                      IsDamaged&& is_damaged) {
@@ -186,7 +187,7 @@ class RecordWalk {
     listing_.num_several += contents.labels.size() > 1 ? 1 : 0;
   }
 
-  // Of an unknown kind: most are JPEG, and the decoder will say what it found.
+  // An unknown kind gets .jpg, since most images are JPEG; the decoder will report what it finds.
   static std::string extension(std::string_view kind) {
     static constexpr std::array<std::pair<std::string_view, const char*>, 5> kExtensions = {
         {{"PNG", ".png"}, {"BMP", ".bmp"}, {"PNM", ".ppm"}, {"TIFF", ".tif"}, {"WebP", ".webp"}}};
@@ -213,7 +214,7 @@ class RecordWalk {
   std::map<RecordListing::Label, int> ids_;
 };
 
-// The offsets that an .idx file of MXNet names: lines "KEY<tab>OFFSET".
+// Returns the offsets in an .idx file of MXNet, sorted. Its lines are "KEY<tab>OFFSET".
 std::vector<std::uint64_t> offsets_of_index(const std::string& text) {
   std::vector<std::uint64_t> offsets;
   std::istringstream lines(text);
@@ -254,7 +255,8 @@ struct OpenRecordFile {
   bool is_unpacked = false;
 };
 
-// The length of a record may begin as compressed data do, but then its checksum is right.
+// True if `file` begins like a record file. The length of a TFRecord may look like the start of
+// compressed data, but not with a correct checksum after it.
 bool is_record_file(const OpenFile& file) {
   std::string first(kTfRecordHeaderBytes, '\0');
   first.resize(file.read_at(0, first.data(), first.size()));

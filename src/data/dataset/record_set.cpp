@@ -16,14 +16,15 @@ namespace fs = std::filesystem;
 
 using Label = RecordListing::Label;
 
-// Gives the classes of all files their names and ids.
+// Assigns names and ids to the classes of all files.
 class RecordClasses {
  public:
   RecordClasses(const DatasetContext& context, const std::vector<RecordListing>& listings,
                 const std::vector<std::string>& files, Dataset& set)
       : context_(context), listings_(listings), files_(files), set_(set) {}
 
-  // The id of every label, by file and by the file's own number of it; -1: no class.
+  // Sets the classes of the set. Returns the class id of every label, by file and by the label's
+  // index in that file; -1: no class.
   std::vector<std::vector<int>> ids() {
     for (std::size_t f = 0; f < listings_.size(); ++f)
       for (const Label& label : listings_[f].labels) labels_.emplace(label, f);
@@ -62,7 +63,8 @@ class RecordClasses {
     return !any([&](const Label& label) { return !names.contains(label.text); });
   }
 
-  // Where the names of a file are the texts of the records, number by number.
+  // Sets first_label if the class names and the records agree: with numbers counted from 0, or else
+  // from 1, the text of every label is the name with its number.
   void find_first_by_texts() {
     for (const int first : {0, 1}) {
       const auto agrees = [&](const Label& label) {
@@ -123,7 +125,7 @@ class RecordClasses {
     });
   }
 
-  // A class has one name and one number, whatever file says it.
+  // Checks that each class has one name and one number across all files.
   void check_texts() const {
     std::map<std::int64_t, const Entry*> by_number;
     std::map<std::string_view, const Entry*> by_text;
@@ -144,7 +146,7 @@ class RecordClasses {
     }
   }
 
-  // Whether numbers count from 0 or from 1, and whether they stay among the names.
+  // Decides whether numbers count from 0 or from 1, and checks that all of them are in range.
   void choose_first() {
     const std::int64_t lowest = labels_.begin()->first.number;
     const auto& [highest, file] = *labels_.rbegin();
@@ -179,12 +181,13 @@ class RecordClasses {
   const std::vector<RecordListing>& listings_;
   const std::vector<std::string>& files_;
   Dataset& set_;
-  std::map<Label, std::size_t> labels_;  // and the first file that has it; by number
+  std::map<Label, std::size_t> labels_;  // with the first file that has it; sorted by number
   std::vector<std::string> names_;
   std::string shown_names_;
 };
 
-// Files such as train-00000-of-00008 belong together only with others of their name.
+// Checks that numbered files, such as train-00000-of-00008, are all of one dataset. Adds a note if
+// some are missing.
 void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
                     Dataset& set) {
   std::string_view name;
@@ -218,7 +221,8 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
       member.archive = static_cast<std::uint16_t>(f);
       const int own = listing.images.label(i);
       int label = own < 0 ? -1 : ids[f][static_cast<std::size_t>(own)];
-      // A bad image needs some class to be counted as one. One that lost its label may be bad.
+      // Unlabeled images are left out, so a bad image is given a class in order to be counted. A
+      // record without a label may be damaged, too; its checksum has not been verified yet.
       if (set.labeled() && label < 0 &&
           (listing.damaged[i] || is_damaged_record(listing.file, member)))
         label = 0;

@@ -1,4 +1,4 @@
-// The list of an ImageDirectory whose images get other names.
+// Renames the images in the list of an ImageDirectory.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// On one line, with spaces after commas and colons, as Python's json.dumps writes it.
+// Formats `value` on one line, with spaces after commas and colons, as Python's json.dumps does.
 std::string spaced(const Json& value) {
   if (!value.is_structured()) return value.dump(-1, ' ', true);
   std::string text;
@@ -22,7 +22,7 @@ std::string spaced(const Json& value) {
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
-// Of repeated keys a reader takes the last, so all of them are changed.
+// Changes every occurrence of a repeated key, since readers use the last one.
 void rename(Json& row, const std::string& image_key, const std::string& name) {
   for (auto& [key, info] : row.get_ref<Json::object_t&>()) {
     if (key != image_key || !info.is_object()) continue;

@@ -1,4 +1,4 @@
-// BMP by stb_image, compiled here with that one format.
+// Decodes BMP with stb_image, which is compiled here for that format only.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,13 +15,13 @@
 namespace kiln::codec {
 namespace {
 
-constexpr std::uint32_t kOldHeader = 12;  // OS/2: sides of 16 bits
+constexpr std::uint32_t kOldHeader = 12;  // bytes; OS/2's header, with 16-bit sides
 
 struct FreePixels {
   void operator()(stbi_uc* pixels) const { stbi_image_free(pixels); }
 };
 
-// stb reads zeros after the end, so a truncated file would decode to black.
+// stb_image reads zeros after the end, so a truncated file would decode as black.
 void check_length(std::string_view bytes, ImageSize size) {
   const bool old = little32(bytes, 14) == kOldHeader;
   if (bytes.size() < 34) throw ImageFault("BMP data ends early");

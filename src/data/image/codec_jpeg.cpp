@@ -1,5 +1,6 @@
-// JPEG by libjpeg(-turbo). Its errors leave by longjmp, so the functions that call it keep all
-// state in JpegReader, which outlives the jump, and hold no object with a destructor.
+// Decodes JPEG with libjpeg(-turbo). It reports errors by longjmp, so the functions that call it
+// keep all state in JpegReader, which outlives the jump, and have no local object with a
+// destructor.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
@@ -16,20 +17,21 @@
 namespace kiln::codec {
 namespace {
 
-// A hostile progressive file repeats scans, a few bytes each; of all attempts to decode it.
+// A malicious progressive file may repeat scans of a few bytes each. The limit on pixels is for all
+// attempts to decode a file together.
 constexpr int kMaxScans = 500;
 constexpr long long kMaxScanPixels = 16 * kMaxImagePixels;
-constexpr std::uint64_t kMaxPixelsAByte = 1024;  // a bit a block, and half the rows are missing
-constexpr std::uint8_t kMissing = 128;           // mid gray for rows that the file does not hold
+constexpr std::uint64_t kMaxPixelsAByte = 1024;  // one bit per block, and half of the rows missing
+constexpr std::uint8_t kMissing = 128;           // mid gray, for rows that the file lacks
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 
-// Where the data ended.
+// Whether and where the data ended too early or was corrupt.
 struct EarlyEnd {
   bool source_ended = false;  // the file ends without an end-of-image marker
   bool seen = false;          // needed pixels are missing
-  bool in_rows = false;       // in the first scan of the rows, not in a refining one
-  JDIMENSION row = 0;         // in iMCU rows
-  bool corrupt = false;       // broken codes somewhere; decoding continued
+  bool in_rows = false;       // in the scan that first brings rows, not a later one
+  JDIMENSION row = 0;         // where the data ended, in iMCU rows
+  bool corrupt = false;       // invalid codes somewhere; decoding continued
 };
 
 struct JpegReader {
@@ -62,7 +64,8 @@ JpegReader& reader_of(j_decompress_ptr info) {
   std::longjmp(reader.jump, 1);
 }
 
-// The first scan of the luminance holds the rows; later ones add color or detail.
+// True if the current scan is the first one with luminance, which brings the rows. Later scans add
+// color or detail.
 bool scan_brings_rows(const jpeg_decompress_struct& info) {
   if (info.Ss != 0 || info.Ah != 0) return false;
   for (int i = 0; i < info.comps_in_scan; ++i) {
@@ -161,7 +164,7 @@ void read_rgb_rows(JpegReader& reader) {
   }
 }
 
-// The four channels are inverted, as Adobe writes them and Pillow assumes.
+// The four channels are stored inverted, as Adobe writes them and Pillow assumes.
 void read_cmyk_rows(JpegReader& reader) {
   std::uint8_t* out = reader.pixels;
   while (reader.info.output_scanline < window_end(reader)) {
@@ -182,7 +185,8 @@ bool start(JpegReader& reader) {
   return true;
 }
 
-// Decodes only the columns of the window, widened to begin at an iMCU. Call it once started.
+// Limits decoding to the columns of the window, which is widened to begin at an iMCU. Call it after
+// start().
 bool narrow(JpegReader& reader) {
   if (setjmp(reader.jump) != 0) return false;
   auto left = static_cast<JDIMENSION>(reader.window.left);
@@ -205,8 +209,8 @@ bool read_pixels(JpegReader& reader) {
   return true;
 }
 
-// Scans of a progressive file that ended between two of them are incomplete unless every bit was
-// sent.
+// True if the scans so far contain every bit of the coefficients. If a progressive file ends
+// between two scans, this tells whether anything is missing.
 bool all_bits_sent(const jpeg_decompress_struct& info) {
   if (info.coef_bits == nullptr) return info.input_scan_number >= 1;
   for (int component = 0; component < info.num_components; ++component) {
@@ -217,7 +221,8 @@ bool all_bits_sent(const jpeg_decompress_struct& info) {
   return true;
 }
 
-// Describes what is missing; missing rows become gray. Throws if they are more than half.
+// Returns a description of the damage; empty if there is none. Missing rows become gray. Throws
+// ImageFault if more than half of them are missing.
 std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   const jpeg_decompress_struct& info = reader.info;
   const EarlyEnd& end = reader.end;
@@ -241,7 +246,8 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   return {};
 }
 
-// A header is complete only with the frame and all tables of the first scan.
+// Throws the error of a failed call. `in_header`: it read the header, which includes the frame and
+// all tables of the first scan.
 [[noreturn]] void fail(const JpegReader& reader, bool in_header) {
   if (reader.error_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
   if (in_header && reader.end.source_ended) throw ImageFault("JPEG data ends within the header");
@@ -290,7 +296,7 @@ int reduction_of(double shrinks_by) {
   return shrinks_by >= 6 ? 2 : 1;
 }
 
-// The region in the reduced image.
+// Returns the region in the reduced image, rounded outward.
 Region reduced(const Region& region, int reduction) {
   const int top = region.top / reduction, left = region.left / reduction;
   const auto length = [&](int begin, int count) {
@@ -300,8 +306,8 @@ Region reduced(const Region& region, int reduction) {
       top, left, {length(region.top, region.size.height), length(region.left, region.size.width)}};
 }
 
-// What must be decoded so that the pixels of `wanted` equal those of the whole image: chroma
-// upsampling uses neighbors up to two pixels away.
+// Returns the region to decode so that the pixels of `wanted` equal those of the whole image:
+// chroma upsampling uses neighbors up to two pixels away.
 Region widened(const Region& wanted, ImageSize whole) {
   const int left = std::max(0, wanted.left - 2);
   const int right = std::min(whole.width, wanted.left + wanted.size.width + 2);
@@ -316,7 +322,7 @@ bool holds_its_end(const JpegReader& reader, std::string_view bytes) {
 enum class Outcome {
   kDone,
   kNeedsWhole,   // unusual data: pixels and damage are known only after a full decode
-  kCutInMarker,  // between two scans: the caller may retry without that marker
+  kCutInMarker,  // the data ends in a marker between scans; may be retried without it
 };
 
 Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part,
@@ -337,7 +343,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   reader.info.scale_denom = static_cast<unsigned>(part.reduction);
   const bool is_whole = reader.window == whole;
   bool good = start(reader);
-  // Missing detail is smoothed by the decoder, which uses the neighbors.
+  // The decoder smooths missing detail using neighboring blocks, which a part may lack.
   if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
   good = good && (is_whole || narrow(reader)) && read_window(reader, part);
   if (!good && has_too_many_scans(reader)) fail(reader, false);

@@ -1,4 +1,4 @@
-// The size of a JPEG from its markers, without libjpeg: the first frame header (ITU-T T.81, B.2.2).
+// Reads the size of a JPEG from its first frame header (ITU-T T.81, B.2.2), without libjpeg.
 #include <algorithm>
 
 #include "data/image/codec.h"

@@ -1,4 +1,4 @@
-// PNG by libspng. Alpha is dropped, 16-bit samples keep their high byte.
+// Decodes PNG with libspng. Alpha is dropped, and 16-bit samples keep their high byte.
 #include <memory>
 #include <new>
 #include <string>
@@ -11,9 +11,9 @@ namespace kiln::codec {
 namespace {
 
 constexpr std::size_t kMaxChunkBytes = std::size_t{64}
-                                       << 20;  // of color profiles, texts and the like
+                                       << 20;  // for color profiles, texts and the like
 
-constexpr std::uint64_t kMaxDeflateRatio = 1032;  // zlib's technical details
+constexpr std::uint64_t kMaxDeflateRatio = 1032;  // according to "zlib Technical Details"
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
@@ -34,8 +34,8 @@ void decode_png(std::string_view bytes, ImagePart& part) {
   check(spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes));
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
   const ImageSize size = read_png_size(bytes);
-  check(spng_decode_chunks(context.get()));  // the header's checksum, before memory is taken
-  // A bit a pixel at least, deflated.
+  check(spng_decode_chunks(context.get()));  // verifies the header before memory is allocated
+  // A pixel takes at least one bit before compression.
   const auto pixels_in_all =
       static_cast<std::uint64_t>(size.height) * static_cast<std::uint64_t>(size.width);
   require_bytes(bytes.size(), pixels_in_all / 8 / kMaxDeflateRatio, "PNG");

@@ -1,5 +1,5 @@
-// PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)). A custom reader, since stb
-// supports neither the plain formats nor maxima other than 255.
+// Decodes PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)), without a library,
+// since stb_image supports neither the plain formats nor maxima other than 255.
 #include <algorithm>
 #include <string>
 
@@ -84,7 +84,8 @@ Header read_header(std::string_view bytes) {
   return header;
 }
 
-// A sample as 8 bits: the high byte of 16, otherwise scaled by the maximum.
+// Converts a sample to 8 bits: its high byte if the maximum is 65535, otherwise scaled by the
+// maximum.
 std::uint8_t to_byte(std::uint32_t value, std::uint32_t maximum) {
   if (maximum == 65535) return static_cast<std::uint8_t>(value >> 8);
   return static_cast<std::uint8_t>((std::min(value, maximum) * 510 + maximum) / (maximum * 2));
@@ -124,14 +125,14 @@ std::size_t row_samples(const Header& header) {
   return static_cast<std::size_t>(header.size.width) * static_cast<std::size_t>(header.channels);
 }
 
-// Of a raw form.
+// For the raw formats only.
 std::size_t row_bytes(const Header& header) {
   return header.bitmap ? (row_samples(header) + 7) / 8
                        : row_samples(header) * bytes_a_sample(header);
 }
 
-// That the samples take at least. Of a plain form: a digit each and, but in bitmaps, a blank
-// between two.
+// Returns the least number of bytes that the samples take. In a plain format that is one digit each
+// and, except in bitmaps, a blank between each two.
 std::size_t least_bytes(const Header& header) {
   const auto height = static_cast<std::size_t>(header.size.height);
   if (!header.plain) return row_bytes(header) * height;

@@ -1,6 +1,6 @@
-// TIFF by libtiff, from memory: the first page, as stored. Gray, RGB, palette and CMYK of 8 or 16
-// bits are read sample by sample, so that alpha is dropped and not multiplied in; other forms
-// (bilevel, YCbCr, Lab, …) by libtiff's RGBA reader.
+// Decodes the first page of a TIFF with libtiff, from memory. Gray, RGB and CMYK of 8 or 16 bits
+// and palettes of 8 bits are read sample by sample, so that alpha is dropped instead of multiplied
+// in; other forms (bilevel, YCbCr, Lab, …) are read by libtiff's RGBA reader.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 struct Source {
   std::string_view bytes;
   std::size_t at = 0;
-  std::string error;  // libtiff's first one
+  std::string error;  // libtiff's first error message
 };
 
 Source& source_of(thandle_t handle) {
@@ -102,10 +102,10 @@ TiffPointer open_tiff(Source& source) {
 struct Layout {
   ImageSize size;
   std::uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISBLACK;
-  std::uint16_t colors = 1;  // samples without alpha
+  std::uint16_t colors = 1;  // samples per pixel without alpha
   bool separate = false;     // one plane per sample
   bool premultiplied = false;
-  std::uint32_t block_width = 0, block_height = 0;  // tiles; or strips as wide as the image
+  std::uint32_t block_width = 0, block_height = 0;  // of tiles; or of strips, as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
 
   std::uint64_t pixels() const {
@@ -149,7 +149,8 @@ Layout layout_of(TIFF* tiff) {
   return layout;
 }
 
-// That the samples take at least in the file; not all compressions have a limit.
+// Returns the least number of bytes that the samples take in the file; 0 if the compression has no
+// known limit.
 std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
   std::uint16_t compression = COMPRESSION_NONE;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
@@ -159,12 +160,13 @@ std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
   if (compression == COMPRESSION_DEFLATE || compression == COMPRESSION_ADOBE_DEFLATE)
     most_ratio = 1032;
   if (compression == COMPRESSION_LZW) most_ratio = 4096;
-  if (most_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // maybe subsampled
+  if (most_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
   const std::uint64_t samples = layout.separate ? layout.colors : layout.samples;
   return layout.pixels() * layout.bits * samples / 8 / most_ratio;
 }
 
-// A tile may be larger than a small image, but not by much.
+// Throws ImageFault for tiles that are larger than the image and than 128 MiB. A tile that is only
+// larger than a small image is valid.
 void check_block(const Layout& layout) {
   constexpr std::uint64_t kMaxTileBytes = 128 << 20;
   const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
@@ -192,7 +194,7 @@ bool reads_by_sample(TIFF* tiff, Layout& layout) {
   }
 }
 
-// Reverts premultiplied alpha as Pillow does.
+// Undoes premultiplied alpha as Pillow does.
 void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
   for (int channel = 0; channel < 3; ++channel) {
     rgb[channel] =
@@ -222,7 +224,8 @@ void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* 
   }
 }
 
-// The blocks at one position of the image, one per plane, as interleaved 8-bit samples.
+// Reads the blocks (tiles or strips) at one position of the image, one per plane, as interleaved
+// 8-bit samples.
 class BlockReader {
  public:
   BlockReader(TIFF* tiff, const Source& source, const Layout& layout)
@@ -237,7 +240,8 @@ class BlockReader {
     samples_.resize(static_cast<std::size_t>(pixels * kept_samples()));
   }
 
-  // [block_height, block_width, kept_samples()]
+  // Returns [block_height, block_width, kept_samples()], valid until the next call. (x, y) lies in
+  // the block.
   const std::uint8_t* read(std::uint32_t x, std::uint32_t y) {
     const std::uint32_t planes = layout_.separate ? kept_samples() : 1;
     for (std::uint32_t plane = 0; plane < planes; ++plane) {
@@ -266,8 +270,8 @@ class BlockReader {
     }
   }
 
-  // Copies the block's samples that are kept; of 16 bits, in native (little-endian) order, the high
-  // byte.
+  // Copies the samples of the block that are kept. Of 16-bit samples, which libtiff returns in
+  // native (little-endian) order, only the high byte is kept.
   void spread(std::uint32_t plane) {
     const std::uint32_t width = bytes_a_sample();
     const std::uint32_t from = plane_samples(), to = kept_samples();
@@ -306,7 +310,7 @@ void read_samples(TIFF* tiff, const Source& source, const Layout& layout, std::u
   }
 }
 
-// Rows stay as stored: the orientation tag is not applied, like EXIF's.
+// Rows stay as stored: like EXIF's, the orientation tag is not applied.
 void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t* out) {
   char reason[1024] = {};
   TIFFSetField(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
@@ -341,8 +345,8 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   }
 }
 
-// The width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider
-// fields). Of several, the first one counts, as for libtiff.
+// Reads the width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider
+// fields). If an entry is repeated, the first one counts, as in libtiff.
 ImageSize read_tiff_size(std::string_view bytes) {
   const bool little = bytes[0] == 'I';
   const bool big_form = bytes[little ? 2 : 3] == '+';

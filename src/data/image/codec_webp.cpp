@@ -1,4 +1,5 @@
-// WebP by libwebp: lossy and lossless, alpha dropped; the first frame of an animation.
+// Decodes lossy and lossless WebP with libwebp. Alpha is dropped. Of an animation, only the first
+// frame is decoded.
 #include <new>
 #include <string>
 
@@ -37,8 +38,8 @@ struct Frame {
   std::size_t x = 0, y = 0;  // its position on the canvas
 };
 
-// The chunks of an animation: "ANMF", length, x / 2, y / 2, w - 1, h - 1, duration and flags, the
-// image's own chunks.
+// Finds the first frame of an animation. A frame is a chunk of "ANMF", length, x / 2, y / 2, w - 1,
+// h - 1, duration and flags, and then the image's own chunks.
 Frame first_frame(std::string_view bytes) {
   constexpr std::size_t kFrameHeader = 16;
   std::size_t at = 12;

@@ -63,7 +63,7 @@ std::string beginning_of(std::string_view bytes) {
   throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
 }
 
-// Only JPEG can decode a part alone.
+// Adapts a codec that decodes only whole images. Only JPEG can decode a part.
 template <void (*kDecode)(std::string_view, ImagePart&)>
 void decode_whole(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   kDecode(bytes, part);
@@ -72,13 +72,14 @@ void decode_whole(std::string_view bytes, const ChoosePart& choose, ImagePart& p
 
 struct Format {
   std::string_view name;
-  std::array<std::string_view, 2> extensions;  // of its files; empty: no more
+  std::array<std::string_view, 2> extensions;  // of its files; unused entries are empty
   bool (*matches)(std::string_view bytes);     // by the file's first bytes
   void (*decode)(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
   ImageSize (*read_size)(std::string_view bytes);
 };
 
-// A new format is a pair of functions in codec.h and a row here; the first that matches counts.
+// To add a format, add a pair of functions to codec.h and a row here. The first row that matches is
+// used.
 constexpr Format kFormats[] = {
     {"JPEG", {".jpg", ".jpeg"}, is_jpeg, codec::decode_jpeg, codec::read_jpeg_size},
     {"PNG", {".png"}, is_png, decode_whole<codec::decode_png>, codec::read_png_size},

@@ -1,6 +1,6 @@
 #include "data/image/image.h"
 
-// jpeglib.h needs size_t and FILE before it.
+// jpeglib.h needs size_t and FILE, which it does not declare; the headers of image.h do.
 #include <jpeglib.h>
 #include <spng.h>
 #include <cstddef>

@@ -55,12 +55,13 @@ Kernel kernel_of(ResizeFilter filter) {
 
 constexpr int kWeightBits = 22;
 
-// What the pixel `i` of `resized` ones takes of `length` pixels.
+// One resized pixel as a weighted sum of the source pixels from `begin` on.
 struct Taps {
   int begin = 0;
-  std::vector<int> weights;  // in 1 / 2^kWeightBits
+  std::vector<int> weights;  // in units of 1 / 2^kWeightBits
   std::vector<double> exact;
 
+  // For pixel `i` when `length` pixels are resized to `resized`.
   void set(const Kernel& kernel, int length, int resized, int i) {
     const double scale = static_cast<double>(length) / resized, wide = std::max(scale, 1.0);
     const double middle = (i + 0.5) * scale, reach = kernel.radius * wide;
@@ -78,7 +79,7 @@ struct Taps {
           static_cast<int>(std::lround((sum == 0 ? weight : weight / sum) * (1 << kWeightBits))));
   }
 
-  // Of samples that lie `stride` apart.
+  // Returns the weighted sum of samples that lie `stride` apart.
   std::uint8_t sum(const std::uint8_t* samples, std::size_t stride) const {
     std::int64_t sum = 1 << (kWeightBits - 1);
     for (const int weight : weights) {
@@ -113,7 +114,7 @@ void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Regio
     return take_nearest(corner, stride, region.size, resized, target);
   const Kernel kernel = kernel_of(filter);
   const std::size_t height = size_of(region.size.height);
-  scratch.resize(height * row_bytes);  // columns are combined: [region.height, resized.width, 3]
+  scratch.resize(height * row_bytes);  // after the first pass: [region.height, resized.width, 3]
   Taps taps;
   for (int x = 0; x < resized.width; ++x) {
     taps.set(kernel, region.size.width, resized.width, x);

@@ -21,15 +21,16 @@ double radius_of(const ResampleAxis& axis) {
   return std::max(axis.length / axis.resized, 1.0);
 }
 
-// In fixed point each product is rounded down, for which half a unit a tap is made up: with so many
-// taps that would be a level where nothing was lost, as in black.
+// In fixed point each product is rounded down, which write_row() compensates by half a unit per
+// tap. With this many taps the compensation is a whole level, which would be wrong where nothing
+// was lost, as in black.
 constexpr double kManyTaps = 512;
 
 double taps_of(const ResampleAxis& axis) {
   return 2 * radius_of(axis) + 1;
 }
 
-// The pixels of the image that the filter of the wanted pixel `i` reaches.
+// Returns the pixels of the image that the filter of the wanted pixel `i` reaches.
 Span reach(const ResampleAxis& axis, int i) {
   const double middle = middle_of(axis, i) + 0.5, radius = radius_of(axis);
   const double end = std::ceil(axis.begin + axis.length);
@@ -37,7 +38,7 @@ Span reach(const ResampleAxis& axis, int i) {
           static_cast<int>(std::min(middle + radius, end))};
 }
 
-// What each pixel of the span weighs in the wanted pixel `i`; together 1.
+// Sets the weight of each pixel of the span in the wanted pixel `i`. The weights add up to 1.
 void weigh(const ResampleAxis& axis, int i, Span span, std::vector<double>& weights) {
   const double radius = radius_of(axis), middle = middle_of(axis, i);
   weights.clear();
@@ -49,7 +50,7 @@ void weigh(const ResampleAxis& axis, int i, Span span, std::vector<double>& weig
   for (double& weight : weights) weight /= sum;
 }
 
-// Eight samples: one register of SSE2 and of NEON. In memory they may stand anywhere.
+// Eight samples: one SSE2 or NEON register. They may be unaligned in memory.
 using Samples = std::uint16_t __attribute__((vector_size(16)));
 using Bytes = std::uint8_t __attribute__((vector_size(8)));
 
@@ -65,8 +66,8 @@ Samples load(const std::uint8_t* from) {
   return __builtin_convertvector(bytes, Samples);
 }
 
-// The high halves of the products: a single instruction, which GCC 12 recognizes in a loop unless
-// it has unrolled it (-O3).
+// Returns the high halves of the products. This is a single instruction, which GCC 12 recognizes in
+// a loop unless it has unrolled the loop (-O3).
 Samples scaled(Samples samples, Samples weights) {
   Samples product;
 #pragma GCC unroll 1
@@ -75,7 +76,8 @@ Samples scaled(Samples samples, Samples weights) {
   return product;
 }
 
-// out[i] = the sum of weights[k] * inputs[k][i] with 8 fractional bits, for kVectors * 8 samples.
+// out[i] = the sum of weights[k] * inputs[k][i] with 8 fractional bits, for kVectors * 8 samples
+// from `at` on.
 template <int kVectors>
 void combine_block(const std::uint8_t* const* inputs, const std::uint16_t* weights, int taps,
                    std::size_t at, std::uint16_t* out) {
@@ -129,7 +131,7 @@ void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
 }
 
 // Eight samples hold two RGB pixels and two more samples, so the weights of two taps are stored as
-// a a a b b b 0 0, in the order of writing.
+// a a a b b b 0 0. Pixels are laid out in the order in which they are written.
 void Resampler::lay_out_columns(int left, bool mirror) {
   const auto taps = static_cast<std::size_t>(columns_.taps), pairs = (taps + 1) / 2;
   const std::size_t count = columns_.starts.size();
@@ -144,7 +146,7 @@ void Resampler::lay_out_columns(int left, bool mirror) {
   }
 }
 
-// kPairs: of taps; 0: any number.
+// `kPairs` is the number of pairs of taps; 0: any number.
 template <std::size_t kPairs>
 void Resampler::write_row(const std::uint16_t* row, std::uint8_t* target) const {
   const std::size_t pairs = kPairs > 0 ? kPairs : static_cast<std::size_t>((columns_.taps + 1) / 2);
@@ -218,7 +220,7 @@ void Resampler::write(const PixelView& view, const ResampleAxis& rows, const Res
   lay_out_columns(needed.left, mirror);
   const auto samples = static_cast<std::size_t>(needed.size.width) * 3;
   const auto stride = static_cast<std::size_t>(view.region.size.width) * 3;
-  // Taps with weight zero reach beyond the last pixel.
+  // Taps with weight zero may reach beyond the last pixel.
   row_.resize(samples + static_cast<std::size_t>(columns_.taps + 2) * 3 + 8);
   const auto taps = static_cast<std::size_t>(rows_.taps);
   inputs_.resize(taps);

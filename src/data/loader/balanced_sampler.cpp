@@ -9,7 +9,7 @@ namespace {
 
 using Images = std::vector<std::uint32_t>;
 
-// The images of each class that has any, in label order.
+// Returns the images of each class that has any, in label order.
 std::vector<Images> images_by_class(std::span<const std::int32_t> labels) {
   std::vector<Images> classes;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -22,12 +22,13 @@ std::vector<Images> images_by_class(std::span<const std::int32_t> labels) {
   return classes;
 }
 
-// How many of the first `draws` are of class number `which`, where classes take turns.
+// Returns how many of the first `draws` draws are from class number `which` if classes take turns.
 std::uint64_t draws_of_class(std::uint64_t draws, std::size_t which, std::size_t num_classes) {
   return (draws + num_classes - 1 - which) / num_classes;
 }
 
-// Draws `begin` to `end` of the class's passes.
+// Adds draws `begin` to `end` (exclusive) of a class to `drawn`. They go through its images in
+// shuffled passes.
 void deal_out(const Images& images, std::uint64_t begin, std::uint64_t end, std::uint64_t seed,
               std::size_t which, Images& drawn) {
   Images pass;

@@ -112,12 +112,12 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   const std::size_t batch_bytes_, slot_bytes_;  // as returned: bytes or floats
   const TransformSpec decoded_plan_;            // what the cache stores
 
-  // Under the pool's mutex.
+  // Guarded by the pool's mutex.
   std::condition_variable batch_done_, read_done_;
   std::vector<Slot> slots_;
-  std::size_t next_position_ = 0;  // in the order, next to be claimed
+  std::size_t next_position_ = 0;  // in the order; the next to be claimed
   std::size_t next_read_ = 0;      // the same, for readers
-  std::size_t released_ = 0;       // batches returned and done with
+  std::size_t released_ = 0;       // batches that the consumer is done with
   std::map<std::size_t, ReadAhead> ahead_;
   std::exception_ptr failure_;
 
@@ -126,7 +126,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::atomic<std::uint64_t> bytes_read_ = 0;
   std::atomic<bool> closing_ = false, cut_short_ = false;
 
-  // Used by the reader alone.
+  // Used only by the consumer's thread.
   std::size_t next_batch_ = 0;
   std::vector<BadImage> faults_;
   double waited_s_ = 0;
@@ -244,7 +244,7 @@ void BatchLoader::State::note(const PipelineTimes& times) {
   augment_seconds_ += times.augment;
 }
 
-// From the cache, the read-ahead, or the file. Throws ImageFault.
+// Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
 std::string_view BatchLoader::State::bytes_of(std::size_t position,
                                               LoaderThreads::Decoder& decoder) {
   const std::uint32_t sample = plan_.order[position];
@@ -262,7 +262,8 @@ std::string_view BatchLoader::State::bytes_of(std::size_t position,
   return bytes;
 }
 
-// False if no reader has started on it.
+// Takes a file that was read ahead, and waits for it if a reader has started on it. False if none
+// has. Rethrows the reader's exception.
 bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
   std::unique_lock lock(pool_.mutex());
   const auto found = ahead_.find(position);
@@ -300,7 +301,7 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
   return true;
 }
 
-// No other thread accesses a file that is not ready.
+// The file is read without the mutex: no other thread accesses a ReadAhead that is not ready.
 void BatchLoader::State::read(std::size_t position) {
   std::unique_lock lock(pool_.mutex());
   ReadAhead& ahead = ahead_.at(position);
@@ -334,7 +335,7 @@ const HostBatch* BatchLoader::State::next() {
   return hand_out(next_batch_++);
 }
 
-// Closes the gaps left by bad images, and lists the faults.
+// Closes the gaps left by bad images, and records the faults.
 const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   Slot& slot = slots_[number % slots_.size()];
   HostBatch& batch = slot.batch;

@@ -40,7 +40,8 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
   copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// On the device, ready for the current stream; `host` may be changed after the return.
+// Returns a copy on the device, ready for the current stream. `host` may be changed after the
+// return.
 at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
   const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   at::Tensor there;

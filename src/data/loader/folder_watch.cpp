@@ -16,12 +16,13 @@
 namespace kiln {
 namespace {
 
-// The storage may be back between a failed read and the look at the root: once more, then.
+// The storage may come back between a failed read and the look at the root, so the read is
+// repeated.
 constexpr int kAttempts = 3;
 constexpr auto kBetweenQuestions = std::chrono::milliseconds(50);
 
-// What a call says when the storage, and not the file, is at fault. ENOENT and ENOTDIR: of the
-// root itself, which was there.
+// The errors that mean that the storage is at fault, not the file. ENOENT and ENOTDIR are among
+// them because the root existed when the run began.
 constexpr std::array kOutages = {
     EIO,       ESTALE, ENOTCONN,     EHOSTDOWN,  EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ECONNABORTED,
     EREMOTEIO, ENODEV, ECONNREFUSED, ECONNRESET, ESHUTDOWN,    ENXIO,       ENOTDIR,   ENOENT};
@@ -40,7 +41,7 @@ bool archive_answers(const OpenFile& file) {
   }
 }
 
-// Opened, since a file system may remember the answer to stat().
+// Opens the folder, since a file system may answer stat() from its cache.
 bool folder_answers(const std::filesystem::path& root) {
   const int descriptor =
       ::open(root.empty() ? "." : root.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -74,8 +75,8 @@ FolderWatch::Clock::duration FolderWatch::read(const Dataset& set, std::size_t i
   }
 }
 
-// Whether the data answer, by a look that began after the call; false: not within the limits.
-// Throws ReadCutShort.
+// Waits until the storage responds, according to a look that began after the call. False if the
+// wait has reached its limit. Throws ReadCutShort.
 bool FolderWatch::answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing) {
   std::unique_lock lock(mutex_);
   const std::size_t looks_before = looks_begun_;

@@ -16,7 +16,7 @@ ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_
       entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
       memory_bytes_(table_bytes(entries_.size())) {}
 
-// A block ends where the next sample does not fit.
+// The last two terms allow for the ends of blocks that the next entry did not fit into.
 std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
   return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
 }

@@ -17,15 +17,16 @@
 namespace kiln {
 namespace {
 
-// A read that waits longer is worth a thread of its own; one from the page cache takes a twentieth
-// of that. Time spent copying the bytes does not count as waiting.
+// In seconds. If reads wait longer than this on average, they get threads of their own; a read from
+// the page cache takes a twentieth of it. Time spent copying the bytes does not count as waiting.
 constexpr double kSlowRead = 400e-6;
 constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
 constexpr int kAheadPerReader = LoaderThreads::kReadAhead / LoaderThreads::kReaders;
-// Of an epoch; the first batch after a start or a pause is always waited for.
+// As a share of an epoch. Not 0, since the first batch after a start or a pause is always waited
+// for.
 constexpr double kAcceptedWait = 0.02;
-// Decoders for the average need: images differ, and are wanted in bursts.
+// How many times as many decoders as needed on average: images differ, and are needed in bursts.
 constexpr double kDecodersForNeed = 2;
 
 // The largest memory that any decoder has needed so far, except for huge files and images. All
@@ -71,7 +72,7 @@ struct LoaderThreads::State {
   std::mutex mutex;
   std::condition_variable decoders_wake, spares_wake, readers_wake, somebody_left;
   int num_active = 1;  // decoders; the others sleep
-  Use use;             // its seconds are those since `use_watch` was read
+  Use use;             // since `use_watch` was last read
   Stopwatch use_watch;
   std::vector<BatchSource*> sources;  // in order of service
   std::map<std::filesystem::path, FolderWatch> watches;
@@ -83,7 +84,8 @@ struct LoaderThreads::State {
   std::vector<std::jthread> decoders, readers;  // last, so that they stop first
 };
 
-// The threads are joined after this, those too that had begun when another could not.
+// The threads are joined after this, including those already running if another could not be
+// created.
 LoaderThreads::State::~State() {
   {
     const std::scoped_lock lock(mutex);
@@ -149,7 +151,7 @@ void LoaderThreads::State::decode(int index) {
   }
 }
 
-// Of the `index`-th thread of its kind.
+// Records what the `index`-th thread of its kind did, if the timeline is on.
 void LoaderThreads::State::note(const char* thread, int index, const char* what,
                                 Timeline::Time begin) const {
   if (plan.timeline == nullptr || !plan.timeline->is_on()) return;
@@ -237,7 +239,7 @@ void LoaderThreads::note_read(double seconds, std::size_t bytes) {
   if (state_->reads_are_slow.exchange(true)) return;
   try {
     state_->start_readers();
-  } catch (const std::system_error&) {  // decoders read for themselves what nobody has begun
+  } catch (const std::system_error&) {  // decoders read the files that no reader has claimed
   }
 }
 
@@ -291,7 +293,7 @@ std::string LoaderThreads::take_file_buffer() {
   }
   try {
     if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
-  } catch (const std::bad_alloc&) {  // whoever reads the file runs into it, and reports it
+  } catch (const std::bad_alloc&) {  // the read of the file will fail likewise and be reported
   }
   return buffer;
 }

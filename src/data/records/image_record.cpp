@@ -13,23 +13,24 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kMaxLabels = 1 << 16;
-constexpr std::uint64_t kMaxTextBytes = 4096;  // of keys, names of classes and of files
+constexpr std::uint64_t kMaxTextBytes = 4096;  // of a key, class name or file name
 
-// A range of a record's data.
+// A range of bytes in a record's data.
 struct Range {
   std::uint64_t begin = 0, end = 0;
   std::uint64_t size() const { return end - begin; }
 };
 
-// Reads one message's fields, whose ranges lie inside the message's own.
+// Reads the fields of one Protocol Buffers message. Their ranges always lie inside that of the
+// message.
 class MessageReader {
  public:
   enum Wire { kVarint = 0, kEightBytes = 1, kCounted = 2, kFourBytes = 5 };
   struct Field {
     std::uint64_t number = 0;
     Wire wire = kVarint;
-    std::uint64_t value = 0;  // kVarint's
-    Range range;              // of the value; of kCounted without its length
+    std::uint64_t value = 0;  // of kVarint only
+    Range range;              // of the value; for kCounted, without its length
   };
 
   MessageReader(RecordView& record, Range range) : record_(record), left_(range) {}
@@ -93,7 +94,7 @@ class MessageReader {
 
 using Field = MessageReader::Field;
 
-// Calls `visit` for each field of the number that is a message, text or bytes.
+// Calls `visit` with the range of each field with this number that is a message, a string or bytes.
 template <typename Visit>
 void for_each_counted(RecordView& record, Range range, std::uint64_t number, Visit&& visit) {
   MessageReader reader(record, range);
@@ -118,7 +119,7 @@ class ExampleReader {
   }
 
  private:
-  // An entry of the map: key and value, in any order.
+  // Reads an entry of the map of features: key and value, in any order.
   void read_entry(Range entry) {
     std::string key;
     Range value;
@@ -145,7 +146,7 @@ class ExampleReader {
     return std::string(record_.bytes(range.begin, range.size()));
   }
 
-  // The values of a feature that is a list of bytes.
+  // Returns the values of a feature that is a list of bytes, but at most two of them.
   std::vector<Range> byte_values(const std::string& key, Range feature) {
     std::vector<Range> values;
     MessageReader reader(record_, feature);
@@ -153,7 +154,7 @@ class ExampleReader {
       if (field.number != 1 || field.wire != MessageReader::kCounted)
         throw RecordFault("its feature '" + key + "' is not a bytes list");
       for_each_counted(record_, field.range, 1, [&](Range value) {
-        if (values.size() == 2) values.pop_back();  // more than one is all that matters
+        if (values.size() == 2) values.pop_back();  // two are enough to tell that there are several
         values.push_back(value);
       });
     }
@@ -176,7 +177,7 @@ class ExampleReader {
     return values.empty() ? std::string() : text(values[0], "its feature '" + key + "'");
   }
 
-  // A list of int64: packed, or value by value.
+  // Reads a list of int64, which is packed or value by value.
   void read_labels(Range feature) {
     contents_.labels.clear();
     MessageReader lists(record_, feature);
@@ -208,7 +209,7 @@ class ExampleReader {
   const RecordKeys& keys_;
   RecordContents contents_;
   bool has_image_ = false;
-  std::string seen_;  // the features' names, for the message
+  std::string seen_;  // names of the features, for the error message
   int num_seen_ = 0;
 };
 
@@ -223,7 +224,7 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at) {
 
 std::int64_t whole_label(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
-  constexpr float kMost = 1 << 24;  // from there on floats leave whole numbers out
+  constexpr float kMost = 1 << 24;  // beyond that, floats cannot represent every integer
   if (!(std::abs(value) <= kMost) || value != std::floor(value))
     throw RecordFault("its label is not an integer");
   return static_cast<std::int64_t>(value);
@@ -286,7 +287,7 @@ std::string example_of(const ImageRecord& image, std::string_view kind) {
   const auto add = [&](const std::string& key, const ProtoMessage& feature) {
     features.message(1, ProtoMessage().text(1, key).message(2, feature));
   };
-  // The image last: readers of labels need only the beginning.
+  // The image comes last, so that readers of labels need only the beginning.
   if (!image.labels.empty()) {
     ProtoMessage list;
     for (const std::int64_t label : image.labels)

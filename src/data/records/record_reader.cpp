@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// The size of a record grows by no more than this before its bytes have come.
+// A record's buffer grows by no more than this before its bytes have arrived.
 constexpr std::size_t kPortion = 1 << 20;
 constexpr std::uint32_t kMaxPartBytes = (1U << 29) - 1;
 
@@ -62,7 +62,7 @@ RecordFormat record_format(std::string_view first_bytes) {
     try {
       tfrecord_length(first_bytes);
       return RecordFormat::kTfRecord;
-    } catch (const RecordFault&) {  // neither
+    } catch (const RecordFault&) {  // not TFRecord either
     }
   }
   throw RecordFault("it begins like neither TFRecord nor RecordIO");
@@ -106,7 +106,7 @@ bool RecordReader::next_recordio(Record& record) {
   return true;
 }
 
-// False: the source ends here, where it `may_end`.
+// False if the source ends here and `may_end` is true. Throws RecordFault if it ends anywhere else.
 bool RecordReader::read_header(char* target, std::size_t size, bool may_end) {
   const std::size_t got = source_.read(target, size);
   offset_ += got;
@@ -115,7 +115,8 @@ bool RecordReader::read_header(char* target, std::size_t size, bool may_end) {
   return true;
 }
 
-// Appends `size` bytes, or passes over them if the record is too large with them.
+// Appends `size` bytes to the record, or skips them if the record is too large or has a fault
+// already.
 void RecordReader::read_data(std::uint64_t size, Record& record) {
   if (record.fault.empty() && record.size > max_bytes_) {
     record.fault = "it is larger than " + std::to_string(max_bytes_ >> 20) + " MiB";

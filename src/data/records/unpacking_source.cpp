@@ -11,7 +11,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kPortion = 1 << 16;
-constexpr int kAnyHeader = MAX_WBITS + 32;  // gzip's or zlib's
+constexpr int kAnyHeader = MAX_WBITS + 32;  // detects gzip and zlib
 
 class UnpackingSource : public ByteSource {
  public:
@@ -45,7 +45,7 @@ class UnpackingSource : public ByteSource {
  private:
   static constexpr std::size_t kMost = 1 << 30;
 
-  // False at the end, which no member may have within it.
+  // Reads more compressed bytes. False at the end; throws RecordFault if that is inside a member.
   bool refill() {
     const std::size_t got = packed_.read(buffer_.data(), buffer_.size());
     if (got == 0 && !is_between_) throw RecordFault("its compressed data is truncated");

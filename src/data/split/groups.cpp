@@ -41,7 +41,7 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
   std::vector<std::uint32_t> groups(count);
   std::uint32_t num_groups = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t root = united.root_of(i);  // the lowest of its group
+    const std::uint32_t root = united.root_of(i);  // the lowest image of its group
     groups[i] = root == i ? num_groups++ : groups[root];
   }
   return groups;

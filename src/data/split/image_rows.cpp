@@ -24,7 +24,7 @@ std::string at_line(int line) {
   return "line " + std::to_string(line) + ": ";
 }
 
-// The images of a set by their paths.
+// Looks up images of a set by their paths.
 class PathIndex {
  public:
   explicit PathIndex(const Dataset& set) : samples_(set.samples), order_(set.samples.size()) {
@@ -34,7 +34,7 @@ class PathIndex {
     });
   }
 
-  // A list may name a file more than once.
+  // Returns all images with this path, since a list may name a file more than once.
   std::vector<std::uint32_t> images_of(std::string_view path) const {
     const auto begin = std::lower_bound(
         order_.begin(), order_.end(), path,
@@ -49,7 +49,7 @@ class PathIndex {
   std::vector<std::uint32_t> order_;
 };
 
-// Where the column stands. Throws Error.
+// Returns the position of the column. Throws Error kUserError if it is missing or repeated.
 std::size_t place_of(const std::string& column, const std::vector<std::string>& header,
                      const std::string& name) {
   const auto count = std::count(header.begin(), header.end(), column);
@@ -85,7 +85,7 @@ class RowReader {
     return std::move(rows_);
   }
 
-  // "'a' (lines 3 and 7)".
+  // Paths with two values, such as "a' (lines 3 and 7)"; first_of() adds the opening quote.
   const std::vector<std::string>& contradictions() const { return contradictions_; }
 
  private:

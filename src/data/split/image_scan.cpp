@@ -16,7 +16,7 @@ constexpr int kLeastSide = 128;
 constexpr std::size_t kBeginning = 16 << 10;
 constexpr std::size_t kPortion = 16;  // images that a thread takes at a time
 
-// One dataset behind the other.
+// The images of several datasets, numbered continuously, one dataset after the other.
 class ImagesInOrder {
  public:
   struct Place {
@@ -58,8 +58,8 @@ class Progress {
   std::mutex mutex_;
 };
 
-// Calls work(k) for every k below `count`; a thread does some in a row, so that its own memory,
-// which `make` returns with the work, is used again.
+// Calls work(k) for every k below `count`. `make` returns the work; a thread calls it for several k
+// in a row, so that the memory it owns is reused.
 template <typename Make>
 void for_each_image(std::size_t count, const ScanPlan& plan, Progress& progress, Make&& make) {
   in_parallel((count + kPortion - 1) / kPortion, plan.num_threads, [&](std::size_t portion) {
@@ -70,7 +70,7 @@ void for_each_image(std::size_t count, const ScanPlan& plan, Progress& progress,
   });
 }
 
-// The bytes of an image up to `limit`, or none.
+// Reads the first `limit` bytes of an image. False if it cannot be read.
 bool read(const ImagesInOrder::Place& place, std::size_t limit, std::string& bytes) {
   try {
     read_first_bytes(*place.set, place.i, limit, bytes);
@@ -85,7 +85,8 @@ double usual_shrink(ImageSize whole) {
   return std::max(1.0, static_cast<double>(side) / kLeastSide);
 }
 
-// Leaves the pixels in `image`, in the memory of `part`.
+// Decodes an image into `image`, at a resolution reduced as the plan says. Reuses the memory of
+// `part` and `image`.
 void decode_small(const std::string& bytes, const ScanPlan& plan, ImagePart& part, Image& image) {
   part.pixels.swap(image.pixels);
   const auto whole_image = [&plan](ImageSize whole) {
@@ -119,7 +120,7 @@ void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, Scanne
   });
 }
 
-// The images that begin like another one.
+// Returns the images whose beginning has the same hash as that of another image.
 std::vector<std::uint32_t> with_equal_beginnings(const std::vector<std::uint64_t>& hashes) {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
   for (std::uint32_t i = 0; i < hashes.size(); ++i)

@@ -50,7 +50,7 @@ class Relabeling {
   std::unordered_map<std::string, int> ids_;
 };
 
-// Classes that had images and have none now.
+// By class: true if it had images and has none now.
 std::vector<bool> gone_classes(const Dataset& set, const Relabeling& relabeling) {
   std::vector<bool> had(relabeling.classes.size()), has(relabeling.classes.size());
   for (std::size_t i = 0; i < relabeling.labels.size(); ++i) {

@@ -12,11 +12,12 @@ std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std:
   UnionFind united(parts.size());
   for (const auto* list : {&pairs.exact, &pairs.near})
     for (const auto& [a, b] : *list) united.unite(a, b);
-  std::map<std::uint32_t, Leak> copies;  // by the lowest image
+  std::map<std::uint32_t, Leak> copies;  // by the lowest image of each group
   for (const auto* list : {&pairs.exact, &pairs.near})
     for (const auto& [a, b] : *list)
       for (const std::uint32_t i : {a, b}) copies[united.root_of(i)].images.push_back(i);
-  // Those of the same bytes are paired with the first of them, so one pair is across if any is.
+  // Images with the same bytes are all paired with the first of them, so if any two of them are in
+  // different parts, then so is one of these pairs.
   for (const auto& [a, b] : pairs.exact)
     if (parts[a] != parts[b]) copies[united.root_of(a)].same_bytes = true;
   std::vector<Leak> leaks;

@@ -13,16 +13,17 @@
 namespace kiln {
 namespace {
 
-constexpr int kGraySide = 32;  // of the image whose frequencies are taken
+constexpr int kGraySide = 32;  // of the image whose frequencies are computed
 constexpr int kFrequencies = 8;
 constexpr int kBands = 4, kBandBits = 16;
-constexpr int kBandFlips = kMostBits / kBands;  // one band differs in no more than these
-constexpr double kLeastContrast = 3;            // standard deviation of gray, of 255
-constexpr double kLeastAllowed = 2;             // of 255: rounding and quantization
+constexpr int kBandFlips = kMostBits / kBands;  // some band differs in at most this many bits
+constexpr double kLeastContrast = 3;            // standard deviation of gray levels (0 to 255)
+constexpr double kLeastAllowed = 2;  // in levels (0 to 255), for rounding and quantization
 
-// The root mean square difference of two thumbnails, by their contrast, that other sizes and JPEG
-// qualities down to 30 made of 284 photos, and in 99 of 100 cases of CIFAR-10. The smaller an
-// image, the more of its thumbnail is noise of the codec.
+// Returns the largest root mean square difference of two thumbnails, relative to their contrast, at
+// which images look alike. `side` is the shorter side of the smaller image, in pixels. This covers
+// the changes that other sizes and JPEG qualities down to 30 made to 284 photos, and 99 of 100 of
+// those made to CIFAR-10. The smaller an image, the more of its thumbnail is codec noise.
 double most_difference(int side) {
   return std::clamp(9.0 / side, 0.12, 0.24);
 }
@@ -42,10 +43,10 @@ const std::array<float, kFrequencies * kGraySide>& cosines() {
   return kTable;
 }
 
-// Bit 8 v + u says whether frequency (v, u) is above the median; that of the mean stays 0.
+// Bit 8 v + u says whether frequency (v, u) is above the median. The bit of (0, 0), the mean, is 0.
 std::uint64_t bits_of(const Gray& gray) {
   const auto& table = cosines();
-  std::array<float, kFrequencies * kGraySide> rows{};  // [frequency down, x]
+  std::array<float, kFrequencies * kGraySide> rows{};  // [vertical frequency, x]
   for (int v = 0; v < kFrequencies; ++v)
     for (int y = 0; y < kGraySide; ++y)
       for (int x = 0; x < kGraySide; ++x)
@@ -65,7 +66,7 @@ std::uint64_t bits_of(const Gray& gray) {
   return bits;
 }
 
-// The standard deviation.
+// Returns the standard deviation of the samples.
 template <typename Samples>
 double contrast_of(const Samples& samples) {
   double sum = 0, squares = 0;
@@ -90,7 +91,7 @@ bool thumbnails_agree(const LookPrint& a, const LookPrint& b) {
   return sum <= most;
 }
 
-// The 16-bit patterns that differ from 0 in at most kBandFlips places.
+// Returns the 16-bit patterns with at most kBandFlips bits set.
 const std::vector<std::uint32_t>& flips() {
   static const std::vector<std::uint32_t> kFlips = [] {
     std::vector<std::uint32_t> patterns;
@@ -105,8 +106,8 @@ std::uint32_t band_of(const LookPrint& look, int band) {
   return static_cast<std::uint32_t>(look.bits >> (band * kBandBits)) & 0xffff;
 }
 
-// The images by one band of their bits: those of pattern p are images[begins[p]] to
-// images[begins[p + 1]], in ascending order.
+// An index of images by one band of their bits: those with pattern p are images[begins[p]] to
+// images[begins[p + 1]] (exclusive), in ascending order.
 struct BandIndex {
   BandIndex(const std::vector<LookPrint>& looks, int band)
       : begins((1U << kBandBits) + 1), num_united(1U << kBandBits) {
@@ -120,18 +121,19 @@ struct BandIndex {
   }
 
   std::vector<std::uint32_t> begins, images;
-  // By pattern: so many of its first images are known to belong together.
+  // By pattern: how many of its first images are known to be in one group.
   std::vector<std::uint32_t> num_united;
 };
 
-// Unites image `i` with those before it that have this pattern and look like it.
+// Unites image `i` with the earlier images that have this pattern and look like it.
 void join_pattern(const std::vector<LookPrint>& looks, std::uint32_t i, std::uint32_t pattern,
                   BandIndex& index, UnionFind& united, std::vector<ImagePair>& pairs) {
   const std::uint32_t begin = index.begins[pattern], end = index.begins[pattern + 1];
   if (begin == end) return;
   std::uint32_t& known = index.num_united[pattern];
   const auto root_at = [&](std::uint32_t at) { return united.root_of(index.images[at]); };
-  // Of images that all look alike each is looked at once, not once for every other.
+  // Skips images that are known to be in one group, so that many images that all look alike are not
+  // compared with each other.
   while (begin + known < end && index.images[begin + known] < i &&
          root_at(begin + known) == root_at(begin))
     ++known;

@@ -14,10 +14,11 @@
 namespace kiln {
 namespace {
 
-// The draws of NumPy's RandomState(42), on which the original's counts depend where classes tie.
+// Reproduces the draws of NumPy's RandomState(42), with which scikit-learn breaks ties between
+// classes.
 class TieDraws {
  public:
-  // `count` of `candidates`, drawn without replacement.
+  // Returns `count` of the `candidates`, drawn without replacement.
   std::vector<std::size_t> choose(std::vector<std::size_t> candidates, std::size_t count) {
     for (std::size_t i = candidates.size(); i > 1; --i)
       std::swap(candidates[i - 1], candidates[up_to(static_cast<std::uint32_t>(i - 1))]);
@@ -26,7 +27,8 @@ class TieDraws {
   }
 
  private:
-  // Draws until the bits that `most` needs are not above it.
+  // Draws a number from 0 to `most` by rejection: takes as many bits as `most` has, until the
+  // result is not above it.
   std::uint32_t up_to(std::uint32_t most) {
     std::uint32_t mask = most;
     for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
@@ -39,8 +41,9 @@ class TieDraws {
   std::mt19937 engine_{42};
 };
 
-// Of `draws` images, how many are of each class. The order of the floating-point operations is
-// scikit-learn's, since equal remainders must come out equal.
+// Returns how many of `draws` images come from each class, in proportion to `counts`. The order of
+// the floating-point operations is scikit-learn's, because remainders that are equal there must be
+// equal here.
 std::vector<long long> proportional(const std::vector<long long>& counts, long long draws,
                                     TieDraws& ties) {
   const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));

@@ -20,7 +20,8 @@ constexpr const char* kNoLabel = "(no label)";
   throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
 }
 
-// The classes that have images, and the images' labels as indexes into them.
+// The classes that have images, and each image's label as an index into them. Images without a
+// label form a class of their own, the last one.
 struct PresentClasses {
   std::vector<ClassCounts> classes;
   std::vector<std::int32_t> labels;
@@ -45,7 +46,8 @@ PresentClasses present_classes(const Dataset& set) {
   return present;
 }
 
-// Fills in what is wanted, and what images count as.
+// Returns how many images of each class are wanted in each part, and fills in the classes of
+// `images`. If the split cannot or should not be by class, all images are of one class.
 std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
                                                   PresentClasses present, SplitImages& images,
                                                   std::vector<std::string>& notes) {
@@ -85,7 +87,7 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
                                        "distinguishes them, such as '(patient[0-9]+)_'."));
 }
 
-// By part: the number of its images, and whether each class has one.
+// Adds a note for each part that lacks images of some class.
 void note_missing_classes(const PresentClasses& present, const PartsRequest& request,
                           PartedDataset& split) {
   for (std::size_t p = 0; p < request.names.size(); ++p) {
@@ -128,7 +130,7 @@ void check_parts(const Dataset& set, const PartsRequest& request) {
   } else {
     const double least = 1.0 / static_cast<double>(n);
     std::vector<double> checked = request.fractions;
-    if (checked.size() == 2) checked.pop_back();  // 1 - 0.9 is less than 0.1
+    if (checked.size() == 2) checked.pop_back();  // implied by the first; 1 - 0.9 is less than 0.1
     for (const double fraction : checked)
       if (fraction < least || fraction > 1 - least)
         problems.add(

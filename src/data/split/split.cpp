@@ -40,7 +40,7 @@ class Chooser {
  private:
   static constexpr std::uint8_t kValidates = 1;
 
-  // Leaves every class something to learn from.
+  // True if the group can still go to validation and leave every class an image for training.
   bool may_validate(const ImageGroup& group) const {
     return group.part != kValidates &&
            std::all_of(group.shares.begin(), group.shares.end(), [&](const ClassShare& share) {
@@ -48,7 +48,8 @@ class Chooser {
            });
   }
 
-  // By how many images its classes would be further from what is wanted.
+  // Returns by how many images the group would move its classes away from the wanted numbers;
+  // negative if it would move them closer.
   long long cost_of(const ImageGroup& group) const {
     long long cost = 0;
     for (const ClassShare& share : group.shares) {
@@ -63,7 +64,8 @@ class Chooser {
     for (const ClassShare& share : group.shares) valid_[share.label] += share.count;
   }
 
-  // Classes of large groups alone: the one that costs least, of equal ones the first by key.
+  // Classes of only large groups may have no validation images yet. Each gets the group that costs
+  // least; of equal ones, the first by key.
   void give_each_class_one() {
     std::vector<std::vector<std::size_t>> candidates(all_.size());
     for (const std::size_t i : order_)
@@ -80,7 +82,7 @@ class Chooser {
   }
 
   std::vector<ImageGroup> groups_;
-  std::vector<std::size_t> order_;               // of groups, by key
+  std::vector<std::size_t> order_;               // indices of groups, sorted by key
   std::vector<long long> all_, valid_, wanted_;  // images by class
 };
 

@@ -39,7 +39,7 @@ void refuse_one_class(const Dataset& set) {
                 "or add images of another class.");
 }
 
-// No class has two groups.
+// Throws the error for a dataset of which no group can be spared for validation.
 [[noreturn]] void fail_unsplittable(const SplitDataset& split, const SplitRequest& request) {
   const std::size_t num_images = split.groups.size();
   const std::size_t num_groups =
@@ -73,7 +73,7 @@ void note_contradictions(const DuplicatePairs& pairs, Dataset& set) {
                         " the same bytes as an image with another label, such as " + first);
 }
 
-// Those of more than one image.
+// Counts the groups of more than one image.
 std::size_t count_groups(const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> sizes(groups.size());
   for (const std::uint32_t group : groups) ++sizes[group];
@@ -107,7 +107,7 @@ void note_classes(const LabelChanges& changes, Dataset& set) {
                         ", which is therefore dropped");
 }
 
-// Returns how, for the summary.
+// Returns how the images were split, for the summary.
 std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                             SplitDataset& split) {
   Dataset& set = split.set;

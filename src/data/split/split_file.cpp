@@ -17,7 +17,7 @@ class Reading {
 
   std::vector<Side> run(std::string_view text, const std::vector<std::string>& left_out) {
     const std::vector<ImageRow> rows = parse_image_rows(text, name_, "set", set_, problems_);
-    if (rows.empty()) problems_.throw_if_any();  // the rest would be said of every image
+    if (rows.empty()) problems_.throw_if_any();  // otherwise all images would be reported missing
     refuse_unknown_paths(rows, name_, set_, left_out, problems_);
     sides_.resize(set_.samples.size());
     for (const ImageRow& row : rows) take(row);
@@ -87,7 +87,7 @@ class Reading {
   std::vector<std::string> other_words_;
 };
 
-// Of the images whose label stands in the file; a file without the column has none.
+// Counts the images whose label in the file is not the one in the set; 0 for a file without labels.
 std::size_t count_other_labels(std::string_view text, const std::string& name, const Dataset& set) {
   Problems unimportant;
   std::size_t count = 0;

@@ -30,7 +30,7 @@ class PartChooser {
   }
 
  private:
-  // Groups that no part has taken are in the first one.
+  // Fills a part with groups. Groups that no part takes are in the first one.
   void fill(std::size_t part) {
     have_.assign(left_.size(), 0);
     const std::size_t before = order_.size();
@@ -59,7 +59,8 @@ class PartChooser {
     order_ = std::move(kept);
   }
 
-  // Something of each class for the parts before this one, if they want any.
+  // True if taking the group leaves images of each of its classes for the earlier parts, if they
+  // want any.
   bool leaves_enough(const ImageGroup& group, std::size_t part) const {
     return std::all_of(group.shares.begin(), group.shares.end(), [&](const ClassShare& share) {
       if (left_[share.label] > share.count) return true;
@@ -75,7 +76,8 @@ class PartChooser {
     return size;
   }
 
-  // By how many images the part would be further from what is wanted.
+  // Returns by how many images the group would move the part away from the wanted numbers; negative
+  // if it would move it closer.
   long long cost_of(const ImageGroup& group, std::size_t part) const {
     long long cost = 0;
     for (const ClassShare& share : group.shares) {
@@ -95,9 +97,9 @@ class PartChooser {
 
   const std::vector<std::vector<long long>>& wanted_;
   std::vector<ImageGroup> groups_;
-  std::vector<std::size_t> order_;  // of groups that no part has taken, by key
+  std::vector<std::size_t> order_;  // groups that no part has taken, sorted by key
   std::vector<long long> left_;     // images in them, by class
-  std::vector<long long> have_;     // images of the part that is being filled, by class
+  std::vector<long long> have_;     // images in the part being filled, by class
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kPortion = 256 << 10;
-constexpr std::size_t kFirstReserve = 1 << 20;  // at most, before a record's bytes have come
-// Between looks at whether to close, and at a pipe that is not there yet.
+constexpr std::size_t kFirstReserve = 1 << 20;  // the most reserved before bytes have arrived
+// The interval, in milliseconds, at which to check whether to close and whether a pipe exists yet.
 constexpr int kLookMs = 50;
 
 std::string reason(int error) {
@@ -31,9 +31,9 @@ bool is_fifo(int file) {
   return ::fstat(file, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
-// A pipe is opened once more, for reads that do not wait: another program may read from it too and
-// take what poll() has told of, and nothing could end a read that waits. The descriptor that the
-// two share stays as it is.
+// Opens a pipe again for non-blocking reads: another program may read from it too and take the
+// bytes that poll() has announced, and nothing could cancel a read that then blocks. The flags of
+// the original descriptor, which that program may share, do not change.
 int open_standard_input() {
   const int own =
       is_fifo(STDIN_FILENO) ? ::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -54,7 +54,7 @@ ByteStream::~ByteStream() {
   if (file_ > STDIN_FILENO) ::close(file_);
 }
 
-// Without O_NONBLOCK, open() would wait for a writer, and nothing could end it.
+// Without O_NONBLOCK, open() would wait for a writer, and nothing could cancel it.
 void ByteStream::open() {
   if (file_ >= 0) return;
   while (file_ < 0) {
@@ -76,8 +76,8 @@ void ByteStream::reopen() {
   ::close(before);
 }
 
-// A pipe without a writer reads like one at its end: it has one only once something has come, or a
-// writer has come and gone.
+// read() returns 0 both at the end of a pipe and before its first writer. So a pipe is at its end
+// only if bytes have arrived before, or if POLLHUP says that a writer has come and gone.
 bool ByteStream::fill() {
   if (at_end_) return false;
   open();

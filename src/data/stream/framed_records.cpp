@@ -20,12 +20,12 @@ class StreamBytes final : public ByteSource {
   ByteStream& bytes_;
 };
 
-// An image's file, and no header before it, which begins with a small number.
+// True if `data` is an image file without a header, which would begin with a small number.
 bool is_bare_image(const std::string& data) {
   return data.starts_with("\xff\xd8\xff") || data.starts_with("\x89PNG");
 }
 
-// A JSON value as SageMaker sends it: a number, or a text in quotes.
+// Returns the text of a label that SageMaker sends as JSON: a number, or a string in quotes.
 std::string label_text(const std::string& json) {
   const auto is_around = [](char c) { return c == '"' || c == ' ' || c == '\n' || c == '\r'; };
   std::string text = json;
@@ -74,7 +74,8 @@ class FramedRecords final : public RecordStream {
     return reader_.next(record);
   }
 
-  // The label of an augmented manifest's image is the record that follows it.
+  // In an augmented manifest, the record after an image is its label. If that is an image too, the
+  // first one has no label.
   bool take_manifest_pair(std::string bytes, StreamRecord& image) {
     image.bytes = std::move(bytes);
     Record label;

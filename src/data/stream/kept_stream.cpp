@@ -23,10 +23,10 @@ namespace kiln {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-constexpr std::int64_t kMostClasses = 1 << 20;  // that numbers may stand for
-constexpr std::string_view kNoImage = "-";      // in place of one whose record is bad
+constexpr std::int64_t kMostClasses = 1 << 20;  // limit for numeric labels without --classes
+constexpr std::string_view kNoImage = "-";      // in place of an image whose record is bad
 
-// The number that a label is, from 0.
+// Returns the label as a number; empty if it is not one, or is negative.
 std::optional<std::int64_t> number_of(const std::string& label) {
   std::int64_t number = -1;
   const auto [end, fault] = std::from_chars(label.data(), label.data() + label.size(), number);
@@ -34,7 +34,7 @@ std::optional<std::int64_t> number_of(const std::string& label) {
   return number;
 }
 
-// What the labels of a stream stand for.
+// Assigns the labels of a stream to classes.
 class LabelClasses {
  public:
   LabelClasses(const std::vector<std::string>& labels, const DatasetContext& context)
@@ -48,13 +48,13 @@ class LabelClasses {
 
   const std::vector<std::string>& names() const { return names_; }
   std::optional<int> first_label() const { return first_; }
-  // By the number of the label.
+  // `label` is an index into the labels.
   int id(std::size_t label) const { return ids_[label]; }
 
  private:
   const std::string& file() const { return context_.records.classes_file; }
 
-  // Names go before numbers.
+  // True if all labels are numbers, unless all of them are names of classes, which take precedence.
   bool are_numbers() const {
     const std::set<std::string> names(names_.begin(), names_.end());
     const auto any = [&](auto&& test) { return std::any_of(labels_.begin(), labels_.end(), test); };
@@ -97,7 +97,7 @@ class LabelClasses {
     for (const std::int64_t number : numbers) ids_.push_back(static_cast<int>(number - *first_));
   }
 
-  const std::vector<std::string>& labels_;  // all different
+  const std::vector<std::string>& labels_;  // distinct
   const DatasetContext& context_;
   const std::string shown_;
   std::vector<std::string> names_;
@@ -112,7 +112,7 @@ class StreamKeeper {
         name_(plan.name + " '" + stream_path(plan.path, 0) + "'"),
         bytes_(plan.most_in_memory) {}
 
-  // "Validation dataset '/data/validation_0'".
+  // The name in errors: "Validation dataset '/data/validation_0'".
   const std::string& name() const { return name_; }
 
   void read(StreamWatch& watch) {
@@ -171,7 +171,7 @@ class StreamKeeper {
   static std::optional<ImageSize> size_of(std::string_view image) {
     try {
       return read_image_size(image);
-    } catch (const ImageFault&) {  // the loader will say why
+    } catch (const ImageFault&) {  // the loader will report it
       return {};
     }
   }
@@ -198,7 +198,7 @@ Dataset keep_stream(const KeptStreamPlan& plan) {
       try {
         silence.judge(keeper.name());
       } catch (const Error&) {
-        watch.closing = true;  // and the thread ends
+        watch.closing = true;  // so that the reading thread ends
         throw;
       }
     }

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// All fit, whatever is lost at the ends of the cache's blocks.
+// Returns a limit with which all images fit, whatever is lost at the ends of the cache's blocks.
 std::size_t cache_bytes(const std::vector<Arrival>& images) {
   std::size_t sum = images.size(), largest = 1;
   for (const Arrival& image : images) {
@@ -26,7 +26,7 @@ StepImages::StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int 
   for (const Arrival& image : images) {
     const StreamRecord& record = image.record;
     const bool has_image = record.fault.empty() && !record.bytes.empty();
-    cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // which is none
+    cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // "-" is not an image
     bytes_ += record.bytes.size();
     set_.samples.push_back({.file_name = record.name, .label = image.label, .size = {}});
     numbers_.push_back(image.number);

@@ -20,15 +20,15 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kShuffleDraws = 0x73747265616d;        // apart from other keys
-constexpr auto kBetweenLooks = std::chrono::milliseconds(50);  // for signals
+constexpr std::uint64_t kShuffleDraws = 0x73747265616d;        // distinct from other keys
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);  // between checks for stop signals
 
-// What the reading thread hands over, in order.
+// What the reading thread hands over, in order: a step, the end of an epoch, or a failure.
 struct Item {
   int epoch = 0;
-  std::unique_ptr<StepImages> images = {};  // of a step; else the epoch ends here
-  std::int64_t steps = 0, arrived = 0;      // of the epoch, then: its steps, and images that came
-  std::size_t left_over = 0;                // images that are fewer than a step needs
+  std::unique_ptr<StepImages> images = {};  // of a step; otherwise nullptr
+  std::int64_t steps = 0, arrived = 0;      // at an epoch's end: its steps and arrived images
+  std::size_t left_over = 0;                // images at its end that do not fill a step
   std::exception_ptr failure = nullptr;
 };
 
@@ -51,14 +51,15 @@ class StreamLoader::State {
   ~State();
 
   const Plan& plan() const { return plan_; }
-  // Steps of this epoch that were done before.
+  // Steps of this epoch that were done before the run was resumed.
   int steps_done(int epoch) const { return epoch == first_epoch_ ? steps_done_ : 0; }
-  // "Training dataset '/data/train_3'".
+  // The name in errors: "Training dataset '/data/train_3'".
   std::string name(int epoch) const {
     return plan_.name + " '" + stream_path(plan_.path, epoch - first_epoch_) + "'";
   }
 
-  // Waits for what comes next in this epoch; nullptr at a stop signal. Valid until the next call.
+  // Waits for the next item of this epoch; nullptr on a stop signal. Rethrows a failure of the
+  // reading thread. Valid until the next call of await() or take().
   const Item* await(int epoch);
   std::unique_ptr<StepImages> take();
 
@@ -80,10 +81,10 @@ class StreamLoader::State {
   std::deque<Item> items_;
   std::size_t ahead_bytes_ = 0;
 
-  // Of the reading thread.
+  // Used only by the reading thread.
   StreamSource source_;
   const ClassIds ids_;
-  std::vector<Arrival> step_;  // that fills
+  std::vector<Arrival> step_;  // the step that is being filled
   std::jthread reader_;        // last, so that it stops first
 };
 
@@ -113,13 +114,14 @@ void StreamLoader::State::read() {
 void StreamLoader::State::read_epoch(int epoch) {
   bool goes_on = source_.begin_epoch(epoch - first_epoch_);
   Item end{.epoch = epoch};
-  // What a pipe's writer left over, when the epoch before had all its steps, is no epoch.
+  // What a pipe's writer left over after an epoch with all its steps does not count as an epoch if
+  // it does not fill a step: the epoch then begins with the pipe's next writer.
   while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
   end.left_over = step_.size();
   hand_over(std::move(end));
 }
 
-// False if the stream ended before the epoch had all images.
+// Reads the images of an epoch. False if the stream ended before the epoch had all of them.
 bool StreamLoader::State::read_images(Item& end) {
   const auto most =
       plan_.steps_per_epoch * static_cast<std::int64_t>(plan_.step_images()) * plan_.keep_one_of;
@@ -142,7 +144,8 @@ bool StreamLoader::State::read_images(Item& end) {
   return end.arrived == most;
 }
 
-// Steps that were done before are passed over undecoded.
+// Adds a shuffled image to the step, and hands the step over once it is full. Steps that were done
+// before are skipped without being decoded.
 void StreamLoader::State::mixed(Arrival image, Item& end) {
   step_.push_back(std::move(image));
   if (step_.size() < plan_.step_images()) return;
@@ -153,7 +156,8 @@ void StreamLoader::State::mixed(Arrival image, Item& end) {
              .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images)});
 }
 
-// Two steps at least, so that one is decoded while the other is trained on; enough for all threads.
+// There is always room for two steps, so that one is decoded while the other is trained on, and for
+// more as far as the limits allow, to keep all threads busy.
 bool StreamLoader::State::has_room() const {
   const auto most = static_cast<std::size_t>(plan_.num_slots / plan_.batches_per_step);
   return items_.size() < 2 || (items_.size() < most && ahead_bytes_ < StreamLoader::kAheadBytes);
@@ -181,7 +185,7 @@ std::unique_ptr<StepImages> StreamLoader::State::take() {
 
 const Item* StreamLoader::State::await(int epoch) {
   StreamSilence silence(watch_, plan_.silence, plan_.warn);
-  std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed without the lock
+  std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed after the lock is released
   std::unique_lock lock(mutex_);
   while (true) {
     while (!items_.empty() && items_.front().epoch < epoch && !items_.front().failure) {
@@ -282,7 +286,7 @@ class StreamLoader::Epoch final : public Batches {
 
   State& stream_;
   const int epoch_;
-  std::unique_ptr<StepImages> images_;  // of the step
+  std::unique_ptr<StepImages> images_;  // of the current step
   long long steps_ = 0;
   bool is_over_ = false;
   std::vector<BadImage> faults_;
@@ -299,7 +303,7 @@ std::unique_ptr<Batches> StreamLoader::epoch(int epoch) {
 }
 
 std::size_t StreamLoader::most_memory_bytes(const Plan& plan) {
-  constexpr std::size_t kSteps = 4;  // trained on, two ahead, and one that waits to be
+  constexpr std::size_t kSteps = 4;  // one in training, two ahead, one waiting for room
   return ShuffleBuffer::most_bytes(plan.shuffle_buffer) + kAheadBytes +
          kSteps * plan.step_images() * image_bytes(plan.pixels) * sizeof(float);
 }

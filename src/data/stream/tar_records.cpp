@@ -11,7 +11,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostLabelBytes = 4096;
-// Behind an end mark, where tars are padded; /dev/zero has no end.
+// The most zeros after an end mark, where tars are padded. Without a limit, /dev/zero would be read
+// forever.
 constexpr std::uint64_t kMostZeroBytes = 16 << 20;
 
 // "train/cat/1.jpg" -> "cat".
@@ -36,7 +37,7 @@ class TarRecords final : public RecordStream {
   }
 
  private:
-  // False at the end.
+  // Reads an entry or an end mark. False at the end of the stream.
   bool read_entry() {
     const std::uint64_t at = bytes_.position();
     std::string header;
@@ -55,7 +56,7 @@ class TarRecords final : public RecordStream {
       return true;
     }
     const std::string name = headers_.take_name(entry, header);
-    const bool is_file = entry.kind == TarHeaders::Kind::kFile;  // and no link, which has no data
+    const bool is_file = entry.kind == TarHeaders::Kind::kFile;  // a link has no data
     if (is_file && is_archived_image(name))
       add_image(name, data_of(entry));
     else if (is_file && is_label_file(name) && entry.size <= kMostLabelBytes)
@@ -90,17 +91,17 @@ class TarRecords final : public RecordStream {
     image_.reset();
   }
 
-  // No label file stands next to it.
+  // Completes an image that has no label file: its label is its folder.
   void finish_image() {
     if (image_) label_image(folder_of(image_->name));
   }
 
   ByteStream& bytes_;
   TarHeaders headers_;
-  bool ended_ = false;                 // behind the end mark of a tar
-  std::uint64_t zero_bytes_ = 0;       // the last ones
+  bool ended_ = false;                 // after the end mark of a tar
+  std::uint64_t zero_bytes_ = 0;       // in a row, up to here
   std::optional<StreamRecord> image_;  // whose label may follow
-  std::string label_key_, label_;      // the last
+  std::string label_key_, label_;      // from the last label file
   std::deque<StreamRecord> complete_;
 };
 

@@ -29,7 +29,7 @@ struct Pixels {
   std::size_t count() const { return height * width; }
 };
 
-// The source position of a pixel, relative to the center: x = xx * x' + xy * y' + dx.
+// Maps a pixel (x', y') to its source, relative to the center: x = xx * x' + xy * y' + dx.
 struct Affine {
   double xx = 1, xy = 0, dx = 0, yx = 0, yy = 1, dy = 0;
 };
@@ -38,12 +38,13 @@ std::uint8_t clamped(double value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
 }
 
-// Truncated, like torchvision's.
+// Returns the gray level, truncated like torchvision's.
 double gray_of(const std::uint8_t* rgb) {
   return std::floor(0.2989 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
 }
 
-// A shear is centered at the corner, which stays in place.
+// Returns the motion of an operation. Shears are centered at the top left corner, which stays in
+// place.
 Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
   const double m = drawn.magnitude, x = static_cast<double>(image.width) / 2,
                y = static_cast<double>(image.height) / 2;
@@ -87,7 +88,8 @@ void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_
   }
 }
 
-// factor * value + (1 - factor) * other(pixel), where `other` may be a gray level.
+// Sets each value to factor * value + (1 - factor) * other(pixel). `other` returns one level for
+// all channels.
 template <typename Other>
 void blend(const Pixels& image, double factor, Other&& other) {
   for (std::size_t i = 0; i < image.count(); ++i) {
@@ -103,7 +105,8 @@ double mean_gray(const Pixels& image) {
   return sum / static_cast<double>(image.count());
 }
 
-// Extrapolates from a blur with weights 1 and, in the center, 5, over 13; the border is unchanged.
+// Blends with a 3 x 3 blur whose weights are 5/13 in the center and 1/13 around it: extrapolates if
+// `factor` is above 1. The border is unchanged.
 void sharpen(const Pixels& image, double factor, const std::vector<std::uint8_t>& copy) {
   const std::size_t stride = image.width * 3;
   for (std::size_t y = 1; y + 1 < image.height; ++y) {
@@ -116,7 +119,7 @@ void sharpen(const Pixels& image, double factor, const std::vector<std::uint8_t>
   }
 }
 
-// Maps each value through a table per channel.
+// A lookup table for the values of each channel.
 using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 void look_up(const Pixels& image, const Tables& tables) {
@@ -142,7 +145,7 @@ Counts counts_of(const Pixels& image) {
   return counts;
 }
 
-// The darkest and the lightest value of each channel become 0 and 255.
+// Tables that stretch each channel so that its darkest and lightest values become 0 and 255.
 Tables contrast_tables(const Counts& counts) {
   Tables tables = same_tables([](int v) { return v; });
   for (std::size_t c = 0; c < 3; ++c) {
@@ -158,7 +161,7 @@ Tables contrast_tables(const Counts& counts) {
   return tables;
 }
 
-// Spreads the values so that each stands for as many pixels.
+// Tables that equalize the histogram of each channel.
 Tables equal_tables(const Counts& counts) {
   Tables tables = same_tables([](int v) { return v; });
   for (std::size_t c = 0; c < 3; ++c) {
@@ -202,7 +205,7 @@ void change_colors(const DrawnOperation& drawn, const Pixels& image) {
   }
 }
 
-// Of a rectangle: sqrt(area * ratio) and sqrt(area / ratio).
+// Draws the sides of a rectangle: sqrt(area * ratio) and sqrt(area / ratio), rounded.
 std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
                                  const RectangleRange& range) {
   const double area = static_cast<double>(whole.height) * whole.width;
@@ -285,7 +288,8 @@ void turn(std::uint8_t* pixels, ImageSize size, int quarter_turns,
     flip_horizontally(pixels, size);
     return flip_vertically(pixels, size);
   }
-  // The right column becomes the top row, or with three turns the left one, read upwards.
+  // With one turn the right column becomes the top row; with three the left column does, from the
+  // bottom up.
   const auto side = static_cast<std::size_t>(size.width);
   copy.assign(pixels, pixels + side * side * 3);
   for (std::size_t y = 0; y < side; ++y) {

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// Without the line breaks and the indentation of nested JSON: "[224, 160]".
+// Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
 std::string on_one_line(const std::string& json) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
   const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };

@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kPixels = 16;  // a whole number of vector registers of any size
+constexpr std::size_t kPixels = 16;  // fills whole vector registers of any size
 constexpr std::size_t kValues = kPixels * 3;
 
 struct Factors {
@@ -28,22 +28,22 @@ struct Factors {
       out[i] = (static_cast<float>(rgb[i]) / 255.0F - factors.mean[i]) / factors.std[i];
 }
 
-// The same, for the compiler to vectorize with 8 floats at a time on processors with AVX2. The
-// result has the same bits.
+// The same, vectorized by the compiler with 8 floats at a time, for processors with AVX2. The
+// result is bit-identical.
 [[gnu::target("avx2")]] void scale_runs_avx2(const std::uint8_t* rgb, std::size_t num_runs,
                                              const Factors& factors, float* out) {
   scale_runs(rgb, num_runs, factors, out);
 }
 
-// The axis in the reduced image.
+// Returns the axis in the reduced image.
 ResampleAxis reduced(ResampleAxis axis, int reduction) {
   axis.begin /= reduction;
   axis.length /= reduction;
   return axis;
 }
 
-// The draws of an image begin with that of the mirror, whether it is used or not: so `crop` crops
-// as `crop,flip` does.
+// Returns the random sequence of an image. Its first draw is for mirroring, whether it is used or
+// not, so that `crop` crops as `crop,flip` does.
 RandomSequence draws_of(const DrawKey& key) {
   if (key.repeat == 0) return {key.seed, key.epoch, key.image};
   return {key.seed, key.epoch, key.image, key.repeat};
@@ -54,12 +54,12 @@ bool draw_mirror(const TransformSpec& plan, RandomSequence& random) {
   return is_drawn && plan.augment.has(AugmentStep::kFlip);
 }
 
-// Later operations have sequences of their own, so that they change no draws of the others.
+// Later operations have their own sequences, so that they do not affect the draws of the others.
 RandomSequence draws_of(const DrawKey& key, AugmentStep step) {
   return {key.seed, key.epoch, key.image, key.repeat, static_cast<std::uint64_t>(step)};
 }
 
-// What follows the resizing and mirroring. `random` goes on after the crop's draws.
+// Applies the operations after resizing and mirroring. `random` continues after the crop's draws.
 void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence random,
                    std::uint8_t* pixels, std::vector<std::uint8_t>& copy) {
   const Augment steps = plan.augment;
@@ -81,7 +81,7 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
   if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
 }
 
-// What operations have made of an image.
+// Copies the result of a chain to `target`. Throws ImageFault if it is not of the expected size.
 void put(const Image& image, ImageSize size, std::uint8_t* target) {
   if (image.size != size)
     throw ImageFault("the operations of the transformation produce " +

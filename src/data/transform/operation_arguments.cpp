@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ArgumentValue::Kind;
 
-// 224 for 224.0, 0.5 for 0.50.
+// Returns "224" for 224.0, "0.5" for 0.50.
 std::string text_of(double number) {
   if (number == std::trunc(number) && std::abs(number) < 1e15)
     return std::to_string(static_cast<long long>(number));

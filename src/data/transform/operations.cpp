@@ -12,14 +12,14 @@
 namespace kiln {
 namespace {
 
-// What an operation takes and gives.
+// What an operation takes or returns: an image, a tensor, or several images.
 enum class Form { kPixels, kTensor, kSeveral };
 
 struct OperationRow {
   std::string_view name;
   Form takes, gives;
   MadeTransform (*make)(Arguments& arguments);
-  std::vector<Parameter> parameters;  // torchvision's
+  std::vector<Parameter> parameters;  // as in torchvision
 };
 
 const std::vector<OperationRow>& operation_rows() {
@@ -92,10 +92,10 @@ const OperationRow* find_row(std::string_view name) {
   return nullptr;
 }
 
-// Makes transforms of one operation after the other, and collects what is wrong with them.
+// Creates the transforms of a chain, one operation after the other, and collects all faults.
 class ChainReader {
  public:
-  // Nothing after a fault.
+  // Returns nullptr if the transform cannot be created. Adds the operation's faults to `faults`.
   std::shared_ptr<const ImageTransform> read(const WrittenOperation& written, std::size_t place) {
     const std::string who =
         "operation " + std::to_string(place + 1) + ", " + written.name.substr(0, 60) + ": ";
@@ -138,7 +138,7 @@ class ChainReader {
     if (row.gives != Form::kSeveral) form_ = row.gives;
   }
 
-  // A list of two numbers is the first argument's pair where it cannot be two arguments.
+  // A list of two numbers that cannot be two arguments is taken as a pair for the first one.
   std::vector<std::string> make(const OperationRow& row, const ArgumentValue& value,
                                 MadeTransform& made) {
     Arguments arguments(value, row.parameters, num_channels_);
@@ -160,8 +160,8 @@ class ChainReader {
   int num_channels_ = 3;
 };
 
-// Draws of the operation at `place` of a chain: its own, so that another one changes none of them,
-// and none that augmentation has.
+// Returns the random sequence of the operation at `place` in a chain. It is shared neither with
+// other operations, so that changing one does not affect the rest, nor with augmentation.
 RandomSequence draws_of(const DrawKey& key, std::size_t place) {
   constexpr std::uint64_t kOperations = 1000;
   return {key.seed, key.epoch, key.image, key.repeat, kOperations + place};

@@ -17,7 +17,7 @@ std::string shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMaxShown);
 }
 
-// Deeper values are no arguments of any operation: their kind is enough.
+// Values more than three levels deep lose their contents: no operation takes them as arguments.
 ArgumentValue value_of(const Json& json, int depth = 0) {
   ArgumentValue value;
   value.shown = shown(json);
@@ -41,7 +41,7 @@ ArgumentValue value_of(const Json& json, int depth = 0) {
   return value;
 }
 
-// The lines after the first, four spaces further to the right.
+// Indents every line after the first by four more spaces.
 std::string indented(const std::string& text) {
   std::string result;
   for (const char c : text) {

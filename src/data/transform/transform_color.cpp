@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-// ITU-R 601, rounded as Pillow's convert("L").
+// ITU-R 601 luma, rounded as in Pillow's convert("L").
 std::uint8_t luma(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 0x8000) >>
                                    16);
@@ -23,7 +23,7 @@ void make_gray(WorkImage& image) {
     rgb[0] = rgb[1] = rgb[2] = luma(rgb);
 }
 
-// Hue, saturation and value with 8 bits each, rounded as Pillow's: hue and saturation down.
+// Hue, saturation and value with 8 bits each. Hue and saturation are rounded down, as in Pillow.
 struct Hsv {
   int hue = 0, saturation = 0, value = 0;
 };
@@ -66,7 +66,7 @@ void write_rgb(const Hsv& color, std::uint8_t* rgb) {
   std::copy_n(sides[static_cast<std::size_t>(sector % 6)].data(), 3, rgb);
 }
 
-// `turns`: of the circle of hues, -0.5 to 0.5.
+// Shifts the hue by `turns` of the color circle, from -0.5 to 0.5.
 void turn_hue(WorkImage& image, double turns) {
   const int steps = static_cast<int>(turns * 255);
   std::uint8_t* rgb = image.pixels.data();
@@ -77,13 +77,14 @@ void turn_hue(WorkImage& image, double turns) {
   }
 }
 
-// Brightness, contrast and saturation times a factor and the hue turned, each drawn, in any order.
+// Multiplies brightness, contrast and saturation by random factors and shifts the hue by a random
+// angle, in random order.
 class ColorJitter : public ImageTransform {
  public:
   static constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation",
                                                           "hue"};
 
-  // By kNames; nothing where a color stays as it is.
+  // `ranges` are in the order of kNames; empty: not changed.
   explicit ColorJitter(const std::array<std::optional<Range>, 4>& ranges) : ranges_(ranges) {}
 
   void apply(WorkImage& image, RandomSequence& random) const override {
@@ -112,7 +113,8 @@ class ColorJitter : public ImageTransform {
   std::array<std::optional<Range>, 4> ranges_;
 };
 
-// A number is the largest change from `center`, where nothing changes.
+// Returns the range to draw from; empty if it is `center` alone, which changes nothing. An argument
+// that is one number is the largest distance from `center`.
 std::optional<Range> jitter_of(Arguments& arguments, std::string_view name, double center,
                                Range allowed) {
   Range range{center, center};

@@ -1,4 +1,4 @@
-// Operations that move pixels and change none: crops, borders, flips.
+// Operations that move pixels without changing them: crops, padding, flips.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +12,8 @@
 namespace kiln {
 namespace {
 
-// Copies `wanted`, which may reach beyond the image; outside of it everything has one color.
+// Crops the image to `wanted`, which may reach beyond it. What lies outside of the image gets the
+// color `outside`.
 void cut(WorkImage& image, const Region& wanted, const Color& outside) {
   if (wanted == Region{0, 0, image.size}) return;
   const auto [top, left, size] = wanted;
@@ -45,7 +46,8 @@ void check_size(ImageSize size) {
 
 enum class PadMode { kConstant, kEdge, kReflect, kSymmetric };
 
-// Which pixel of a row of `length` stands at place `i`, before its beginning or after its end.
+// Returns which pixel of a row of `length` is repeated at position `i`, which may be before its
+// start or after its end.
 int mirrored(int i, int length, PadMode mode) {
   if (mode == PadMode::kEdge) return std::clamp(i, 0, length - 1);
   const bool repeats_edge = mode == PadMode::kSymmetric;
@@ -55,7 +57,7 @@ int mirrored(int i, int length, PadMode mode) {
 }
 
 struct Border {
-  int left = 0, top = 0, right = 0, bottom = 0;  // below zero: so much is cut off
+  int left = 0, top = 0, right = 0, bottom = 0;  // negative: so much is cut off
   PadMode mode = PadMode::kConstant;
   Color color{};
 
@@ -69,7 +71,7 @@ struct Border {
                        std::max(0, -left),
                        {image.size.height + std::min(0, top) + std::min(0, bottom),
                         image.size.width + std::min(0, left) + std::min(0, right)}};
-    check_size(inner.size);  // something has to be left that can be repeated
+    check_size(inner.size);  // at least one pixel must be left to repeat
     cut(image, inner, color);
     const ImageSize from = image.size;
     const ImageSize to{from.height + std::max(0, top) + std::max(0, bottom),
@@ -87,8 +89,8 @@ struct Border {
   }
 };
 
-// One number for all sides, two for left and right and for top and bottom, or four from the left
-// on clockwise.
+// Reads one number for all sides; two, for left and right and for top and bottom; or four, for
+// left, top, right and bottom.
 Border border_of(Arguments& arguments) {
   Border border;
   constexpr Range kPixels{-kMaxSide, kMaxSide};
@@ -130,7 +132,7 @@ class Pad : public ImageTransform {
   Border border_;
 };
 
-// A smaller image gets a black border.
+// Pads a smaller image with black.
 class CenterCrop : public ImageTransform {
  public:
   explicit CenterCrop(ImageSize size) : size_(size) {}
@@ -156,7 +158,8 @@ class RandomCrop : public ImageTransform {
   void apply(WorkImage& image, RandomSequence& random) const override {
     check_size(border_.around(image.size));
     border_.apply(image);
-    // All that is missing is added on each of two sides, so that the image may lie anywhere.
+    // The whole missing size is added on both sides, so that the image may lie anywhere in the
+    // crop.
     Border more{.mode = border_.mode, .color = border_.color};
     if (pads_if_needed_) {
       more.left = more.right = std::max(0, size_.width - image.size.width);

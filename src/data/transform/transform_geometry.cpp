@@ -1,4 +1,4 @@
-// Operations that turn and distort: RandomRotation, RandomAffine, RandomPerspective.
+// Operations that rotate and distort: RandomRotation, RandomAffine, RandomPerspective.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,8 +34,8 @@ Point middle_of(ImageSize size) {
   return {size.width * 0.5, size.height * 0.5};
 }
 
-// Of `to` pixels around the image that `map` turns: as Pillow's expand, which counts whole pixels
-// between the outermost corners.
+// Returns the size that holds the whole image rotated by `map`, as Pillow's expand computes it: in
+// whole pixels between the outermost corners.
 ImageSize expanded(ImageSize size, const PlaneMap& map) {
   double low_x = 1e18, high_x = -1e18, low_y = 1e18, high_y = -1e18;
   for (const double x : {0.0, static_cast<double>(size.width)}) {
@@ -51,8 +51,8 @@ ImageSize expanded(ImageSize size, const PlaneMap& map) {
           static_cast<int>(std::ceil(high_x) - std::floor(low_x))};
 }
 
-// The place in an image from which a rotation around `center` takes a pixel. Rounded so that the
-// zeros of quarter turns are zeros.
+// Returns the map from a pixel of the result to its place in the image, for a rotation around
+// `center`. Sines and cosines are rounded so that those of quarter turns are exact.
 PlaneMap turned(double degrees, Point center) {
   const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
   const double angle = degrees * std::numbers::pi / 180;
@@ -94,7 +94,8 @@ class RandomRotation : public ImageTransform {
   bool is_random() const override { return true; }
 
  private:
-  // Whether no pixel had to be interpolated.
+  // Rotates by quarter turns without interpolation. False if the angle or the shape does not allow
+  // it.
   static bool turn_quarters(WorkImage& image, double angle) {
     const bool is_square = image.size.width == image.size.height;
     const double quarters = angle / 90;
@@ -149,7 +150,8 @@ class RandomPerspective : public ImageTransform {
         corner[i] += corner[i] == 0 ? inward : -inward;
       }
     }
-    // Where corners have met on a line no plane looks like that, and the image stays as it is.
+    // If three corners have become collinear, no perspective maps to them, and the image stays as
+    // it is.
     const std::optional<PlaneMap> map = map_of_corners(starts, ends);
     if (map) warp(image, image.size, *map, interpolation, outside);
   }

@@ -1,4 +1,4 @@
-// Operations that resample: Resize, and RandomResizedCrop.
+// Operations that resample: Resize and RandomResizedCrop.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -26,10 +26,10 @@ ResizeFilter filter_of(Interpolation interpolation) {
   }
 }
 
-// `part` of the image becomes all of it, with another size.
+// Replaces the image by `part` of it, resized to `to`.
 void resize(WorkImage& image, const Region& part, ImageSize to, Interpolation interpolation) {
   if (part == Region{0, 0, to} && image.size == to) return;
-  if (!is_plausible({part.size.height, to.width}))  // halfway, when rows are resized
+  if (!is_plausible({part.size.height, to.width}))  // the size between the two passes
     throw ImageFault("too elongated to resize: " + text_of(part.size));
   std::uint8_t* target = image.begin(to);
   const Placing placing = place_crop(part, to);
@@ -46,7 +46,7 @@ void resize(WorkImage& image, const Region& part, ImageSize to, Interpolation in
 
 class Resize : public ImageTransform {
  public:
-  // `longest`: 0 where a long side may have any length.
+  // `longest` limits the long side; 0: no limit.
   Resize(ImageSize size, bool keeps_ratio, int longest, Interpolation interpolation)
       : size_(size), keeps_ratio_(keeps_ratio), longest_(longest), interpolation_(interpolation) {}
 
@@ -105,7 +105,7 @@ MadeTransform make_resize(Arguments& arguments) {
     arguments.refuse("max_size", "null, since the size has two sides");
   else if (longest > 0 && longest <= size.height)
     arguments.refuse("max_size", "more than the size");
-  arguments.truth("antialias", true);  // on 8-bit pixels always
+  arguments.truth("antialias", true);  // only checked: 8-bit pixels are always antialiased
   return std::make_unique<Resize>(size, keeps_ratio, longest, interpolation);
 }
 

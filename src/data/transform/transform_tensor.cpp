@@ -1,4 +1,4 @@
-// Operations on tensors: what lies between ToTensor and ToPILImage.
+// Operations on tensors: ToTensor, ToPILImage and those that may lie between them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,8 +19,8 @@ class ToTensor : public ImageTransform {
   }
 };
 
-// The whole part modulo 256, as NumPy converts on the processors where the original runs: values
-// that normalizing has moved out of 0 to 1 are not clamped.
+// Takes the integer part modulo 256, as NumPy does on the processors on which the original runs:
+// values that Normalize has moved outside of 0 to 1 are not clamped.
 class ToPilImage : public ImageTransform {
  public:
   void apply(WorkImage& image, RandomSequence&) const override {
@@ -59,7 +59,7 @@ class RandomErasing : public ImageTransform {
  public:
   double probability = 0.5;
   RectangleRange range{0.02, 0.33, 0.3, 3.3};
-  std::optional<Channels> value;  // nothing: noise
+  std::optional<Channels> value;  // empty: noise
   int num_channels = 3;
 
   void apply(WorkImage& image, RandomSequence& random) const override {
@@ -81,7 +81,7 @@ class RandomErasing : public ImageTransform {
   bool is_random() const override { return true; }
 
  private:
-  // Normally distributed (Box and Muller, 1958).
+  // Returns normally distributed values (Box and Muller, 1958).
   Channels noise(RandomSequence& random) const {
     Channels values{};
     for (float& sample : values) {
@@ -95,7 +95,7 @@ class RandomErasing : public ImageTransform {
 
 constexpr Range kAny{-1e6, 1e6};
 
-// One for all channels, or one for each.
+// Reads one number for all channels, or one for each.
 std::vector<double> for_channels(Arguments& arguments, std::string_view name) {
   return arguments.num_channels() == 1 ? arguments.numbers(name, kAny, {1})
                                        : arguments.numbers(name, kAny, {1, 3});

@@ -9,13 +9,13 @@
 namespace kiln {
 namespace {
 
-// An image whose border goes on forever where an interpolation reaches beyond it.
+// An image whose border pixels are repeated where an interpolation reaches beyond them.
 class Source {
  public:
   explicit Source(const WorkImage& image)
       : pixels_(image.pixels.data()), width_(image.size.width), height_(image.size.height) {}
 
-  // False also for what is not a number.
+  // Also false for NaN.
   bool holds(double x, double y) const { return x >= 0 && x < width_ && y >= 0 && y < height_; }
 
   const std::uint8_t* at(int x, int y) const {
@@ -47,7 +47,7 @@ void take_bilinear(const Source& source, double x, double y, std::uint8_t* rgb) 
   }
 }
 
-// Through four values, with the slopes of a cubic convolution of a = -1.
+// Cubic convolution with a = -1 through four values; `t`, from 0 to 1, is between v1 and v2.
 double cubic(double v0, double v1, double v2, double v3, double t) {
   const double linear = v2 - v0, square = 2 * (v0 - v1) + v2 - v3, cube = v1 - v0 + v3 - v2;
   return v1 + t * (linear + t * (square + t * cube));
@@ -99,8 +99,9 @@ void warp(WorkImage& image, ImageSize to, const PlaneMap& from, Interpolation in
   image.replace(to);
 }
 
-// The motion is T C R S K C', where C moves the center to the origin's place; its inverse is
-// C K' S' R' C' T', and the shears K' have no scale.
+// The motion is T C R S K C', where T translates, C moves the origin to the center, R rotates, S
+// scales, K shears, and ' marks an inverse. The inverse of the motion is C K' S' R' C' T'; the
+// determinant of K is 1.
 PlaneMap inverse_of(const AffineMotion& motion, std::array<double, 2> center) {
   const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
   const double angle = radians(motion.angle);
@@ -134,7 +135,7 @@ std::optional<PlaneMap> map_of_corners(const Corners& starts, const Corners& end
       row[8] = start;
     }
   }
-  // Gauss and Jordan, with the largest pivot of each column.
+  // Gauss-Jordan elimination with partial pivoting.
   for (std::size_t k = 0; k < kUnknown; ++k) {
     std::size_t pivot = k;
     for (std::size_t row = k + 1; row < kUnknown; ++row)

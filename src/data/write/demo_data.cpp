@@ -25,7 +25,7 @@ constexpr int kOversampling = 4;
 constexpr int kGroundBelow = 80;
 constexpr int kInkFrom = 140;
 
-// Corners in the unit circle.
+// The corners of a shape, in units of its radius.
 using Outline = std::vector<cv::Point2d>;
 
 Outline regular_polygon(int corners, double turn) {

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
                   ". Check its permissions or choose another output.");
 }
 
-// Whether `inner` is `outer` or lies below it; both resolved.
+// True if `inner` is `outer` or lies below it. Both must be resolved().
 bool is_within(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -46,8 +46,8 @@ bool is_ignored(const std::string& name) {
   return name.starts_with('.') || name == "lost+found";
 }
 
-// The contents of a folder: relative paths of its files, and its folders, deepest last. Links are
-// not followed.
+// The relative paths of all files and folders below a folder, except ignored ones. Each folder
+// comes before those inside it. Links are not followed.
 struct Contents {
   std::vector<fs::path> files, folders;
 };
@@ -70,8 +70,8 @@ Contents contents_of(const fs::path& folder) {
   return contents;
 }
 
-// The files of an earlier ImageDirectory (possibly incomplete) in `folder`; refuses everything
-// else.
+// Returns the files of an earlier ImageDirectory in `folder`, which may be incomplete. Throws Error
+// kFailedToWriteOutputs if it contains anything else.
 std::vector<fs::path> earlier_files(const fs::path& folder) {
   const Contents contents = contents_of(folder);
   if (contents.files.empty()) return {};
@@ -130,7 +130,7 @@ std::string read_image(const Dataset& set, std::size_t i) {
   }
 }
 
-// The lines of the images with keep[i]; lines without anything belong to no image.
+// Returns the lines of the images with keep[i]. Blank lines belong to no image.
 std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
   std::string text;
   for (std::size_t i = 0; i < keep.size() && !list.empty();) {
@@ -175,10 +175,10 @@ std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& fol
   return files;
 }
 
-// The files of changed images, complete, and the first contents.
+// Writes the files of changed images, and keeps the contents of the first ones for `_samples.json`.
 class ChangedFiles {
  public:
-  // `names`: of the images, by position; one whose name was there before is left out.
+  // `names` are those of the images, by position. An image whose name came earlier is left out.
   ChangedFiles(const ChangedImages& changed, const fs::path& folder,
                const std::vector<std::string>& names)
       : changed_(changed) {
@@ -207,7 +207,7 @@ class ChangedFiles {
     return files;
   }
 
-  // Of the first images; empty for one that was left out.
+  // The contents of the first images; empty for one that was left out.
   const std::array<std::string, kNumSamples>& samples() const { return samples_; }
 
  private:
@@ -218,7 +218,8 @@ class ChangedFiles {
   std::array<std::string, kNumSamples> samples_;
 };
 
-// The name of each image with another extension.
+// Returns the name of each image, with another extension. Throws Error kInvalidDataset if two
+// images would have the same name.
 std::vector<std::string> changed_names(const Dataset& set, const std::string& extension) {
   std::vector<std::string> names;
   std::map<std::string, std::string> sources;

@@ -35,7 +35,7 @@ class TfRecordForm : public ShardForm {
   }
 };
 
-// With the index that im2rec.py writes beside it: lines "POSITION<tab>OFFSET".
+// Also makes the index that im2rec.py writes next to it, whose lines are "POSITION<tab>OFFSET".
 class RecordIoForm : public ShardForm {
  public:
   std::string extension() const override { return ".rec"; }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kAtOnce = 128;  // images in memory
+constexpr std::size_t kAtOnce = 128;  // images in memory at a time
 
 struct PackedImage {
   std::string bytes, extension;
@@ -83,8 +83,7 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   return packed;
 }
 
-// Spreads each class evenly over the whole order: image j of a class with m images is at (j + 1/2)
-// / m.
+// Spreads each class evenly over the whole order: its image j of m lies at (j + 1/2) / m of it.
 std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
                                            const std::vector<std::uint32_t>& order) {
   std::vector<std::uint64_t> counts, seen;
@@ -120,7 +119,8 @@ struct PartRange {
   std::size_t begin = 0, end = 0, first_shard = 0;
 };
 
-// What a killed run left is removed.
+// Locks the folder and removes what a killed run left. Throws Error kFailedToWriteOutputs if
+// anything else is in it.
 OutputFolder take_empty(const fs::path& path) {
   OutputFolder folder(path, OutputFolder::Interrupted::kDiscard);
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -169,12 +169,13 @@ class ShardWriter {
   }
 
  private:
-  // About the length of an image's record, with headers and padding: that of a tar.
+  // Returns roughly the size of an image's record with headers and padding: that in a tar.
   static std::uint64_t record_bytes(std::uint64_t size) {
     return 512 + (size + 511) / 512 * 512 + 1024;
   }
 
-  // Even shards are dealt out whole, so that they are those of a single process.
+  // Even shards are not divided between parts, so that they are the same as those of a single
+  // process.
   PartRange range_of_part() const {
     const std::size_t count = plan_.order.size();
     const auto share = [&](std::size_t all, std::size_t part) {
@@ -225,7 +226,7 @@ class ShardWriter {
                  "smaller, or another --format.");
   }
 
-  // In the order of the names is that of the images.
+  // Names are such that the shards, sorted by name, hold the images in order.
   void begin_shard() {
     const bool has_own_numbers = plan_.num_parts > 1 && !plan_.even_shards;
     stem_ = plan_.name + (has_own_numbers ? formatted("-%04zu", plan_.part) : "") +
@@ -248,7 +249,7 @@ class ShardWriter {
   const fs::path& folder_;
   std::unique_ptr<ShardForm> form_;
   std::size_t num_even_shards_ = 0, first_shard_ = 0;
-  std::string stem_;                                          // of the shard's name
+  std::string stem_;                                          // the file name without extension
   std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
   std::vector<DurableFile> shards_;
   std::uint64_t shard_bytes_ = 0;

@@ -86,7 +86,7 @@ FailureReport report_failure(const std::exception_ptr& failure) {
     return report_errors({error});
   } catch (const Problems& problems) {
     return report_errors(problems.errors());
-  } catch (const std::filesystem::filesystem_error& fault) {  // what lies there is no bug
+  } catch (const std::filesystem::filesystem_error& fault) {  // the user's files: not a bug
     return report_errors({Error(ErrorCode::kFailedToCompleteOperation,
                                 quoted_path(fault.path1()) +
                                     " cannot be used: " + system_words(fault.code().value()) +

@@ -57,7 +57,7 @@ void set_login(CURL* handle, const HttpLogin& login) {
 
 void set_limits(CURL* handle, const HttpCall& call) {
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name server
+  curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);  // do not wait for a slow DNS lookup at the end
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
   curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(call.timeout_s * 1000) + 1);
@@ -66,7 +66,8 @@ void set_limits(CURL* handle, const HttpCall& call) {
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kHttpStallSeconds);
 }
 
-// Curl's messages include the server and the value of http_proxy, which may hold a password.
+// Does not repeat curl's messages about proxies: they include the value of http_proxy, which may
+// contain a password.
 std::string failure_words(CURLcode code, const std::string& reason) {
   if (code == CURLE_URL_MALFORMAT) return "the URL is malformed";
   if (code == CURLE_WRITE_ERROR) return "the response is too long";

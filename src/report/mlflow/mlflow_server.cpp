@@ -71,7 +71,8 @@ void blot_out(const std::string& secret, std::string* text) {
     text->replace(at, secret.size(), "***");
 }
 
-// The message in the response; empty for non-JSON pages. It may repeat credentials.
+// Returns the error message in a JSON response; empty if there is none. Credentials, which the
+// server may have echoed, are masked.
 std::string message_of(const std::string& body, const HttpLogin& login) {
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("message") || !json["message"].is_string()) return "";
@@ -249,7 +250,8 @@ void MlflowServer::open_run(const std::string& earlier) try {
   throw MlflowFailure("the response has no run: check that this is an MLflow server");
 }
 
-// Servers leave out empty lists and, as Protocol Buffers do, may write 64-bit integers as texts.
+// Servers omit empty lists, and may write 64-bit integers as strings, as Protocol Buffers do in
+// JSON.
 void MlflowServer::note_contents(const Json& data) {
   for (const Json& metric : data.value("metrics", Json::array())) {
     const Json step = metric.value("step", Json());

@@ -16,7 +16,8 @@
 namespace kiln {
 namespace {
 
-// Trims whitespace, which files with secrets often have.
+// Returns an environment variable, or an empty string if it is not set. Trims whitespace, because
+// secrets read from files often end with a newline.
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
   std::string text = value == nullptr ? "" : value;
@@ -34,13 +35,13 @@ using Clock = PersistentHttp::Clock;
 // Points are batched for this long.
 constexpr auto kCollecting = std::chrono::seconds(2);
 constexpr auto kFlush = std::chrono::seconds(10);
-// For all files of the model directory: 270 MB, the largest, at 150 kB a second.
+// For the whole model directory: enough for the largest, of 270 MB, at 150 kB per second.
 constexpr auto kModelUpload = std::chrono::minutes(30);
 // Reserved after the model upload, for the run's status.
 constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
 
-// Split into calls within the server's limits.
+// Calls `send` with as many pairs at a time as the server accepts.
 template <typename Send>
 void in_portions(const TextPairs& pairs, Send&& send) {
   for (std::size_t i = 0; i < pairs.size(); i += kMostMlflowPairs) {
@@ -49,7 +50,7 @@ void in_portions(const TextPairs& pairs, Send&& send) {
   }
 }
 
-// Azure ML accepts 50 names per run; this leaves room for the others.
+// Azure ML accepts 50 metric names per run; this leaves room for the other metrics.
 constexpr std::size_t kMostClassesByName = 20;
 
 TextPairs params_of(const RunStart& start) {
@@ -99,7 +100,8 @@ std::string recall_name(std::string label) {
   return mlflow_name("Recall/class " + label);
 }
 
-// Recall per class. Labels whose names would collide get their number.
+// Returns the recall of each class that has images; empty if there are too many classes. If two
+// classes would get the same metric name, the later one is named by its number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const std::vector<std::string>& classes = run.start.data.classes;
   if (classes.size() > kMostClassesByName) return {};
@@ -145,7 +147,7 @@ class MlflowSink : public RunSink {
     MlflowEnd end;
     if (run.end.status == RunStatus::kFailed) end.status = "FAILED";
     if (run.end.status == RunStatus::kStopped) end.status = "KILLED";
-    // Without an epoch, the page that is there may be an earlier run's.
+    // If no epoch has finished, an existing page may be an earlier run's.
     if (!run.epochs.empty()) end.files = files_.files;
     if (!run.end.model_path.empty()) {
       const std::filesystem::path model = run.end.model_path;
@@ -309,7 +311,7 @@ void MlflowSender::send_model() {
   server_.end_by(Clock::now() + kLastWord);
 }
 
-// False: `send` failed, and `what` (if not empty) is lost.
+// Returns false if `send` failed; `what`, unless empty, is then reported as lost.
 template <typename Send>
 bool MlflowSender::attempt(const std::string& what, Send&& send) try {
   send();

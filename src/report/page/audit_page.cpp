@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostReportImages = 24, kMostReportBytes = 400'000;
 constexpr std::size_t kMostRows = 1000, kMostFaults = 200;
-constexpr int kSmallImage = 96;  // as page_classes.cpp: smaller ones are scaled without smoothing
+constexpr int kSmallImage = 96;  // pixels; smaller thumbnails are scaled without smoothing
 constexpr double kStrong = 0.8, kWeak = 0.5;
 constexpr std::int64_t kFewImages = 300;
 
@@ -54,7 +54,8 @@ std::string figures(const std::string& html) {
   return element("div class=\"mistakes\"", "\n" + html);
 }
 
-// `files`: where all of them are.
+// Returns a sentence with a leading space; empty if all are shown. `files`: names the file that
+// lists all.
 std::string how_many_shown(std::size_t all, std::size_t shown, const char* files) {
   if (all <= shown) return "";
   return " Showing " + count_of(shown) + " of " + count_of(all) + "; all are in " + files + ".";

@@ -19,7 +19,8 @@ double round_step(double least) {
   return 10 * power;
 }
 
-// The points of `stretch` that thinned() keeps, in order.
+// Appends the points of one interval, [begin, end), that thinned() keeps: the lowest, the highest
+// and one that is not finite, in order.
 void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kept) {
   const Point *lowest = nullptr, *highest = nullptr, *odd = nullptr;
   for (const Point* point = begin; point != end; ++point) {
@@ -45,7 +46,7 @@ std::string axis_text(const Scale& scale, double value, Unit unit) {
   return Scale{100 * scale.low, 100 * scale.high, 100 * scale.step}.mark_text(100 * value) + " %";
 }
 
-// The series that the label and the table cover.
+// Returns the series that the text label and the table of values describe.
 std::vector<const Series*> told(const LineChart& chart) {
   std::vector<const Series*> series;
   for (const Series& one : chart.series)
@@ -66,7 +67,8 @@ ChartFrame frame_of(const LineChart& chart) {
   return frame;
 }
 
-// The values for the script, and the line, interrupted where a value is not finite.
+// Returns an SVG group for one series: the line, with gaps where values are not finite, and the
+// values as attributes for the page's script.
 std::string line_svg(const Series& series, const ChartFrame& frame) {
   std::string path, xs, ys, dots;
   bool pen_is_down = false;
@@ -129,7 +131,7 @@ std::string in_words(const LineChart& chart) {
   return text + " The table below lists the values.";
 }
 
-// One row per x; evenly sampled if there are many.
+// One row per x, or about kMostRows evenly spaced ones if there are more.
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
   std::vector<Column> columns = {{chart.x_name}};

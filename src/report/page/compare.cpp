@@ -32,7 +32,7 @@ ComparisonRow row_of(const NamedRun& named) {
   row.top1 = percent(valid.top1_accuracy());
   row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
   row.top5 = percent(valid.top5_accuracy());
-  const auto& macro = summary.best->macro;  // records of older programs have none
+  const auto& macro = summary.best->macro;  // empty in records of older versions
   row.macro_recall = macro && std::isfinite(macro->recall) ? percent(macro->recall) : "-";
   row.loss = std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged";
   row.speed = formatted("%.0f", summary.images_per_second);
@@ -45,7 +45,7 @@ std::string value_of(const RunRecord& run, const std::string& option) {
   return "";
 }
 
-// Length in characters, taken as terminal columns.
+// Returns the number of characters, assuming that each takes one terminal column.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
@@ -65,7 +65,8 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-// Validation images by label. The same images may lie at other paths, such as in packed shards.
+// The number of validation images per class name. Validation sets are compared by it, because the
+// same images may be stored under different paths, such as in packed shards.
 using ClassCounts = std::map<std::string, long long>;
 
 ClassCounts validation_counts(const DataRecord& data) {

@@ -12,12 +12,12 @@
 namespace kiln {
 namespace {
 
-// From where on something is worth a sentence.
-constexpr double kWideInterval = 0.05;  // half of it
-constexpr double kWeakRecall = 0.5;     // of a class, over the overall accuracy
-constexpr double kImbalance = 10;       // largest over smallest class
-constexpr double kFewCores = 0.8;       // of the time of the compute threads
-constexpr int kFewSteps = 20;           // of an epoch
+// Thresholds beyond which something is worth mentioning.
+constexpr double kWideInterval = 0.05;  // half the width of the confidence interval
+constexpr double kWeakRecall = 0.5;     // recall of a class / overall accuracy
+constexpr double kImbalance = 10;       // images of the largest class / the smallest
+constexpr double kFewCores = 0.8;       // share of the compute threads' time that they got
+constexpr int kFewSteps = 20;           // per epoch
 
 std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
@@ -29,13 +29,14 @@ bool is_set_to(const RunStart& start, std::string_view option, std::string_view 
   });
 }
 
-// Whether the accuracy is above that of always answering the largest class, by more than chance.
+// True if the accuracy is significantly above that of always predicting the largest class.
 bool has_learned(const RunSummary& summary) {
   return summary.best != nullptr && summary.largest_class >= 0 &&
          top1_interval(summary.best->valid).low > summary.largest_share;
 }
 
-// "‘cat’, ‘dog’ and 3 more classes"; empty where every class has validation images.
+// Names the classes without validation images: "“cat”, “cow”, “dog” and 2 more classes". Empty if
+// there are none.
 std::string unseen_classes(const DataRecord& data) {
   constexpr int kMostNamed = 3;
   std::string text;
@@ -54,7 +55,8 @@ std::string option_of(const RunRecord& run, std::string_view name) {
   return found == run.start.options.end() ? "" : found->second;
 }
 
-// What helps small classes, or what the run has done for them: a sentence after a space.
+// Returns a sentence, with a leading space, on what the run did for small classes or, if nothing,
+// what would help them.
 std::string against_imbalance(const RunRecord& run) {
   const std::string sample = option_of(run, "sample"), weights = option_of(run, "class-weights");
   if (sample == "balanced") return " `--sample balanced` drew all classes equally often.";
@@ -232,7 +234,8 @@ class Finder {
          "is probably lower.");
   }
 
-  // A run that waits for cores, not for images.
+  // Warns if the compute threads got too little CPU time, unless that is because they waited for
+  // images.
   void cores() {
     double wall = 0, used = 0, waited = 0;
     for (const EpochRecord& epoch : run_.epochs) {
@@ -243,7 +246,7 @@ class Finder {
       waited += epoch.times.data_wait;
     }
     if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
-    // Kernels for bfloat16 spin at barriers while the thread that they wait for does not run.
+    // bfloat16 kernels busy-wait at barriers, even while the thread they wait for is not running.
     const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16);
     warn("The run got only " + percent(used / wall) +
          " of the CPU time of its compute threads: other programs used the same cores." +
@@ -306,7 +309,8 @@ class Adviser {
       add("Fix or remove the images that could not be decoded; they are listed below.");
   }
 
-  // No better than a constant answer: few steps, a bad learning rate, or too few images.
+  // For a model that is no better than a constant prediction: it had too few steps, a bad learning
+  // rate, or too few images.
   void begin_to_learn() {
     if (is_set_to(run_.start, "freeze", "backbone"))
       return add(

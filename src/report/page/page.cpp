@@ -24,7 +24,7 @@ Series by_epoch(const RunRecord& run, const char* name, int color, Value&& value
 
 template <typename Value>
 Series by_step(const RunRecord& run, const char* name, int color, Value&& value) {
-  // Before the end of the first epoch there is nothing else to show.
+  // Drawn in the background, except before the end of the first epoch, when it is all there is.
   Series series{name, color, !run.epochs.empty(), false, {}};
   for (const StepRecord& step : run.steps) {
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
@@ -33,8 +33,8 @@ Series by_step(const RunRecord& run, const char* name, int color, Value&& value)
   return series;
 }
 
-// In the designer's rate the first step of an epoch ends before its backward pass, so it is not
-// shown.
+// Not a number, so not drawn, for the first step of an epoch: the designer's rate counts a batch
+// when its forward pass ends, so that step's time does not include a backward pass.
 double step_speed(const StepRecord& step) {
   return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
@@ -43,7 +43,8 @@ class HtmlReport : public RunSink {
  public:
   explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
   std::string_view name() const override { return kReportName; }
-  // If this run is killed, an earlier run's page would be mistaken for its own.
+  // Removes an earlier run's page after the first epoch: if this run were killed, that page would
+  // be mistaken for its own.
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     if (!std::exchange(has_epoch_, true)) ::unlink(path_.c_str());
   }

@@ -1,5 +1,5 @@
-// How a model answers on labeled images: what it answers at which confidence, the table of classes,
-// the confusion matrix and the worst mistakes.
+// A model's predictions for labeled images: how many it can answer at which confidence, the table
+// of classes, the confusion matrix and the most confident mistakes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,7 +24,7 @@ constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scale
 
 constexpr std::array<double, 5> kWantedAccuracies = {0.9, 0.95, 0.98, 0.99, 0.999};
 
-// A row for "at 99 % right it answers 87 % of the images".
+// A row of the table "Answers by target accuracy". `wanted`: the target, 0 to 1.
 std::vector<std::string> answer_row(const std::vector<AnswerBin>& answers, double wanted) {
   const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
   const std::string name = formatted("%g %%", 100 * wanted);
@@ -40,7 +40,7 @@ std::vector<std::string> answer_row(const std::vector<AnswerBin>& answers, doubl
                                               static_cast<long long>(rate->answered))};
 }
 
-// For each number of answers, the most confident ones first, how many of them are right.
+// A chart of the accuracy by the share of images answered, the most confident ones first.
 std::string trade_chart(const std::vector<AnswerBin>& answers) {
   LineChart chart{.title = "Accuracy by share answered",
                   .unit = Unit::kPercent,
@@ -69,7 +69,7 @@ std::string share_html(double share) {
                  percent(share));
 }
 
-// The class's most frequent wrong prediction and its count; empty for none.
+// Returns the most frequent wrong prediction for the class and its count; empty if there is none.
 std::string taken_for(const DataRecord& data, const ConfusionMatrix& matrix, int label) {
   const int most = most_often_taken_for(matrix, label);
   if (most < 0) return "";
@@ -77,7 +77,7 @@ std::string taken_for(const DataRecord& data, const ConfusionMatrix& matrix, int
          element("span class=\"quiet\"", grouped(matrix.at(label, most)));
 }
 
-// A cell of the matrix, colored by its share of the row.
+// A cell of the matrix, colored by its share of the row's images.
 std::string matrix_cell(const ConfusionMatrix& matrix, int truth, int guess,
                         std::int64_t row_images) {
   const std::int64_t count = matrix.at(truth, guess);
@@ -122,7 +122,7 @@ std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
                rows);
 }
 
-// Empty for no picture.
+// Returns an `<img>`; empty if `encoded`, a JPEG in Base64, is empty.
 std::string picture(const DataRecord& data, const std::string& alt, const std::string& encoded) {
   if (encoded.empty()) return "";
   const bool small = data.eval_height > 0 && data.eval_height <= kSmallImage;
@@ -130,7 +130,7 @@ std::string picture(const DataRecord& data, const std::string& alt, const std::s
          "\" src=\"data:image/jpeg;base64," + encoded + "\">";
 }
 
-// `encoded`: the thumbnail; `encoded_map`: its heat map, if any.
+// `encoded`: the thumbnail, a JPEG in Base64. `encoded_map`: its heat map, likewise, or empty.
 std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded,
                     const std::string& encoded_map) {
   const std::string guess = class_name(data, image.guess);

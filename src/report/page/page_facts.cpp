@@ -1,4 +1,5 @@
-// The end of the report: warnings, data, and everything needed to repeat the run.
+// The factual sections of a run's report: time breakdown, interruptions, warnings, data, and
+// everything needed to repeat the run.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -14,11 +15,11 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostItems = 50;  // of a list
+constexpr std::size_t kMostItems = 50;  // per list
 constexpr std::size_t kMostClasses = 1000;
-constexpr std::size_t kMostText = 500;  // characters of one item
+constexpr std::size_t kMostText = 500;  // characters per item
 
-// "and 12 more" if only kMostItems of `count` are shown.
+// Returns "and 12 more" if there are more than kMostItems; otherwise empty.
 std::string more(std::size_t count) {
   return count <= kMostItems ? "" : element("p", formatted("and %zu more", count - kMostItems));
 }
@@ -80,6 +81,8 @@ std::string imbalance_text(const std::vector<long long>& counts) {
   return text;
 }
 
+// The time breakdown: what the time of an epoch was spent on, in the order of the stack, bottom
+// first.
 constexpr std::size_t kNumParts = 7;
 constexpr std::array<const char*, kNumParts> kNames = {
     "waiting for images", "forward",        "backward",  "waiting for other ranks",
@@ -87,7 +90,7 @@ constexpr std::array<const char*, kNumParts> kNames = {
 constexpr std::array<int, kNumParts> kColors = {1, 4, 0, 3, 2, 7, 6};
 constexpr std::size_t kMostBars = 100;
 
-// Consecutive epochs; the parts are averages in seconds.
+// A bar of the chart: one epoch, or several consecutive ones. `parts`: mean seconds per epoch.
 struct Bar {
   int first_epoch = 0, last_epoch = 0;
   std::array<double, kNumParts> parts{};
@@ -143,9 +146,9 @@ std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const Chart
          "\n";
 }
 
-using Shown = std::vector<std::size_t>;  // the parts that took a noticeable time
+using Shown = std::vector<std::size_t>;  // indices of the parts that took a noticeable time
 
-// Shares of the time of all epochs.
+// Returns the share of each part in the time of all epochs.
 std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) {
   std::array<double, kNumParts> shares{};
   for (const EpochRecord& epoch : epochs)
@@ -292,13 +295,11 @@ std::string settings_html(const RunRecord& run) {
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
-// The time of each epoch, stacked by activity.
-
 namespace {
 
 std::string ladder_list(const RunRecord& run) {
   std::string items;
-  bool is_next = true;  // until a rung is worth climbing
+  bool is_next = true;  // until the first rung that is worth it
   for (const Rung& rung : speed_ladder(run)) {
     items += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
     is_next = is_next && !rung.is_worth_it;

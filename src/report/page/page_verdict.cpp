@@ -1,4 +1,4 @@
-// The top of the report: did it work, and can it be trusted.
+// The top of a run's report: did it work, can it be trusted, and what to try next.
 #include <cmath>
 
 #include "base/text.h"
@@ -26,7 +26,8 @@ std::string accuracy_tiles(const RunSummary& summary) {
                         top5_interval(last.valid)});
 }
 
-// Of the epoch whose model is kept, or else the last; empty for records of older programs.
+// Tiles for the epoch whose model was kept, or the last epoch if none was. Empty for records of
+// older versions.
 std::string macro_tiles(const RunRecord& run, const RunSummary& summary) {
   const EpochRecord* kept = kept_epoch(run);
   const EpochRecord& epoch = kept != nullptr ? *kept : *summary.last;

@@ -1,4 +1,4 @@
-// What a run's time went into, and what would make it faster.
+// What a run's time was spent on, and what would make it faster.
 #include <algorithm>
 
 #include "base/text.h"
@@ -9,14 +9,14 @@
 namespace kiln {
 namespace {
 
-// From where on something is worth a change.
-constexpr double kMuchWaiting = 0.1;     // for images, of the training time
-constexpr double kMuchSumming = 0.15;    // waiting for all-reduce, likewise
-constexpr double kMuchValidation = 0.4;  // of all time
-constexpr double kBusy = 0.8;            // of the time, a device that is used well
-constexpr double kIdle = 0.3;            // and one that a slower one would replace
+// Thresholds beyond which a change is worth suggesting.
+constexpr double kMuchWaiting = 0.1;     // waiting for images / training time
+constexpr double kMuchSumming = 0.15;    // waiting for all-reduce / training time
+constexpr double kMuchValidation = 0.4;  // validation time / total time
+constexpr double kBusy = 0.8;            // GPU utilization above which the GPU is well used
+constexpr double kIdle = 0.3;            // GPU utilization below which a slower GPU would do
 
-// Of the time in which the GPU computed; 0: no GPU, or not known.
+// Returns the mean GPU utilization, 0 to 1; 0 if there is no GPU or it was not measured.
 double gpu_share(const std::vector<EpochRecord>& epochs) {
   double percents = 0;
   for (const EpochRecord& epoch : epochs)
@@ -54,7 +54,9 @@ Rung batch_rung(double busy) {
   return {true, measured + ". A larger `--batch-size` makes better use of it."};
 }
 
-// What a machine without a GPU may cost before it costs more than this one, whose GPU idles.
+// Returns a sentence, with a leading space, on the price per hour below which a CPU-only machine is
+// cheaper than this one, whose GPU is mostly idle. Empty if the price or speed of this one is
+// unknown.
 std::string cheaper_processor(const RunRecord& run, double images_per_second) {
   const double price = price_per_hour(run.start);
   if (price == 0 || !(images_per_second > 0)) return "";
@@ -64,7 +66,8 @@ std::string cheaper_processor(const RunRecord& run, double images_per_second) {
          "measures that there.";
 }
 
-// Faster units do not help where the GPU waits.
+// `busy`: GPU utilization, 0 to 1; 0: no GPU. `waits`: training waits for images, so that a faster
+// device would not help.
 Rung device_rung(const RunRecord& run, const RunSummary& summary, double busy, bool waits) {
   if (busy == 0) return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
   if (busy < kIdle && waits)

@@ -6,7 +6,7 @@ namespace kiln {
 namespace {
 
 constexpr double kOverfitGap = 0.10;    // training accuracy above validation accuracy
-constexpr double kLossRise = 1.05;      // last validation loss over the lowest
+constexpr double kLossRise = 1.05;      // last validation loss / lowest
 constexpr double kStillRising = 0.005;  // top-1 gained in the last quarter of the epochs
 constexpr int kFewestEpochsForTrends = 4;
 
@@ -38,7 +38,7 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
   if (epochs.size() < 2) return Trend::kNone;
   const EpochRecord& last = *summary.last;
   const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
-  // A gap within the interval of the validation accuracy may be chance.
+  // A gap within the confidence interval of the validation accuracy may be due to chance.
   if (train - valid > kOverfitGap && train > top1_interval(last.valid).high)
     return Trend::kOverfitting;
   if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;

@@ -60,12 +60,12 @@ Json list_json(const std::vector<Entry>& entries, Json (*entry_json)(const Entry
   return list;
 }
 
-// As in split.csv.
+// The name of the image's set, as in split.csv.
 const char* set_name(const AuditedImage& image) {
   return image.validates ? "valid" : "train";
 }
 
-// The rows of doubtful.csv, an image once.
+// The rows of doubtful.csv: one per image, with all reasons to doubt it.
 class DoubtfulRows {
  public:
   void add(const AuditedImage& image, const std::string& reason, const std::string& suggested = "",
@@ -147,7 +147,7 @@ std::string doubtful_csv(const AuditRecord& record) {
     if (copy.first.label == copy.other.label) continue;
     const char* kind = copy.is_exact ? "copy of " : "looks like ";
     const auto add = [&](const AuditedImage& image, const AuditedImage& other) {
-      if (image.validates) return;  // its path is none of the data that --labels corrects
+      if (image.validates) return;  // --labels corrects the training data only
       rows.add(image,
                kind + other.file + (other.validates ? " (validation) in " : " in ") + other.label);
     };

@@ -14,7 +14,7 @@ double share_of(double part, std::int64_t whole) {
   return whole > 0 ? part / static_cast<double>(whole) : std::numeric_limits<double>::quiet_NaN();
 }
 
-// The first of two: the more confident, then the earlier.
+// Orders more confident images first, and equally confident ones by index.
 bool is_worse(const WrongImage& a, const WrongImage& b) {
   return std::tuple(-a.confidence, a.image) < std::tuple(-b.confidence, b.image);
 }
@@ -111,7 +111,7 @@ double macro_f1(std::span<const ClassScore> classes) {
 
 double expected_calibration_error(std::span<const CalibrationBin> bins) {
   std::int64_t images = 0;
-  double error = 0;  // times the images
+  double error = 0;  // sum over the bins of images * |accuracy - mean confidence|
   for (const CalibrationBin& bin : bins) {
     images += bin.images;
     error += std::abs(static_cast<double>(bin.right) - bin.confidence_sum);
@@ -171,7 +171,7 @@ McNemarTest mcnemar_test(const PairedAnswers& answers) {
     const double statistic = std::pow(std::max(0.0, distance - 1), 2) / n;
     return {false, statistic, std::erfc(std::sqrt(statistic / 2))};
   }
-  double tail = 0, binomial = 1;  // of n over i
+  double tail = 0, binomial = 1;  // `binomial`: n choose i
   for (std::int64_t i = 0; i <= std::min(answers.only_first, answers.only_second); ++i) {
     tail += binomial;
     binomial *= (n - static_cast<double>(i)) / static_cast<double>(i + 1);

@@ -10,7 +10,8 @@
 namespace kiln {
 namespace {
 
-// JSON for readers other than ours: what does not exist is null.
+// Undefined values are null, not strings as in a run's record, because other programs read this
+// file.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }
@@ -109,13 +110,13 @@ Json pair_json(const ModelPair& pair) {
             {"p_value", pair.test.p_value}}}};
 }
 
-// Empty for a figure that does not exist.
+// Empty if the value is undefined.
 std::string cell(double value) {
   return std::isfinite(value) ? formatted("%.6g", value) : "";
 }
 
-// A class that is never predicted has a precision of 0 there, as in scikit-learn; classes without
-// images and predictions are left out.
+// Unweighted mean over the classes that have images or were predicted, as in scikit-learn, where
+// the precision of a class that was never predicted is 0. NaN if there are none.
 double macro_precision(const Evaluation& figures) {
   double sum = 0;
   int count = 0;
@@ -173,7 +174,8 @@ std::string evaluation_csv(const EvaluationRecord& record) {
          cell(macro_f1(figures.classes())), cell(expected_calibration_error(figures.calibration())),
          model.seen ? std::to_string(model.seen->training) : "",
          model.seen ? std::to_string(model.seen->validation) : "",
-         // With one label an image, each of these is the share of the right answers.
+         // With one label per image, overall accuracy, micro precision and micro recall are all the
+         // share of correct predictions.
          accuracy, accuracy, cell(macro_precision(figures)), accuracy, recall},
         ",");
     text += "\n";

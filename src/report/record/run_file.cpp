@@ -17,8 +17,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
-constexpr std::size_t kTail = 200;            // holds the times of a line
-constexpr std::size_t kPieceBytes = 1 << 20;  // read at once
+constexpr std::size_t kTail = 200;            // bytes; measured times among them make them unique
+constexpr std::size_t kPieceBytes = 1 << 20;  // per read
 constexpr std::size_t kMostLineBytes = 256 << 20;
 constexpr std::size_t kMostJudgedValues = 20'000'000;
 
@@ -44,7 +44,7 @@ bool has_finished_epoch(const std::filesystem::path& path) {
   return false;
 }
 
-// Whether the record there is of the run that began then.
+// True if `record` can be read and is that of the run that began at `start_time`.
 bool is_of_run(const std::filesystem::path& record, double start_time) {
   std::error_code fault;
   if (!std::filesystem::is_regular_file(record, fault)) return false;
@@ -70,7 +70,8 @@ class RunFile : public RunSink {
     remove_next();
     file_->append(run_line(start));
   }
-  // The old record stands until the one that is cut back to the checkpoint is whole.
+  // Replaces the old record only once the new one, which is cut back to the checkpoint, is
+  // complete.
   void resume(const RunRecord& so_far) override {
     replaces_ =
         so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);
@@ -92,11 +93,11 @@ class RunFile : public RunSink {
   std::filesystem::path own_path() const { return replaces_ ? next_record(path_) : path_; }
   void remove_next() const {
     std::error_code fault;
-    if (!replaces_) std::filesystem::remove(next_record(path_), fault);  // of an earlier run
+    if (!replaces_) std::filesystem::remove(next_record(path_), fault);  // left by an earlier run
   }
 
   const std::filesystem::path path_;
-  bool replaces_ = false;  // an earlier run's record, at the end of the first epoch
+  bool replaces_ = false;  // will replace an earlier run's record after the first epoch
   std::optional<AppendedFile> file_;
 };
 
@@ -104,7 +105,7 @@ Json short_side(int pixels) {
   return pixels > 0 ? Json(pixels) : Json();
 }
 
-// Of the run's first epoch.
+// The first epoch's value; null if it is unknown or there is no epoch.
 Json valid_in_train_json(const RunRecord& run) {
   return run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train);
 }
@@ -243,7 +244,7 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   if (kind != std::filesystem::file_type::regular)
     refuse_unreadable(record, fault ? fault.value() : EINVAL);
   std::ifstream file(record, std::ios::binary);
-  if (!file && errno == ENOENT) return false;  // the first epoch has just ended, and it was renamed
+  if (!file && errno == ENOENT) return false;  // renamed when the first epoch ended
   if (!file) refuse_unreadable(record, errno);
   if (!goes_on(file)) {
     run_ = {};

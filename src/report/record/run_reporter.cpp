@@ -150,7 +150,7 @@ void RunReporter::end(RunEnd end) {
   note_losses();
 }
 
-// Updated one by one: a sink sees how those before it ended.
+// Called again before each sink ends, so that a sink sees what those before it have lost.
 void RunReporter::note_losses() {
   run_.losses = never_made_;
   run_.whole_sinks.clear();

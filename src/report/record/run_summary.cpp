@@ -42,7 +42,7 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
 
 constexpr std::size_t kMostCharacters = 40;
 
-// "40 steps (2 min 3 s)"; empty: nothing.
+// "40 steps (2 min 3 s)"; empty if nothing was lost.
 std::string lost_text(long long steps, double seconds) {
   if (steps <= 0 && !(seconds > 0)) return "";
   std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
@@ -58,7 +58,8 @@ std::int64_t num_errors(const ClassScore& score) {
   return score.images + score.guesses - 2 * score.hits;
 }
 
-// The classes of the matrix in order; if there are too many, those with the most errors.
+// Returns the classes of the matrix in order; if there are more than `most`, only the `most` - 1
+// with the most errors.
 std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
   std::vector<ClassScore> scores = scores_by_label(matrix);
   if (matrix.num_classes > most) {
@@ -127,7 +128,7 @@ std::string resume_text(const Interruption& interruption) {
 std::string interruptions_text(const RunRecord& run) {
   const std::size_t count = run.interruptions.size();
   if (count == 0) return "";
-  constexpr long long kMostSteps = 1LL << 50;  // a record may say anything
+  constexpr long long kMostSteps = 1LL << 50;  // records are not trusted: avoids overflow
   long long steps = 0;
   double seconds = 0;
   for (const Interruption& stop : run.interruptions) {
@@ -148,12 +149,13 @@ double plausible_silence(const RunRecord& run) {
   times.insert(times.end(), resumed.begin(), resumed.end());
   std::erase_if(times, [](double time) { return !std::isfinite(time); });
   std::sort(times.begin(), times.end());
-  std::vector<double> gaps;  // without the pauses before the run went on
+  std::vector<double> gaps;  // without the pauses before a resume
   for (std::size_t i = 1; i < times.size(); ++i)
     if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
       gaps.push_back(times[i] - times[i - 1]);
   if (gaps.empty()) return kBeforeTheFirstStep;
-  // The first validation takes less than the training before it.
+  // Before the end of the first epoch, allows as much time as the run has taken so far: the first
+  // validation takes less than the training before it.
   const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
   std::sort(gaps.begin(), gaps.end());
   return std::max({kLeast, 20 * gaps[gaps.size() / 2], 3 * gaps.back(), all});
@@ -206,7 +208,7 @@ std::string run_title(const RunStart& start) {
   std::filesystem::path folder = start.data.train_path;
   if (!folder.has_filename()) folder = folder.parent_path();
   const std::string name = folder.filename().string();
-  // "photos" of photos/train.
+  // For photos/train, the name is "photos".
   const bool is_part = name == "train" || name == "training";
   const std::string data = is_part ? folder.parent_path().filename().string() : name;
   return (start.model.empty() ? "A model" : start.model) + (data.empty() ? "" : " on " + data);

@@ -1,4 +1,4 @@
-// The lines of a run's record: from events to text, and back.
+// The lines of a run's record: formats events as text, and parses them.
 #include <string>
 
 #include "base/error.h"
@@ -10,8 +10,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostLineValues = 20'000'000;   // 4 for each cell of the largest matrix
-constexpr std::uint64_t kFreeRecordBytes = 16 << 20;  // of records, whatever the file's size
+constexpr std::size_t kMostLineValues = 20'000'000;   // 4 per cell of the largest confusion matrix
+constexpr std::uint64_t kFreeRecordBytes = 16 << 20;  // beyond the bytes of the file
 
 Json metrics_json(const std::vector<Metric>& metrics) {
   Json object = Json::object();
@@ -29,7 +29,7 @@ bool is_line_of(std::string_view line, const std::string& event) {
   return line.starts_with(R"({"event":")" + event + '"');
 }
 
-// The fault of a line.
+// Returns what is wrong with a line, as a clause.
 std::string fault_text(const std::exception& failure) {
   if (dynamic_cast<const JsonFault*>(&failure) != nullptr)
     return std::string("it ") + failure.what();
@@ -38,7 +38,8 @@ std::string fault_text(const std::exception& failure) {
   return failure.what();
 }
 
-// Returns the kind of line; kinds of newer programs are ignored.
+// Adds a line to the run and returns its event. Ignores unknown events, which newer versions may
+// write.
 std::string add_run_line(std::string_view text, RunRecord* run) {
   const Json line = parse_ordered_json(text, kMostLineValues);
   auto event = line.at("event").get<std::string>();
@@ -72,7 +73,8 @@ std::uint64_t record_bytes(const RunRecord& run) {
          run.sink_states.size() * sizeof(TextPairs::value_type);
 }
 
-// Of the complete lines; returns the offset of the rest.
+// Calls `visit` with the offset and the text of each complete line. Returns the offset of the
+// incomplete last line.
 template <typename Visit>
 std::size_t for_each_line(std::string_view text, Visit&& visit) {
   std::size_t begin = 0;

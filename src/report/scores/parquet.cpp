@@ -14,7 +14,8 @@ namespace {
 const ParquetModule& open_module() {
   const std::filesystem::path path =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_parquet.so";
-  // LibTorch and Arrow both carry protobuf: each keeps to its own.
+  // RTLD_DEEPBIND, because LibTorch and Arrow both contain protobuf, and each must use its own
+  // copy.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr)
     throw Error(ErrorCode::kUserError,
@@ -65,7 +66,7 @@ class ParquetEncoder : public ScoreEncoder {
   std::string taken() { return std::exchange(bytes_, {}); }
 
   ScoreColumns columns_;
-  std::string bytes_;  // of the file, not yet taken
+  std::string bytes_;  // encoded, but not returned yet
   std::unique_ptr<ParquetFile> file_;
 };
 

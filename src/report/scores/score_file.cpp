@@ -61,13 +61,14 @@ void remove_file(const fs::path& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_to_write(path, errno);
 }
 
-// Of a device nothing can be cut off.
+// A device cannot be truncated (EINVAL); that is not an error.
 void cut(const fs::path& path, std::uint64_t size) {
   if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0 && errno != EINVAL)
     fail_to_write(path, errno);
 }
 
-// What killed programs left of writing this file; a folder that cannot be listed is left alone.
+// Removes temporary files that killed processes left while writing `path`. Does nothing if the
+// folder cannot be listed.
 void tidy(const fs::path& path) {
   try {
     remove_leftovers_of(path);
@@ -75,7 +76,7 @@ void tidy(const fs::path& path) {
   }
 }
 
-// Of the first `count` bytes; nothing where there are fewer.
+// Returns the hash of the file's first `count` bytes; empty if fewer can be read.
 std::optional<ContentHash> hash_of_first(const fs::path& path, std::uint64_t count) {
   std::ifstream file(path, std::ios::binary);
   std::string piece(1 << 20, '\0');
@@ -98,7 +99,8 @@ ScoreFile::ScoreFile(fs::path path)
   if (path_.empty()) return;
   require_place_for(path_);
   as_error([&] { part_.emplace(part_path_, AppendedFile::Begin::kAtEnd); });
-  // Another program may have given it its name since it was opened.
+  // After the file was opened here but before it was locked, another process may have renamed it to
+  // `path_`.
   std::error_code failure;
   if (!fs::exists(part_path_, failure))
     refuse(path_, "another program has just finished it. Try again.");
@@ -133,7 +135,8 @@ UnfinishedScores ScoreFile::unfinished() {
   }
 }
 
-// No progress may stand beside rows that it does not tell of, whenever this program is killed.
+// Removes the progress durably before truncating the file: if the process is killed in between, the
+// progress must not refer to rows that are gone.
 void ScoreFile::begin_anew() {
   is_begun_ = true;
   if (!part_) return;

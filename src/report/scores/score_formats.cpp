@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// The shortest text that reads as the same float.
+// The shortest text that parses to the same float.
 std::string number_text(float value) {
   std::array<char, 32> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
@@ -37,7 +37,7 @@ class Csv : public ScoreEncoder {
   ScoreColumns columns_;
 };
 
-// An object a line, with all columns; null where the row has no value.
+// One JSON object per line, with all columns; null for a value that the row does not have.
 class JsonLines : public ScoreEncoder {
  public:
   explicit JsonLines(ScoreColumns columns) : columns_(std::move(columns)) {
@@ -53,7 +53,7 @@ class JsonLines : public ScoreEncoder {
   }
 
  private:
-  // File names may be of any bytes, JSON may not.
+  // File names may contain any bytes, but JSON must be UTF-8.
   static std::string quoted(const std::string& text) {
     return quote_json(is_utf8(text) ? text : printable(text));
   }
@@ -68,7 +68,7 @@ class JsonLines : public ScoreEncoder {
   std::vector<std::string> keys_;
 };
 
-// photo.jpg: cat 97.1 %, dog 2.1 %
+// For people: "photo.jpg: cat 97.1 %, dog 2.1 %".
 class ReadableLines : public ScoreEncoder {
  public:
   explicit ReadableLines(ScoreColumns columns) : columns_(std::move(columns)) {}

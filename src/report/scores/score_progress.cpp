@@ -50,7 +50,7 @@ std::int64_t count_of(const Json& root, const char* key) {
   return value.get<std::int64_t>();
 }
 
-// As hex_digits() writes it.
+// Parses a hash that hex_digits() wrote; fails for any other text.
 std::uint64_t hash_of(const Json& root, const char* key) {
   const std::string& digits = text_of(at(root, key), key);
   std::uint64_t hash = 0;

@@ -47,7 +47,8 @@ std::vector<ParquetColumn> columns_of(const std::vector<std::string>& labels, bo
   return columns;
 }
 
-// What pandas calls a column's type.
+// Names for a column's type: `pandas` and `numpy` in the metadata for pandas, `element` and `kind`
+// in the designer's schema.
 struct TypeNames {
   const char *pandas, *numpy, *element, *kind;
 };
@@ -58,7 +59,7 @@ TypeNames names_of(ParquetType type) {
   return {"float64", "float64", "float64", "Numeric"};
 }
 
-// The value of the file's key "pandas", without which pandas guesses.
+// The value of the Parquet metadata key "pandas", without which pandas guesses the types.
 std::string pandas_metadata(const std::vector<ParquetColumn>& columns) {
   Json json = {{"index_columns", Json::array()}, {"column_indexes", Json::array()}};
   for (const ParquetColumn& column : columns) {
@@ -95,12 +96,12 @@ Json feature_json(const std::string& name, std::size_t index, const char* elemen
   return {{"name", name}, {"index", index}, {"elementType", element}, {"featureType", type}};
 }
 
-// A row of `value` for each column of the data.
+// Returns `rows` records of `length` cells that all hold `value`.
 Json same_records(std::size_t rows, const Json& value, std::size_t length) {
   return Json(rows, Json(length, value));
 }
 
-// Locks the folder; refuses a directory of another type.
+// Creates and locks the folder. Throws Error if it is a directory of another type.
 OutputFolder take(const fs::path& path) {
   OutputFolder folder(path);
   std::error_code failure;
@@ -110,7 +111,7 @@ OutputFolder take(const fs::path& path) {
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "--scored-dataset " + quoted_path(path) +
                     " is a directory of another type. Choose a new folder.");
-  fs::create_directory(path / "schema", failure);  // else the file in it says why
+  fs::create_directory(path / "schema", failure);  // writing the file in it reports a failure
   return folder;
 }
 
@@ -161,7 +162,8 @@ std::string ScoredDataset::schema() const {
       .dump(2);
 }
 
-// The designer shows the first rows; like the original's, this has no statistics.
+// What the designer shows of the data: the first rows. As in the original component's output, all
+// statistics are empty.
 std::string ScoredDataset::visualization() const {
   Json rows = Json::array(), features = Json::array();
   for (const std::vector<ParquetValue>& row : first_rows_) {

@@ -53,7 +53,7 @@ class Console : public RunSink {
     for (const auto& [label, text] : start.plan) log_.info(labeled(label + ":", kPlanColumn, text));
   }
 
-  // The plan; what was told before stands in the log already.
+  // Prints only the plan, because the log already contains everything before the interruption.
   void resume(const RunRecord& so_far) override {
     start(so_far.start);
     log_.info(labeled("resuming:", kPlanColumn, resume_text(so_far.interruptions.back())));
@@ -97,7 +97,7 @@ class Console : public RunSink {
     live_.top1 = so_far.top1_accuracy();
   }
 
-  // At most ten times a second.
+  // True at most ten times a second, and only on a terminal.
   bool may_redraw() {
     const auto now = Clock::now();
     if (!log_.on_terminal() || now - shown_ < kBetweenLiveLines) return false;

@@ -52,8 +52,8 @@ class EpochsCsv : public RunSink {
 
  private:
   std::filesystem::path path_;
-  std::optional<AppendedFile> file_;  // from the first row on
-  std::vector<std::string> columns_;  // of the first row, once it is written
+  std::optional<AppendedFile> file_;  // created with the first row
+  std::vector<std::string> columns_;  // set once the header and the first row are written
 };
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSide = 480;  // at least, where a class has a pixel
+constexpr int kSide = 480;  // pixels, at most; more classes than that get one pixel each
 constexpr std::array<double, 3> kLight = {247, 251, 255}, kDark = {8, 48, 107};
 
 // RGB, [side, side, 3].
@@ -45,7 +45,7 @@ ProtoMessage metadata(std::string_view plugin, std::string_view content) {
   return ProtoMessage().message(1, ProtoMessage().text(1, plugin).text(2, content));
 }
 
-// As TensorFlow 2 writes hyperparameters: an empty float scalar that carries metadata.
+// Hyperparameters as TensorFlow 2 writes them: in the metadata of a float scalar without a value.
 ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data) {
   constexpr int kFloat = 1;
   const ProtoMessage scalar = ProtoMessage().integer(1, kFloat).message(2, ProtoMessage());
@@ -53,7 +53,7 @@ ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data
                                                                 metadata("hparams", data.bytes()));
 }
 
-// `summary`: a value a field 1.
+// `summary`: a Summary message, with each value in a field 1.
 std::string values_event(const ProtoMessage& summary, double time, long long step) {
   return tfrecord(ProtoMessage()
                       .real(1, time)
@@ -92,7 +92,8 @@ std::string restart_event(double time) {
                       .bytes());
 }
 
-// A map entry is a message of key 1 and value 2; google.protobuf.Value holds text in field 3.
+// In Protocol Buffers, a map entry is a message with the key in field 1 and the value in field 2,
+// and google.protobuf.Value holds a string in field 3.
 std::string options_event(const TextPairs& options, double time) {
   ProtoMessage session;
   for (const auto& [name, value] : options)
@@ -113,7 +114,7 @@ std::string scalars_event(const std::vector<Metric>& metrics, double time, long 
   return values_event(summary, time, step);
 }
 
-// Class names are only in the descriptions: a tag must stay the same across epochs.
+// Class names are only in the descriptions, because tags must stay the same across epochs.
 std::string pictures_event(const ValidationDetails& details,
                            const std::vector<std::string>& classes, double time, long long step) {
   ProtoMessage summary;

@@ -76,7 +76,8 @@ class KfpMetricsFile : public RunSink {
   std::filesystem::path path_;
 };
 
-// The output whose artifact is of type system.Metrics, else the one named "metrics".
+// Returns the name of the output whose artifact is of type system.Metrics, or "metrics" if there is
+// none.
 std::string metrics_output(const Json& artifacts) {
   for (const auto& [name, output] : artifacts.items())
     if (output.value("/artifacts/0/type/schemaTitle"_json_pointer, "") == "system.Metrics")

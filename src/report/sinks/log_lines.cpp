@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLeastBar = 8, kMostBar = 24;
 
-// Empty if it does not fit.
+// Returns a bar of `width` columns; empty if that is fewer than kLeastBar.
 std::string bar(double share, int width, bool utf8) {
   if (width < kLeastBar) return "";
   const int inside = width - 2;
@@ -26,7 +26,8 @@ double share_of(const StepRecord& at) {
   return static_cast<double>(at.step) / at.num_steps;
 }
 
-// A bar after `title`, and the first of `ends` that leaves room for one.
+// Returns `title`, a bar, and the first of `ends` that leaves room for the bar; if none does, the
+// last of `ends` without a bar.
 std::string live_line(const std::string& title, double share, const std::vector<std::string>& ends,
                       const LiveLine& live) {
   const auto room = [&](const std::string& end) {

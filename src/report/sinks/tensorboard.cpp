@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of other runs, which TensorBoard would show as part of this one, or of this run before it was
-// interrupted.
+// Returns the event files beside `own`: those of other runs, which TensorBoard would show as part
+// of this one, and those that this run wrote before it was interrupted.
 std::vector<fs::path> other_files(const fs::path& own) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path()))
@@ -46,9 +46,10 @@ class Tensorboard : public RunSink {
     file_->append(options_event(start.options, start.time));
   }
 
-  // A file of a later name, which a TensorBoard that is open reads next: it forgets what it had
-  // read at a START with step 0, and is told everything again. The old file is emptied, and removed
-  // at the end: TensorBoard would not get past one that is gone.
+  // Starts a file whose name sorts after the old ones, which a running TensorBoard reads next. At a
+  // START event with step 0 TensorBoard discards what it has read, and everything is written again.
+  // The old files are emptied now and removed at the end or at the next resume, because TensorBoard
+  // would never get past a file that disappeared while it was being read.
   void resume(const RunRecord& so_far) override {
     double time = so_far.interruptions.back().time;
     for (const fs::path& file : other_files(folder_ / "none")) {
@@ -89,7 +90,7 @@ class Tensorboard : public RunSink {
     file_->append(first_event(time));
   }
   fs::path folder_, path_;
-  std::set<fs::path> old_files_;  // of this run, before it was interrupted
+  std::set<fs::path> old_files_;  // written by this run before it was interrupted
   bool has_epoch_ = false;
   std::unique_ptr<AppendedFile> file_;
   std::vector<std::string> classes_;
