@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -22,6 +23,8 @@
 #include <thread>
 #include <tuple>
 #include <vector>
+
+#include "base/control_groups.h"
 
 namespace kiln {
 
@@ -79,10 +82,8 @@ int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   int cpus = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  std::ifstream quota("/sys/fs/cgroup/cpu.max");  // "200000 100000" or "max 100000"
-  double microseconds = 0, period = 0;
-  if (quota >> microseconds >> period && period > 0)
-    cpus = std::min(cpus, static_cast<int>(microseconds / period + 0.999));
+  const double quota = cpus_of_groups(kControlGroups, own_control_group());
+  if (quota < cpus) cpus = static_cast<int>(std::ceil(quota));
   return std::max(cpus, 1);
 }
 
@@ -105,50 +106,13 @@ long long resident_memory_bytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-namespace {
-
-constexpr long long kNoLimit = 1LL << 62;
-
-long long memory_left_in_group(const std::filesystem::path& folder) {
-  std::ifstream limit_file(folder / "memory.max"), used_file(folder / "memory.current"),
-      parts(folder / "memory.stat");
-  long long limit = 0, used = 0;  // reading "max", for no limit, fails
-  if (!(limit_file >> limit && used_file >> used)) return kNoLimit;
-  std::string part;
-  for (long long bytes = 0; parts >> part >> bytes;)
-    if (part == "active_file" || part == "inactive_file") used -= bytes;
-  return std::max(limit - used, 0LL);
-}
-
-// Returns the control group (version 2) of this process: "/job/step" for the line "0::/job/step".
-// In a container it is "/", because a container sees its own group as the root.
-std::string own_control_group() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::/")) return line.substr(3);
-  return "/";
-}
-
-}  // namespace
-
-long long memory_left_in_groups(const std::filesystem::path& root,
-                                const std::filesystem::path& group) {
-  long long left = memory_left_in_group(root);
-  std::filesystem::path folder = root;
-  for (const std::filesystem::path& name : group.relative_path()) {
-    folder /= name;
-    left = std::min(left, memory_left_in_group(folder));
-  }
-  return left;
-}
-
 long long available_memory_bytes() {
-  long long available = kNoLimit;
+  long long available = memory_left_in_groups(kControlGroups, own_control_group());
   std::ifstream system("/proc/meminfo");
   std::string key, unit;
   for (long long number = 0; system >> key >> number; std::getline(system, unit))
-    if (key == "MemAvailable:") available = number * 1024;
-  return std::min(available, memory_left_in_groups("/sys/fs/cgroup", own_control_group()));
+    if (key == "MemAvailable:") available = std::min(available, number * 1024);
+  return available;
 }
 
 double seconds_since_process_start() {

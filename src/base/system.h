@@ -27,7 +27,8 @@ void forget_empty_temporary_folders();
 // absolute path.
 std::filesystem::path user_cache_folder();
 
-// CPUs available to this process: the affinity mask, limited by the cgroup quota. At least 1.
+// CPUs available to this process: the affinity mask, limited by the quotas of its control groups.
+// At least 1.
 int usable_cpus();
 
 // Peak and current resident memory, in bytes.
@@ -42,12 +43,6 @@ void keep_freed_memory();
 // Memory available to this process, in bytes: what the system reports, limited by its control
 // groups.
 long long available_memory_bytes();
-
-// The bytes left under the limits of the control group `group` ("/job/step") and of the groups
-// above it. `root` is where control groups are mounted. The page cache counts as free, since the
-// kernel reclaims it before it kills a process.
-long long memory_left_in_groups(const std::filesystem::path& root,
-                                const std::filesystem::path& group);
 
 // Seconds since 1970, UTC.
 double unix_seconds();

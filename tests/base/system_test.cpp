@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/control_groups.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -34,6 +35,17 @@ TEST(MemoryLeft, CachedFilesAreTakenBack) {
   root.put("memory.stat", "anon " + mib(400) + "file " + mib(500) + "inactive_anon " + mib(60) +
                               "active_file " + mib(200) + "inactive_file " + mib(250));
   EXPECT_EQ(memory_left_in_groups(root.path(), "/"), 460 * kMiB);
+}
+
+TEST(CpusOfGroups, IsTheLeastQuotaOfAllGroupsAbove) {
+  const ScratchFolder root;
+  EXPECT_GT(cpus_of_groups(root.path(), "/job/step"), 1e9) << "no quota is known";
+  root.put("cpu.max", "max 100000\n");
+  root.put("job/step/cpu.max", "400000 100000\n");
+  EXPECT_EQ(cpus_of_groups(root.path(), "/job/step"), 4);
+  root.put("job/cpu.max", "75000 50000\n");
+  EXPECT_EQ(cpus_of_groups(root.path(), "/job/step"), 1.5);
+  EXPECT_GT(cpus_of_groups(root.path(), "/other"), 1e9);
 }
 
 TEST(MemoryLeft, ThisProcessHasSome) {
