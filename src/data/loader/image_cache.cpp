@@ -16,9 +16,12 @@ ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_
       entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
       memory_bytes_(table_bytes(entries_.size())) {}
 
-// The last two terms allow for the ends of blocks that the next entry did not fit into.
+// The last block is for entries that two threads keep at once.
 std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
-  return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
+  const std::size_t block = std::max(kBlock, bytes_each);
+  const std::size_t in_block = bytes_each == 0 ? num_items + 1 : block / bytes_each;
+  const std::size_t num_blocks = (num_items + in_block - 1) / in_block + 1;
+  return table_bytes(num_items) + num_blocks * block;
 }
 
 std::string_view ImageCache::find(std::size_t sample) const {

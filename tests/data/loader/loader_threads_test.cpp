@@ -161,6 +161,16 @@ TEST(LoaderThreads, AGivenNumberStays) {
   EXPECT_EQ(pool.num_decoders(), 3);
 }
 
+TEST(ImageCache, TheLimitForEqualImagesHoldsThemAll) {
+  for (const std::size_t bytes_each : {1UL, 150'528UL, 1'500'000UL, 5'000'000UL}) {
+    constexpr std::size_t kItems = 20;
+    ImageCache cache(CacheKind::kDecoded, kItems, ImageCache::bytes_for(kItems, bytes_each));
+    const std::string image(bytes_each, 'x');
+    for (std::size_t i = 0; i < kItems; ++i) cache.keep(i, image);
+    EXPECT_EQ(cache.num_kept(), kItems) << bytes_each;
+  }
+}
+
 // For the thread sanitizer too.
 TEST(ImageCache, OfTwoThreadsThatKeepTheSameImageOneIsFirst) {
   constexpr std::size_t kItems = 20'000;
