@@ -113,10 +113,10 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
     pollfd wait = {process.output(), POLLIN, 0};
     ::poll(&wait, 1, kPollMilliseconds);
     if ((wait.revents & POLLHUP) != 0) ::poll(nullptr, 0, kPollMilliseconds);
+    code = process.ended();  // asked before reading, so that nothing it wrote last is missed
     output.read();
     errors.read();
     record.read_news();
-    code = process.ended();
     is_measured = longest_stretch(record.run(), plan.warm_up).steps() >= plan.steps ||
                   watch.seconds() > plan.most_seconds;
     was_stopped = must_stop();
