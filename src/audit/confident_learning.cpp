@@ -94,18 +94,13 @@ std::vector<double> calibrated(std::vector<double> counts, const std::vector<dou
 
 // Returns how many images with the label `given` to doubt in favor of each class. At least one is
 // assumed to be labeled correctly: if the estimate leaves none, each number is reduced by an equal
-// share of that one, rounded up to a whole image.
+// share of that one, rounded up to a whole image, which is one.
 std::vector<std::int64_t> numbers_to_doubt(const LabelNoise& noise, std::size_t given) {
   std::vector<std::int64_t> numbers;
   for (std::size_t truth = 0; truth < noise.num_classes; ++truth)
     numbers.push_back(truth == given ? 0 : noise.at(given, truth));
   if (noise.at(given, given) > 0) return numbers;
-  const auto num_shares = static_cast<std::int64_t>(numbers.size()) -
-                          std::count(numbers.begin(), numbers.end(), std::int64_t{0}) - 1;
-  const double taken = 1 / static_cast<double>(std::max<std::int64_t>(num_shares, 1));
-  for (std::int64_t& number : numbers)
-    number = std::max<std::int64_t>(
-        static_cast<std::int64_t>(std::floor(static_cast<double>(number) - taken)), 0);
+  for (std::int64_t& number : numbers) number = std::max<std::int64_t>(number - 1, 0);
   return numbers;
 }
 

@@ -145,8 +145,9 @@ std::string duration_text(double seconds) {
 
 std::string bytes_text(long long bytes) {
   const auto value = static_cast<double>(bytes);
-  return bytes >= 1'000'000'000 ? formatted("%.2f GB", value / 1e9)
-                                : formatted("%.0f MB", value / 1e6);
+  if (bytes >= 1'000'000'000) return formatted("%.2f GB", value / 1e9);
+  if (bytes > 0 && bytes < 500'000) return formatted("%.0f kB", std::ceil(value / 1e3));
+  return formatted("%.0f MB", value / 1e6);
 }
 
 std::string grouped(long long number) {

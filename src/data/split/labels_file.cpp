@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "data/dataset/archive_files.h"
 #include "data/dataset/readers.h"
 #include "data/split/image_rows.h"
 
@@ -12,7 +13,6 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kMaxLabelBytes = 200;
-constexpr std::size_t kMaxClasses = 100'000;
 constexpr int kLeftOut = -1;
 
 void check_label(const ImageRow& row, const std::string& name, Problems& problems) {

@@ -111,9 +111,9 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
     text += (p == 0 ? "" : ", ") + grouped(size) + " " + request.names[p];
   }
   text += " images";
-  if (split.set.labeled())
-    text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes") +
-            (is_by_class ? ", stratified by class" : ", split at random");
+  if (!split.set.labeled()) return text;
+  text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
+  if (num_classes > 1) text += is_by_class ? ", stratified by class" : ", split at random";
   return text;
 }
 

@@ -23,8 +23,7 @@ namespace kiln {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-constexpr std::int64_t kMostClasses = 1 << 20;  // limit for numeric labels without --classes
-constexpr std::string_view kNoImage = "-";      // in place of an image whose record is bad
+constexpr std::string_view kNoImage = "-";  // in place of an image whose record is bad
 
 // Returns the label as a number; empty if it is not one, or is negative.
 std::optional<std::int64_t> number_of(const std::string& label) {
@@ -87,7 +86,7 @@ class LabelClasses {
     const bool from_one = *lowest >= 1 && (names_.empty() || *highest == num_names);
     first_ = context_.records.first_label.value_or(from_one ? 1 : 0);
     if (*lowest < *first_) context_.fail("an image has label 0, but --first-label is 1. Omit it.");
-    if (*highest - *first_ >= (names_.empty() ? kMostClasses : num_names))
+    if (*highest - *first_ >= (names_.empty() ? std::int64_t{kMaxClasses} : num_names))
       context_.fail("an image has label " + std::to_string(*highest) + ", but " +
                     (names_.empty() ? "that is more classes than are supported. Check its label."
                                     : shown_ + " has " + std::to_string(num_names) +

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostReportImages = 24, kMostReportBytes = 400'000;
 constexpr std::size_t kMostRows = 1000, kMostFaults = 200;
-constexpr int kSmallImage = 96;  // pixels; smaller thumbnails are scaled without smoothing
+constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 constexpr double kStrong = 0.8, kWeak = 0.5;
 constexpr std::int64_t kFewImages = 300;
 
@@ -37,7 +37,7 @@ std::string file_html(const AuditedImage& image) {
 
 std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
   if (thumbnail.jpeg.empty()) return "";
-  const bool is_small = std::max(thumbnail.height, thumbnail.width) < kSmallImage;
+  const bool is_small = std::max(thumbnail.height, thumbnail.width) <= kSmallImage;
   return formatted("<img%s alt=\"", is_small ? " class=\"pixels\"" : "") + escaped(alt) +
          "\" src=\"data:image/jpeg;base64," + base64(thumbnail.jpeg) + "\">";
 }

@@ -45,7 +45,9 @@ std::string unseen_classes(const DataRecord& data) {
     if (data.valid_counts[label] > 0 || ++count > kMostNamed) continue;
     text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
   }
-  if (count > kMostNamed) text += formatted(" and %d more classes", count - kMostNamed);
+  if (count > kMostNamed)
+    text += formatted(" and %d more %s", count - kMostNamed,
+                      count - kMostNamed == 1 ? "class" : "classes");
   return text;
 }
 
