@@ -190,8 +190,7 @@ std::string meant_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string range_text(const Option& option) {
-  const std::string bounds =
-      std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
+  std::string bounds = std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
   switch (option.kind) {
     case ValueKind::kInteger:
       return option.minimum == kLowest ? "any 64-bit integer" : bounds;

@@ -65,8 +65,8 @@ struct Taps {
   void set(const Kernel& kernel, int length, int resized, int i) {
     const double scale = static_cast<double>(length) / resized, wide = std::max(scale, 1.0);
     const double middle = (i + 0.5) * scale, reach = kernel.radius * wide;
-    begin = std::max(0, static_cast<int>(middle - reach + 0.5));
-    const int end = std::min(length, static_cast<int>(middle + reach + 0.5));
+    begin = std::max(0, static_cast<int>(std::floor(middle - reach + 0.5)));
+    const int end = std::min(length, static_cast<int>(std::floor(middle + reach + 0.5)));
     exact.clear();
     double sum = 0;
     for (int x = begin; x < end; ++x) {

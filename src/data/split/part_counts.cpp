@@ -108,6 +108,7 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   std::stable_sort(by_name.begin(), by_name.end(),
                    [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
   std::vector<long long> left;
+  left.reserve(by_name.size());
   for (const std::size_t c : by_name) left.push_back(classes[c].count);
   TieDraws ties;
   for (const long long size : sizes) {

@@ -141,8 +141,8 @@ class RandomPerspective : public ImageTransform {
     const double right = image.size.width - 1, bottom = image.size.height - 1;
     const Corners starts = {{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};
     Corners ends = starts;
-    const Point most{std::trunc(distortion * (image.size.width / 2)),
-                     std::trunc(distortion * (image.size.height / 2))};
+    const int half_width = image.size.width / 2, half_height = image.size.height / 2;
+    const Point most{std::trunc(distortion * half_width), std::trunc(distortion * half_height)};
     for (Point& corner : ends) {
       for (std::size_t i = 0; i < 2; ++i) {
         const auto inward =
