@@ -19,7 +19,7 @@ ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_
 // The last block is for entries that two threads keep at once.
 std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
   const std::size_t block = std::max(kBlock, bytes_each);
-  const std::size_t in_block = bytes_each == 0 ? num_items + 1 : block / bytes_each;
+  const std::size_t in_block = block / std::max<std::size_t>(bytes_each, 1);
   const std::size_t num_blocks = (num_items + in_block - 1) / in_block + 1;
   return table_bytes(num_items) + num_blocks * block;
 }

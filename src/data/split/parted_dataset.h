@@ -24,7 +24,7 @@ struct PartedDataset {
   Dataset set;                      // all images; its notes say what differs from the request
   std::vector<std::uint8_t> parts;  // by image
   std::vector<Leak> leaks;
-  std::string summary;  // "54 train, 6 test images of 3 classes stratified by class"
+  std::string summary;  // "54 train, 6 test images of 3 classes, stratified by class"
 };
 
 // Checks the request against the dataset without reading any image. Throws Problems: Error

@@ -9,12 +9,9 @@ namespace {
 
 // Returns a limit with which all images fit, whatever is lost at the ends of the cache's blocks.
 std::size_t cache_bytes(const std::vector<Arrival>& images) {
-  std::size_t sum = images.size(), largest = 1;
-  for (const Arrival& image : images) {
-    sum += image.record.bytes.size();
-    largest = std::max(largest, image.record.bytes.size());
-  }
-  return ImageCache::bytes_for(images.size(), largest) + sum;
+  std::size_t largest = 1;
+  for (const Arrival& image : images) largest = std::max(largest, image.record.bytes.size());
+  return ImageCache::bytes_for(images.size(), largest);
 }
 
 }  // namespace

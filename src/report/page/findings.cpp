@@ -202,8 +202,8 @@ class Finder {
     if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
       text += "; most others are predicted as " + quoted_class(run_.start.data, guess);
     if (num_weak > 1)
-      text += formatted("; %td more classes are recognized less than half as often as the average",
-                        num_weak - 1);
+      text += formatted("; %td more %s recognized less than half as often as the average",
+                        num_weak - 1, num_weak == 2 ? "class is" : "classes are");
     warn(text + ".");
   }
 
