@@ -93,13 +93,17 @@ class MpiLog {
     if (file_ == nullptr) return;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
-    std::tm parts{};
-    ::localtime_r(&now.tv_sec, &parts);
-    std::array<char, 32> time{};
-    std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S", &parts);
-    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time.data(), now.tv_nsec / 1'000'000,
+    if (now.tv_sec != second_) {
+      second_ = now.tv_sec;
+      std::tm parts{};
+      ::localtime_r(&now.tv_sec, &parts);
+      std::strftime(time_.data(), time_.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    }
+    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time_.data(), now.tv_nsec / 1'000'000,
                  who.c_str(), text.c_str());
-    std::fflush(file_.get());
+  }
+  void flush() {
+    if (file_ != nullptr) std::fflush(file_.get());
   }
 
  private:
@@ -108,6 +112,8 @@ class MpiLog {
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
+  std::time_t second_ = -1;      // of the last line
+  std::array<char, 32> time_{};  // its text
 };
 
 // Detects whether error_info.json was written since construction.
@@ -210,14 +216,15 @@ void Launch::show(const OutputLine& line) {
   mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
                line.text);
   if (!story_.take(line) || line.rank != 0) return;
-  std::FILE* stream = line.is_error ? stderr : stdout;
-  std::fprintf(stream, "%s\n", line.text.c_str());
-  std::fflush(stream);
+  if (line.is_error) std::fflush(stdout);  // the order of the two
+  std::fprintf(line.is_error ? stderr : stdout, "%s\n", line.text.c_str());
 }
 
 void Launch::read_output(const SupervisedProcess& process) {
   output_open_ = output_open_ && read_into(output_, process.output());
   errors_open_ = errors_open_ && read_into(errors_, process.errors());
+  std::fflush(stdout);
+  mpi_log_.flush();
 }
 
 void Launch::take_signal(int signal, SupervisedProcess& process) {
@@ -258,6 +265,7 @@ int Launch::watch(JobSignals& signals, SupervisedProcess& process) {
   read_output(process);
   output_.finish();
   errors_.finish();
+  std::fflush(stdout);
   return *code;
 }
 
@@ -309,7 +317,7 @@ void Launch::report(const JobFailure& failure) {
 
 int Launch::conclude(int code) {
   if (stop_ != 0 && (killed_ || code == 0)) return 128 + stop_;
-  if (code == 0) return 0;
+  if (code == 0 && story_.has_end()) return 0;
   const JobFailure failure = story_.failure(code);
   const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
   if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {

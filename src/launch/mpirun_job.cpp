@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -90,7 +92,10 @@ std::string find_on_path(const std::string& name) {
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
     std::string candidate = std::string(rest.substr(0, end)) + "/" + name;
-    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    std::error_code fault;
+    if (end > 0 && std::filesystem::is_regular_file(candidate, fault) &&
+        ::access(candidate.c_str(), X_OK) == 0)
+      return candidate;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return "";

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace kiln {
 namespace {
 
@@ -14,6 +16,13 @@ constexpr std::size_t kLinesKept = 20;
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kLongestTag = 40;
 constexpr const char* kStreams[] = {"<stdout>:", "<stderr>:", "<stddiag>:"};
+
+// Exit codes: docs/errors.md has those of ranks.
+constexpr int kFailed = 3, kNotStarted = 127;  // the latter as a shell has it
+
+bool is_documented(int code) {
+  return code == 1 || code == 2 || code == kFailed || code == 70 || code > 128;
+}
 
 enum class Match { kNo, kYes, kNeedsMore };
 
@@ -85,19 +94,19 @@ void OutputSplitter::give(Source source) {
   // Of a line that overwrote itself, as progress lines do, keep only the last state.
   if (const std::size_t again = text.rfind('\r'); again != text.npos) text.erase(0, again + 1);
   if (text.starts_with("\x1b[K")) text.erase(0, 3);
-  take_({source.first, source.second, std::move(text)});
+  take_({source.first, source.second, printable(text)});
   begun_.erase(source);
 }
 
-void OutputSplitter::add(char c) {
-  if (c == '\n') {
-    give(source_);
-    source_ = {kMpirunItself, false};
-    return;
+// Adds a piece without line ends.
+void OutputSplitter::add(std::string_view piece) {
+  while (!piece.empty()) {
+    std::string& text = begun_[source_];
+    const std::size_t count = std::min(piece.size(), kLongestLine - text.size());
+    text += piece.substr(0, count);
+    piece.remove_prefix(count);
+    if (text.size() == kLongestLine) give(source_);
   }
-  std::string& text = begun_[source_];
-  text += c;
-  if (text.size() >= kLongestLine) give(source_);
 }
 
 // Returns false if more bytes are needed to recognize a tag.
@@ -111,7 +120,8 @@ bool OutputSplitter::read_tag() {
       at_ += tag.length;
       return true;
     case Match::kNo:
-      add(rest_[at_++]);
+      add("[");
+      ++at_;
   }
   return true;
 }
@@ -119,18 +129,24 @@ bool OutputSplitter::read_tag() {
 void OutputSplitter::feed(std::string_view bytes) {
   rest_ += bytes;
   while (at_ < rest_.size()) {
-    if (rest_[at_] != '[') {
-      add(rest_[at_++]);
-    } else if (!read_tag()) {
-      break;
+    const std::size_t end = std::min(rest_.find_first_of("[\n", at_), rest_.size());
+    add(std::string_view(rest_).substr(at_, end - at_));
+    at_ = end;
+    if (end == rest_.size()) break;
+    if (rest_[at_] == '[') {
+      if (!read_tag()) break;
+      continue;
     }
+    give(source_);
+    source_ = {kMpirunItself, false};
+    ++at_;
   }
   rest_.erase(0, at_);
   at_ = 0;
 }
 
 void OutputSplitter::finish() {
-  for (const char c : std::exchange(rest_, "")) add(c);
+  add(std::exchange(rest_, ""));
   while (!begun_.empty()) give(begun_.begin()->first);
 }
 
@@ -235,7 +251,17 @@ JobFailure JobMonitor::failure_of(int rank, int code) const {
   return failure;
 }
 
+bool JobMonitor::has_end() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& numbered) { return numbered.second.is_leaving; });
+}
+
 JobFailure JobMonitor::failure(int code) const {
+  if (code == 0) {
+    JobFailure failure = failure_of(kMpirunItself, kFailed);
+    failure.what = "ended with exit code 0, but no rank reported its end: is it Open MPI's mpirun?";
+    return failure;
+  }
   JobFailure failure = failure_of(rank_to_blame(), code);
   if (signal_.number != 0) {
     failure.what = "was killed by signal " + std::to_string(signal_.number) +
@@ -246,13 +272,18 @@ JobFailure JobMonitor::failure(int code) const {
     if (failure.rank == kMpirunItself) failure.host = lost_host_;
     failure.what = "is unreachable: the connection to its host was lost";
     failure.killed = true;
-    failure.exit_code = 3;
+    failure.exit_code = kFailed;
   } else {
     if (exit_code_ != 0) failure.exit_code = exit_code_;
     const auto first = ranks_.find(0);
     failure.told = failure.rank == 0 && first != ranks_.end() && first->second.reported_error &&
                    first->second.is_leaving;
     failure.what = "ended with exit code " + std::to_string(failure.exit_code);
+    if (failure.exit_code == kNotStarted)
+      failure.what +=
+          ", which means that a program could not be started (if there are too many "
+          "processes, raise ulimit -u or the container's limit of processes)";
+    if (!is_documented(failure.exit_code)) failure.exit_code = kFailed;
   }
   return failure;
 }

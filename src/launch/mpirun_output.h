@@ -21,6 +21,7 @@ struct OutputLine {
 };
 
 // Reassembles lines that mpirun split into tagged pieces and interleaved with those of other ranks.
+// They are printable(): what a program wrote cannot control the terminal that shows it.
 class OutputSplitter {
  public:
   explicit OutputSplitter(std::function<void(const OutputLine&)> take) : take_(std::move(take)) {}
@@ -31,7 +32,7 @@ class OutputSplitter {
   using Source = std::pair<int, bool>;  // rank, is_error
 
   bool read_tag();
-  void add(char c);
+  void add(std::string_view piece);
   void give(Source source);
 
   std::function<void(const OutputLine&)> take_;
@@ -62,7 +63,10 @@ class JobMonitor {
   bool take(const OutputLine& line);
   // Whether a rank or mpirun has reported a failure. The job will then end soon.
   bool has_failure() const { return seen_failure_; }
-  // `code`: mpirun's nonzero exit code.
+  // Whether a rank has reported its end, as each one does.
+  bool has_end() const;
+  // `code`: mpirun's exit code; 0 if no rank has reported its end. The failure's is a documented
+  // one.
   JobFailure failure(int code) const;
   const std::deque<std::string>& last_lines(int rank) const;  // also kMpirunItself
 

@@ -123,9 +123,14 @@ class Execution {
   // standard error.
   void run() const {
     ::execve(word_pointers_[0], word_pointers_.data(), environment_pointers_.data());
+    complain(STDERR_FILENO);
+  }
+
+  // Writes why the program cannot be run, according to errno.
+  void complain(int descriptor) const {
     const std::string_view reason = ::strerrordesc_np(errno);
     for (const std::string_view part : {std::string_view(complaint_), reason, {"\n"}})
-      if (::write(STDERR_FILENO, part.data(), part.size()) < 0) return;
+      if (::write(descriptor, part.data(), part.size()) < 0) return;
   }
 
  private:
@@ -182,7 +187,10 @@ class Execution {
     die_with_parent(supervisor, SIGKILL);
     become_program(execution, output, errors);
   }
-  if (program < 0) ::_exit(127);
+  if (program < 0) {
+    execution.complain(errors.write);
+    ::_exit(127);
+  }
   ::close(output.write);
   ::close(errors.write);
   keep(program, waited);

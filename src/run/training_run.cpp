@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "run/bad_images.h"
 #include "run/checkpoint/checkpoints.h"
+#include "run/checkpoint/image_hashes.h"
 #include "run/epoch_end.h"
 #include "run/epoch_validation.h"
 #include "run/folds/folds_run.h"
@@ -76,6 +77,8 @@ int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation
   // At the end of the first epoch, both sets have been read.
   if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
     record.valid_in_train = warn_of_shared_images(job, record.valid.count);
+  if (record.epoch == 1) share_hashes(job);
+  warn_of_changed_images(job);
   record.bad_train_images = run.state.bad_train.num_bad;
   record.bad_valid_images = run.state.bad_valid.num_bad;
   return 0;
@@ -161,7 +164,10 @@ TrainingEnd train_in_parts(TrainingRun& run) {
     run.checkpoints.forgo_the_last();  // a run that is stopped here starts over
     return {.signal = signal};
   }
-  if (fits_head) run.checkpoints.begin();
+  if (fits_head) {
+    share_hashes(run.job);
+    run.checkpoints.begin();
+  }
   if (time_limit_of(run.job) == 0) run.log.forecast(run_length(run.job));
   const TrainingEnd end = train(run);
   run.automatic.finish(run.limit);
@@ -195,6 +201,7 @@ int run_training(const TrainConfig& config, Process& process) {
     TrainingRun run{*job, *state, log, *checkpoints, limit, *folds};
     const TrainingEnd end = train_in_parts(run);
     if (job->trace) job->trace->finish();
+    warn_of_changed_images(*job);  // of an epoch that did not end
     log_early_end(end, *job, *state, limit, log);
     world.enter("writing the last checkpoint", /*patient=*/true);
     checkpoints->finish(end.finished_reason());

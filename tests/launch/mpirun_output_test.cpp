@@ -35,6 +35,18 @@ TEST(OutputSplitter, KeepsOnlyTheLastStateOfAnOverwrittenLine) {
       "0:epoch 1\n");
 }
 
+TEST(OutputSplitter, CannotControlATerminal) {
+  EXPECT_EQ(
+      lines_of("[1,0]<stdout>:a\x1b[31mred \x07\xff\tcaf\xc3[1,0]<stdout>:\xa9\n\x1b]0;t\n", 9),
+      "0:a\\x1b[31mred \\x07\\xff\tcaf\xc3\xa9\n-1:\\x1b]0;t\n");
+}
+
+TEST(OutputSplitter, CutsALineThatDoesNotEnd) {
+  const std::string out = lines_of("[1,1]<stdout>:" + std::string(150'000, 'a') + "\nb\n", 40'000);
+  EXPECT_EQ(out, "1:" + std::string(65'536, 'a') + "\n1:" + std::string(65'536, 'a') +
+                     "\n1:" + std::string(150'000 - 2 * 65'536, 'a') + "\n-1:b\n");
+}
+
 TEST(OutputSplitter, AcceptsAnyBytes) {
   std::string hostile = "[[[[1,\xff]<stdout>:[1,99999999999]<stdout>:x\n";
   hostile += std::string(3, '\0') + "[1,1]<std";
@@ -80,7 +92,7 @@ TEST(JobMonitor, ReportsAnExitCode) {
   EXPECT_EQ(failure.host, "node8");
   EXPECT_EQ(failure.phase, "loading");
   EXPECT_EQ(failure.what, "ended with exit code 7");
-  EXPECT_EQ(failure.exit_code, 7);
+  EXPECT_EQ(failure.exit_code, 3) << "no code of kiln";
   EXPECT_FALSE(failure.killed);
 }
 
@@ -145,6 +157,27 @@ TEST(JobMonitor, MpirunsOwnFailureBlamesNoRank) {
   EXPECT_EQ(failure.rank, kMpirunItself);
   EXPECT_EQ(failure.what, "ended with exit code 1");
   EXPECT_EQ(story.last_lines(kMpirunItself).size(), 1u);
+}
+
+TEST(JobMonitor, SuccessNeedsARankThatHasReportedItsEnd) {
+  JobMonitor story({"a", "a"});
+  story.take({kMpirunItself, false, "I start nothing."});
+  story.take({0, false, "rank 0 on host a: phase: starting"});
+  EXPECT_FALSE(story.has_end());
+  const JobFailure failure = story.failure(0);
+  EXPECT_EQ(failure.rank, kMpirunItself);
+  EXPECT_EQ(failure.exit_code, 3);
+  EXPECT_NE(failure.what.find("no rank reported its end"), std::string::npos);
+  story.take({0, false, "rank 0 on host a: phase: leaving"});
+  EXPECT_TRUE(story.has_end());
+}
+
+TEST(JobMonitor, AProgramThatCannotBeStartedIsAFailure) {
+  JobMonitor story({"a", "a"});
+  story.take({kMpirunItself, true, "cannot run /usr/bin/mpirun: Resource temporarily unavailable"});
+  const JobFailure failure = story.failure(127);
+  EXPECT_EQ(failure.exit_code, 3);
+  EXPECT_NE(failure.what.find("ulimit -u"), std::string::npos);
 }
 
 TEST(JobMonitor, KeepsTheLast20LinesOfARank) {

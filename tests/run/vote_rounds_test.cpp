@@ -2,14 +2,21 @@
 // find together.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "base/content_hash.h"
+#include "base/error.h"
 #include "parallel/rank_main.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/plan/plan_warnings.h"
+#include "run/plan/rank_agreement.h"
+#include "run/plan/same_data.h"
 #include "run/plan/shared_images.h"
 #include "run/vote.h"
 
@@ -166,6 +173,126 @@ TEST(SeenImages, AreThereAgainAfterACheckpoint) {
   }
   for (const std::string& packed : valid) unpack_hashes(packed, after.job.inputs.valid.samples);
   EXPECT_EQ(gather_seen_images(after.job), gather_seen_images(before.job));
+}
+
+// What a collective that must fail says on rank 0.
+template <typename Work>
+std::string failure_of(Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const FailedElsewhere&) {
+    return "";
+  }
+  ADD_FAILURE() << "it did not fail";
+  return "";
+}
+
+template <typename Work>
+void expect_failure(Work&& work, const std::vector<std::string>& words) {
+  const std::string said = failure_of(work);
+  if (!world->leads()) return;
+  for (const std::string& word : words)
+    EXPECT_NE(said.find(word), std::string::npos) << word << ": " << said;
+}
+
+TEST(RankAgreement, AModelThatDiffersIsRefused) {
+  require_one_model(*world, "--trained-model-path 'm'", "resnet18 12");
+  expect_failure(
+      [] {
+        require_one_model(*world, "--trained-model-path 'm'",
+                          world->leads() ? "resnet18 12" : "resnet34 13");
+      },
+      {"Ranks found different models in --trained-model-path 'm': rank 1 on host ",
+       "found resnet34 13, rank 0 found resnet18 12"});
+}
+
+// Each rank has its own folder with the same images.
+class SameData : public ::testing::Test {
+ protected:
+  SameData() {
+    set_.root = std::filesystem::path(::testing::TempDir()) /
+                ("same_data_" + std::to_string(::getpid()) + "_" + std::to_string(world->rank()));
+    set_.name = "Training dataset";
+    set_.kind = Dataset::Kind::kClassFolders;
+    for (int i = 0; i < 200; ++i) {
+      const std::string name =
+          std::string(i % 2 == 0 ? "cat/" : "dog/") + std::to_string(i) + ".png";
+      set_.samples.push_back({.file_name = name, .label = i % 2, .id = i, .size = {}});
+      write(name, "image " + std::to_string(i));
+    }
+  }
+  ~SameData() override { std::filesystem::remove_all(set_.root); }
+
+  void write(const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories((set_.root / name).parent_path());
+    std::ofstream(set_.root / name) << bytes;
+  }
+  void require_failure(const std::vector<std::string>& words) {
+    expect_failure([this] { require_same_data(*world, set_); }, words);
+  }
+
+  Dataset set_;
+};
+
+TEST_F(SameData, CopiesAreTheSame) {
+  if (world->rank() == 1) write("cat/notes.txt", "no image");
+  require_same_data(*world, set_);
+}
+
+TEST_F(SameData, ExchangedFoldersAreFound) {
+  if (world->rank() == 1)
+    for (std::size_t i = 0; i < set_.samples.size(); ++i)
+      write(std::string(set_.samples.file_name(i)), "image " + std::to_string(i ^ 1));
+  require_failure(
+      {"Training dataset differs between ranks: ", ".png' has other contents on rank 1"});
+}
+
+TEST_F(SameData, MoreImagesAreCounted) {
+  if (world->rank() == 1) {
+    write("dog/x.png", "more");
+    write("dog/y.JPG", "more");
+  }
+  require_failure({"rank 1 on host ", " has 2 more images in 'dog'."});
+}
+
+TEST_F(SameData, ArchivesHaveOneListing) {
+  const std::string order[] = {"first" + std::string(100'000, '.') + "last",
+                               "last." + std::string(100'000, '.') + "firs"};
+  write("x.tar", order[world->rank()]);
+  write("y.tar", std::string(world->leads() ? 4 : 5, 'y'));
+  set_.kind = Dataset::Kind::kArchives;
+  set_.samples = {};
+  set_.archives.push_back({"x.tar", OpenFile(set_.root / "x.tar")});
+  require_failure({"'x.tar' has other contents on rank 1"});
+  set_.archives[0] = {"y.tar", OpenFile(set_.root / "y.tar")};
+  require_failure({"'y.tar' has 5 bytes on rank 1 on host ", "and 4 on rank 0"});
+}
+
+TEST(ChangedImages, AreThoseThatAnotherRankReadWithOtherBytes) {
+  SmallJob small;
+  SampleTable& samples = small.job.inputs.train.samples;
+  const std::uint32_t changed = training_order(small.config.optimization, small.job.inputs, 1)[0];
+  const auto read = [&](std::uint32_t i) {
+    const std::string there = std::string(samples.file_name(i)) + (i == changed ? "!" : "");
+    samples.note_content(i, world->leads() ? samples.file_name(i) : there);
+  };
+  std::vector<std::uint32_t> order = training_order(small.config.optimization, small.job.inputs, 1);
+  order.resize(4);
+  for (const std::uint32_t i : training_indices(order, small.job.inputs.train_shard)) read(i);
+  share_hashes(small.job);
+  warn_of_changed_images(small.job);
+  EXPECT_TRUE(small.log.take_warnings().empty());
+  for (std::uint32_t i = 0; i < samples.size(); ++i) read(i);
+  warn_of_changed_images(small.job);
+  const std::vector<std::string> said = small.log.take_warnings();
+  ASSERT_EQ(said.size(), world->leads() ? 1U : 0U);
+  if (world->leads()) {
+    EXPECT_TRUE(said[0].starts_with("1 training image does not have the bytes")) << said[0];
+  }
+  warn_of_changed_images(small.job);
+  EXPECT_TRUE(small.log.take_warnings().empty()) << "each once";
 }
 
 TEST(PlanWarnings, SeveralRanksMakeFewSteps) {

@@ -67,6 +67,8 @@ void open_parts(const ScoreConfig& config, World& world, ScoreParts& parts) {
     if (world.leads()) open_of_leader(config, parts, problems);
     problems.throw_if_any();
   });
+  require_one_model(world, "--trained-model-path '" + config.trained_model_path + "'",
+                    parts.predictor->print());
 }
 
 void log_start(const ScoreConfig& config, const ScoreParts& parts, const World& world, Log& log) {

@@ -123,10 +123,30 @@ void SampleTable::push_back(const Sample& item, const ArchiveMember& member) {
   members_.push_back(member);
 }
 
+void SampleTable::keep_hashes() {
+  hashes_.resize(size());
+  changes_.resize(size());
+}
+
 void SampleTable::note_content(std::size_t i, std::string_view bytes) {
-  const std::atomic_ref<std::uint64_t> hash(hashes_[i]);
-  if (hash.load(std::memory_order_relaxed) == 0)
-    hash.store(content_hash(bytes), std::memory_order_relaxed);
+  note_hash(i, content_hash(bytes));
+}
+
+void SampleTable::note_hash(std::size_t i, std::uint64_t hash) {
+  std::uint64_t known = 0;
+  if (std::atomic_ref(hashes_[i]).compare_exchange_strong(known, hash) || known == hash) return;
+  auto none = Change::kNone;
+  std::atomic_ref(changes_[i]).compare_exchange_strong(none, Change::kFound);
+}
+
+std::vector<std::uint32_t> SampleTable::take_changed() {
+  std::vector<std::uint32_t> changed;
+  for (std::size_t i = 0; i < changes_.size(); ++i) {
+    auto found = Change::kFound;
+    if (std::atomic_ref(changes_[i]).compare_exchange_strong(found, Change::kTaken))
+      changed.push_back(static_cast<std::uint32_t>(i));
+  }
+  return changed;
 }
 
 std::uint64_t SampleTable::hash(std::size_t i) const {
@@ -153,6 +173,7 @@ SampleTable SampleTable::only(const std::vector<bool>& keep) const {
     }
     if (!hashes_.empty()) kept.hashes_.push_back(hashes_[i]);
   }
+  if (!hashes_.empty()) kept.keep_hashes();
   return kept;
 }
 
@@ -167,7 +188,7 @@ void SampleTable::shrink_to_fit() {
 }
 
 std::size_t SampleTable::memory_bytes() const {
-  std::size_t bytes = hashes_.capacity() * sizeof(std::uint64_t);
+  std::size_t bytes = hashes_.capacity() * sizeof(std::uint64_t) + changes_.capacity();
   visit_columns(*this, [&](const auto& column) {
     bytes += column.capacity() * sizeof(typename std::decay_t<decltype(column)>::value_type);
   });
@@ -201,6 +222,8 @@ std::string describe(Dataset::Kind kind) {
       return "class folders";
     case Dataset::Kind::kUnlabeledFolder:
       return "folder of images";
+    case Dataset::Kind::kFileList:
+      return "list of images";
     case Dataset::Kind::kArchives:
       return "archive";
     case Dataset::Kind::kRecords:

@@ -29,7 +29,7 @@ struct Sample {
 };
 
 // The images of a dataset in little memory: the name and at most 64 more bytes for each image,
-// including archive members, and 8 more bytes once hashes are kept.
+// including archive members, and 9 more bytes once hashes are kept.
 class SampleTable {
  public:
   class Iterator;
@@ -51,12 +51,16 @@ class SampleTable {
   void push_back(const Sample& item, const ArchiveMember& member);  // all or none are members
   // Reserves memory for `count` more samples whose names total `name_bytes` bytes.
   void reserve(std::size_t count, std::size_t name_bytes);
-  // Hashes of the images' bytes (content_hash()), known once a loader has read them; 0: not yet.
-  // After keep_hashes(), any number of threads may call note_content() and hash().
-  void keep_hashes() { hashes_.resize(size()); }
+  // Hashes of the images' bytes (content_hash()), known once a loader has read them, or from
+  // another rank or an earlier process of the run; 0: not yet. An image whose bytes give another
+  // hash later keeps the first one, and has changed. After keep_hashes(), any number of threads may
+  // call note_content(), note_hash() and hash().
+  void keep_hashes();
   void note_content(std::size_t i, std::string_view bytes);
-  void set_hash(std::size_t i, std::uint64_t hash) { hashes_[i] = hash; }
+  void note_hash(std::size_t i, std::uint64_t hash);
   std::uint64_t hash(std::size_t i) const;
+  // The images that have been found changed since the last call. Each is returned once.
+  std::vector<std::uint32_t> take_changed();
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
@@ -72,6 +76,8 @@ class SampleTable {
   static SampleTable take_from(std::string_view& bytes);
 
  private:
+  enum class Change : std::uint8_t { kNone, kFound, kTaken };
+
   template <typename Visit>
   static void visit_columns(auto& samples, Visit&& visit);
 
@@ -81,7 +87,9 @@ class SampleTable {
   std::vector<ImageSize> sizes_;   // height 0: unknown
   std::vector<std::int64_t> ids_;  // empty: every id is a sequence number
   std::vector<ArchiveMember> members_;
-  std::vector<std::uint64_t> hashes_;  // not part of append_to()
+  // Not part of append_to(), and empty until keep_hashes().
+  std::vector<std::uint64_t> hashes_;
+  std::vector<Change> changes_;
 };
 
 class SampleTable::Iterator {
@@ -125,6 +133,7 @@ struct Dataset {
     kCoco,
     kClassFolders,
     kUnlabeledFolder,
+    kFileList,
     kArchives,
     kRecords,
     kStream,
@@ -157,8 +166,8 @@ struct Dataset {
   }
 };
 
-// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive", "record files",
-// "stream", "stream, kept".
+// "ImageDirectory", "COCO folder", "class folders", "folder of images", "list of images",
+// "archive", "record files", "stream", "stream, kept".
 std::string describe(Dataset::Kind kind);
 
 // Distinguishes datasets read from the same files with different options: the options, and the

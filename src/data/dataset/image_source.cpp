@@ -25,7 +25,7 @@ constexpr std::size_t kMaxPathBytes = 4096;
 
 Dataset unlabeled_files(const fs::path& root, const std::string& name) {
   Dataset set;
-  set.kind = Dataset::Kind::kUnlabeledFolder;
+  set.kind = Dataset::Kind::kFileList;
   set.root = root.empty() ? fs::path(".") : root;
   set.name = name;
   return set;

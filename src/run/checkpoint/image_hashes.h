@@ -20,8 +20,19 @@ namespace kiln {
 // The hashes that this rank contributes to a checkpoint: index and hash, 16 bytes for each image.
 std::string pack_train_hashes(const TrainingJob& job);
 std::string pack_valid_hashes(const TrainingJob& job);
-// Puts the packed hashes back into `samples`, the table that they were taken from.
+// Puts the packed hashes back into `samples`, the table that they were taken from or a copy of it.
+// Loaders may be reading its images.
 void unpack_hashes(std::string_view packed, SampleTable& samples);
+
+// Puts the hashes of each rank's images into the tables of all ranks that share the images, so that
+// from then on each compares what it reads with what another rank has read. Call once, after the
+// first epoch: a resumed run has them from its checkpoint. Exchanges 16 bytes per image. A
+// collective.
+void share_hashes(TrainingJob& job);
+
+// Rank 0 warns about images whose bytes are not those that the run read before, with their number
+// and the first names; each image once for each rank that finds it. A collective.
+void warn_of_changed_images(TrainingJob& job);
 
 // The images that all ranks have read. Exchanges 8 bytes per image. A collective; complete on rank
 // 0 only.

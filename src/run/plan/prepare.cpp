@@ -194,6 +194,8 @@ void read_inputs(TrainingJob& job) {
   World& world = job.world;
   TrainingInputs& inputs = job.inputs;
   read_own_inputs(job);
+  if (const std::string& path = config.data.untrained_model_path; !path.empty())
+    require_one_model(world, "--untrained-model-path '" + path + "'", job.model_print);
   share_weights(world, config.data, job);
   share_datasets(world, config.data, inputs);
   if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {

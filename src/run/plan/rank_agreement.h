@@ -20,6 +20,10 @@ namespace kiln {
 // ranks on one GPU. Throws Error kUserError on rank 0, naming all ranks and differences.
 void require_one_job(World& world, const OptionTexts& options, const Device& device);
 
+// `place`: the option and path of the model that every rank has read; `print`: its fingerprint.
+// Throws Error kInvalidModelDirectory on rank 0 if another rank has another one.
+void require_one_model(World& world, const std::string& place, const std::string& print);
+
 // If ranks have different hardware, chooses a precision that all of them support. Throws as
 // choose_precision().
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
+#include "run/plan/same_data.h"
 
 namespace kiln {
 namespace {
@@ -137,6 +138,7 @@ void share_dataset(World& world, Dataset& set) {
   set.root = world.broadcast(set.root.string());
   set.name = world.broadcast(set.name);
   world.agree([&] { open_archives(set); });
+  require_same_data(world, set);
 }
 
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
@@ -144,12 +146,16 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
   if (config.has_train_shard && inputs.train.is_stream()) {
     // Streams give class numbers, which must mean the same on all ranks.
     world.agree([&] { require_equal_sets(world, inputs.train); });
-    if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
+    if (config.has_valid_shard) return;
+    world.agree([&] { require_equal_sets(world, inputs.valid); });
+    require_same_data(world, inputs.valid);
     return;
   }
   if (config.has_train_shard) {
     join_parts(world, inputs);
-    if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
+    if (config.has_valid_shard) return;
+    world.agree([&] { require_equal_sets(world, inputs.valid); });
+    require_same_data(world, inputs.valid);
     return;
   }
   if (world.size() == 1) return;
@@ -158,6 +164,8 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
       require_equal_sets(world, inputs.train);
       require_equal_sets(world, inputs.valid);
     });
+    require_same_data(world, inputs.train);
+    require_same_data(world, inputs.valid);
     return;
   }
   take_list_of_leader(world, inputs.train);
@@ -173,6 +181,8 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
     if (inputs.is_split) share_archives(inputs.train, inputs.valid);
     open_archives(inputs.valid);
   });
+  require_same_data(world, inputs.train);
+  require_same_data(world, inputs.valid);
 }
 
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
