@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text_file.h"
+
 namespace kiln {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
-CsvReader::CsvReader(std::string_view text) : rest_(text) {
-  if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
-}
+CsvReader::CsvReader(std::string_view text) : rest_(without_byte_order_mark(text)) {}
 
 bool CsvReader::next(std::vector<std::string>& fields) {
   while (!rest_.empty() && at_line_end()) skip_line_end();

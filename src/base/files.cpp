@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::size_t kShownBytes = 300;  // of a path in an error message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
+constexpr std::size_t kPieceBytes = 1 << 16;
+constexpr std::uint64_t kMostWithoutSize = 64 << 20;
 constexpr std::size_t kMostNameBytes = 200;  // of the original name; file systems allow 255
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
@@ -130,8 +132,8 @@ class RegularFile {
 
   std::uint64_t size() const { return size_; }
 
-  // Returns `count` bytes, or all of them if the file is shorter.
-  std::string first_bytes(std::size_t count) const {
+  // Returns the next `count` bytes, or fewer at the end of the file.
+  std::string next_bytes(std::size_t count) const {
     std::string bytes(count, '\0');
     std::size_t filled = 0;
     while (filled < bytes.size()) {
@@ -193,11 +195,20 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   if (file.size() > max_bytes)
     throw std::length_error("'" + path.string() + "' has " + std::to_string(file.size()) +
                             " bytes, more than the limit of " + std::to_string(max_bytes));
-  return file.first_bytes(file.size());
+  if (file.size() > 0) return file.next_bytes(file.size());
+  // The kernel's own files (/proc) have no size.
+  std::string bytes, piece;
+  while (!(piece = file.next_bytes(kPieceBytes)).empty()) {
+    bytes += piece;
+    if (bytes.size() > std::min(max_bytes, kMostWithoutSize))
+      throw std::length_error("'" + path.string() + "' has more than the limit of " +
+                              std::to_string(std::min(max_bytes, kMostWithoutSize)) + " bytes");
+  }
+  return bytes;
 }
 
 std::string first_bytes(const std::filesystem::path& path, std::size_t count) {
-  return RegularFile(path).first_bytes(count);
+  return RegularFile(path).next_bytes(count);
 }
 
 std::string fault_of_relative_path(std::string_view path) {

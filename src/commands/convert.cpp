@@ -33,7 +33,8 @@ int run(const ConvertConfig& config, Process& process) {
         "cannot be used for training.");
   }
   prepare_image_output(config.output_path, config.input_path);
-  write_image_directory(set, config.output_path);
+  const OtherContents others = write_image_directory(set, config.output_path);
+  if (const std::string note = others.note(); !note.empty()) log.warning(note);
   log.info("Wrote the ImageDirectory '" + config.output_path + "'.");
   return 0;
 }

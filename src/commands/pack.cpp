@@ -11,7 +11,9 @@
 #include "commands/driver_log.h"
 #include "commands/shared_output.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/readers.h"
 #include "data/write/balanced_copies.h"
+#include "data/write/other_contents.h"
 #include "data/write/shard_writer.h"
 #include "process/binding.h"
 #include "run/plan/rank_agreement.h"
@@ -79,7 +81,7 @@ void join_world(const PackConfig& config, Process& process) {
 // Reads the folder back as its readers will, checks what they find, and writes its index.
 void finish_folder(const Dataset& set, std::size_t num_images, const std::string& folder) {
   if (num_images == 0) return;
-  Dataset made = read_labeled_dataset(folder, "Output");
+  Dataset made = read_labeled({.root = folder, .name = "Output", .is_indexed = true});
   if (made.samples.size() != num_images || made.classes != set.classes)
     throw InternalError("the shards do not match the packed images");
   scan_sizes(made, SizesWanted::kCommon);
@@ -162,8 +164,9 @@ int run(const PackConfig& config, Process& process) {
   World& world = process.world;
   Dataset set;
   world.agree([&] {
-    if (world.leads())
-      set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
+    if (!world.leads()) return;
+    set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
+    leave_out_other_contents(set);
   });
   share_dataset(world, set);
   if (world.leads())

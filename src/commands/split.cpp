@@ -30,9 +30,8 @@ void warn_of_undecodable(const Dataset& set, Log& log) {
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     if (set.samples.hash(i) == 0) names.push_back(printable(set.samples.file_name(i)));
   if (names.empty()) return;
-  log.warning(formatted("%zu of %zu files cannot be decoded and are copied unchanged: ",
-                        names.size(), set.samples.size()) +
-              quoted_names(names, 10) + ". Training will skip them as bad images.");
+  log.warning(formatted("%zu of %zu files cannot be decoded: ", names.size(), set.samples.size()) +
+              quoted_names(names, 10) + ". Training will skip those that are copied.");
 }
 
 void warn_of_leaks(const PartedDataset& split, const SplitImagesConfig& config, Log& log) {
@@ -64,7 +63,7 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
 }
 
 // Puts all outputs in place together, when the last one is complete.
-void write_parts(const PartedDataset& split, const std::vector<std::string>& paths) {
+void write_parts(const PartedDataset& split, const std::vector<std::string>& paths, Log& log) {
   std::vector<ImageDirectoryOutput> outputs;
   outputs.reserve(paths.size());
   for (std::size_t p = 0; p < paths.size(); ++p) {
@@ -72,7 +71,10 @@ void write_parts(const PartedDataset& split, const std::vector<std::string>& pat
     for (std::size_t i = 0; i < keep.size(); ++i) keep[i] = split.parts[i] == p;
     outputs.emplace_back(split.set, keep, paths[p]);
   }
-  for (ImageDirectoryOutput& output : outputs) output.put_in_place();
+  for (ImageDirectoryOutput& output : outputs) {
+    if (const std::string note = output.left_out().note(); !note.empty()) log.warning(note);
+    output.put_in_place();
+  }
 }
 
 }  // namespace
@@ -94,7 +96,7 @@ int run(const SplitImagesConfig& config, Process& process) {
       split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
   for (const std::string& note : split.set.notes) log.warning(note);
   warn_of_undecodable(split.set, log);
-  write_parts(split, config.part_paths);
+  write_parts(split, config.part_paths, log);
   log.info("Split '" + config.src_path + "' into " + split.summary + ".");
   log.info("Wrote the ImageDirectories " +
            quoted_names(config.part_paths, config.part_paths.size()) + ".");

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "base/url.h"
 #include "config/binder.h"
 
@@ -245,7 +246,7 @@ class ConfigFile {
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
       refuse("is a pipe or a device");
     try {
-      return read_file(path_, kMaxFileBytes);
+      return read_text(path_, kMaxFileBytes);
     } catch (const std::system_error& failure) {
       refuse("cannot be read (" + failure.code().message() + ")");
     } catch (const std::length_error&) {

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace kiln {
 
@@ -35,7 +36,7 @@ Json read_object(const std::filesystem::path& folder, const std::string& name) {
   const std::string where = "SageMaker's file '" + path.string() + "'";
   std::string text;
   try {
-    text = read_file(path, kMaxFileBytes);
+    text = read_text(path, kMaxFileBytes);
   } catch (const std::system_error& failure) {
     fail(where + " cannot be read (" + failure.code().message() +
          "): start the job through SageMaker, or pass the paths to `kiln train`.");

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "store/calibration_file.h"
 #include "store/model_spec.h"
 #include "store/state_dict_file.h"
@@ -33,7 +34,7 @@ constexpr const char* kCopyAgain = "Create the model directory again or copy all
 
 std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes) {
   try {
-    return read_file(path, max_bytes);
+    return read_text(path, max_bytes);
   } catch (const std::length_error&) {
     fail(path, "is larger than " + std::to_string(max_bytes) + " bytes", kCopyAgain);
   } catch (const std::system_error& fault) {
@@ -245,7 +246,7 @@ std::string format_label_map(const std::vector<std::string>& labels) {
 }
 
 std::vector<std::string> parse_label_map(std::string_view csv) {
-  if (csv.starts_with("\xef\xbb\xbf")) csv.remove_prefix(3);
+  csv = without_byte_order_mark(csv);
   if (csv.empty()) throw FormatFault("it is empty");
   if (take_line(csv, 1)[1] != "label") throw FormatFault("line 1 is not ',label'");
   std::vector<std::string> labels;

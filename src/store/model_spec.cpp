@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text_file.h"
 #include "model/catalogue.h"
 
 namespace kiln {
@@ -251,7 +252,7 @@ DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& whe
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
   const std::string where = meta_path.string();
   try {
-    return parse_directory_meta(read_file(meta_path, kMaxMeta), where);
+    return parse_directory_meta(read_text(meta_path, kMaxMeta), where);
   } catch (const std::length_error&) {
     throw meta_fault(where, "is larger than 64 KiB");
   } catch (const std::system_error& fault) {

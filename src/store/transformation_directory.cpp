@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/output_folder.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "store/model_spec.h"
 
 namespace kiln {
@@ -33,7 +34,7 @@ constexpr const char* kRemedy = "Give a folder that `kiln transform init` wrote.
 
 std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
   try {
-    return read_file(path, max_bytes);
+    return read_text(path, max_bytes);
   } catch (const std::length_error&) {
     fail(path,
          formatted("is larger than %llu KiB", static_cast<unsigned long long>(max_bytes >> 10)));

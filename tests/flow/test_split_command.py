@@ -115,7 +115,8 @@ class SplitCommandTest(FlowTest):
         (folder / "images.lst").write_text("\n".join(lines) + "\n")
         (folder / json.loads(lines[1])["image_info"]["file_name"]).write_bytes(b"no image")
         said = self.done(folder, "--fraction", 0.5)
-        self.assertIn("1 of 48 files cannot be decoded and are copied unchanged", said)
+        self.assertIn("1 of 48 files cannot be decoded", said)
+        self.assertIn("1 file is no image and is not copied", said)
         self.assertEqual([classes(self.folder / name)[None] for name in ("train", "test")], [2, 2])
 
     def test_a_class_that_cannot_be_divided(self):

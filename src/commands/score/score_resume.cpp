@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "process/versions.h"
 
 namespace kiln {
@@ -18,14 +19,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kAtOnce = 4096;  // paths read from a list at a time
 
-std::string utf8(const std::string& text) {
-  return is_utf8(text) ? text : printable(text);
-}
-
 // The path is made absolute, since the same names in another folder are other images.
 std::string full_path(const std::string& path) {
   std::error_code failure;
-  return utf8(fs::absolute(path.empty() ? "." : path, failure).lexically_normal().string());
+  return as_utf8(fs::absolute(path.empty() ? "." : path, failure).lexically_normal().string());
 }
 
 // The shortest text that parses as the same number.
@@ -80,7 +77,7 @@ std::optional<std::uint64_t> names_of_first(std::int64_t count, const ScoreConfi
 ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
                              const Device& device, Precision precision,
                              const ScoreColumns& columns) {
-  return {.rows = {{"the model", utf8(predictor.print())},
+  return {.rows = {{"the model", as_utf8(predictor.print())},
                    {"--data-path", full_path(config.data_path)},
                    {"--top-k", std::to_string(columns.top_k)},
                    {"--all-classes", switch_text(columns.all_classes)},

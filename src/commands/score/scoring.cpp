@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "commands/score/answer_threshold.h"
 #include "run/plan/prepare.h"
 
@@ -132,7 +133,8 @@ void Scoring::warn_of_unknown_labels() const {
   if (unknown.num_images == 0) return;
   log_.warning(
       formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
-      quoted_names(unknown.names, kNamed) + ". It gets all of them wrong.");
+      quoted_among(unknown.names, parts_.predictor->labels(), kNamed) +
+      ". It gets all of them wrong.");
 }
 
 Scoring::Ranked Scoring::ranked_classes(const at::Tensor& logits) const {

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
 
 namespace kiln {
@@ -15,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors prepend it
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
                                           const DatasetContext& context) {
   std::string bytes;
   try {
-    bytes = read_file(file, kMaxClassesBytes);
+    bytes = read_text(file, kMaxClassesBytes);
   } catch (const std::system_error& fault) {
     context.fail(shown + " cannot be read: " + why_unreadable(fault) + ".");
   } catch (const std::length_error&) {
@@ -67,7 +67,6 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
   std::vector<std::string> classes;
   std::istringstream text(std::move(bytes));
   for (std::string line; std::getline(text, line);) {
-    if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (line.ends_with('\r')) line.pop_back();
     if (!is_utf8(line)) {
       context.fail("a class name in " + shown + ", '" + printable(line.substr(0, 200)) +

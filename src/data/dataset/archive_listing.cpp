@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/text_file.h"
 #include "data/archive/archive.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/archive_names.h"
@@ -22,6 +23,7 @@ class Labels {
     std::string text(std::min(entry.size, kMaxLabelBytes), '\0');
     text.resize(listing_.file.read_at(entry.offset, text.data(), text.size()));
     text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    text = without_byte_order_mark(text);
     const auto [found, is_new] = ids_.emplace(text, static_cast<int>(listing_.labels.size()));
     if (is_new) listing_.labels.push_back(text);
     by_key_[std::string(key_of(entry.name))] = found->second;
@@ -80,11 +82,13 @@ void list_members(ArchiveListing& listing) {
   if (is_zip(listing.file)) {
     list_zip(listing.file, [&](std::string_view name, const ArchiveMember& member) {
       if (is_archived_image(name)) add_image(name, member, listing.images);
+      if (is_other_file(name)) listing.other_files.add(name);
     });
   } else if (is_tar(listing.file)) {
     Labels labels(listing);
     list_tar(listing.file, [&](const ArchiveEntry& entry) {
       if (is_label_file(entry.name)) labels.add(entry);
+      if (is_other_file(entry.name)) listing.other_files.add(entry.name);
       if (!is_archived_image(entry.name)) return;
       add_image(entry.name, {.offset = entry.offset, .stored_size = entry.size, .size = entry.size},
                 listing.images);

@@ -13,6 +13,13 @@ inline bool is_archived_image(std::string_view name) {
   return has_image_extension(base) && !base.starts_with('.') && !name.starts_with("__MACOSX/");
 }
 
+// Whether this file may be meant for an image, such as a photo that Kiln does not read.
+inline bool is_other_file(std::string_view name) {
+  const std::string_view base = name.substr(name.rfind('/') + 1);
+  return !base.empty() && !has_image_extension(base) && !base.starts_with('.') &&
+         !name.starts_with("__MACOSX/") && !base.ends_with(".cls");
+}
+
 // Whether this file holds the class of the image with the same key (WebDataset).
 inline bool is_label_file(std::string_view name) {
   return name.ends_with(".cls");

@@ -4,6 +4,7 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "base/text_file.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
@@ -12,8 +13,6 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors prepend it
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 5 &&
@@ -53,7 +52,6 @@ class Assembly {
     member.archive = static_cast<std::uint16_t>(archive);
     const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
     const std::string name = shard + std::string(listing.images.file_name(image));
-    if (label < 0) require_utf8(name, "the image");  // unlabeled images keep their names in outputs
     set_.samples.push_back({.file_name = name,
                             .label = label,
                             .id = static_cast<std::int64_t>(set_.samples.size()),
@@ -98,7 +96,7 @@ class Assembly {
     const std::string& given = context_.records.classes_file;
     if (!given.empty()) return read_class_lines(given, "'" + given + "'", context_);
     if (!fs::exists(context_.root / kClassesName)) return {};
-    set_.stamps.push_back(stamp_of(context_.root, kClassesName));
+    set_.stamps.push_back(context_.stamp(kClassesName));
     return read_class_lines(context_.root / kClassesName, kClassesName, context_);
   }
 
@@ -202,7 +200,7 @@ class Assembly {
 std::string fault_of_class_line(std::string_view name, bool is_first) {
   if (name.find('\n') != name.npos) return "contains an end of line";
   if (name.ends_with('\r')) return "ends with a carriage return";
-  if (is_first && name.starts_with(kByteOrderMark)) return "begins with a byte-order mark";
+  if (is_first && without_byte_order_mark(name) != name) return "begins with a byte-order mark";
   return {};
 }
 
@@ -213,22 +211,23 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   Dataset set;
   set.kind = Dataset::Kind::kArchives;
   set.root = context.root;
-  set.stamps.push_back(stamp_of(context.root, ""));
+  set.stamps.push_back(context.stamp(""));
   for (const std::string& archive : archives) {
-    if (!archive.empty()) set.stamps.push_back(stamp_of(context.root, archive));
+    if (!archive.empty()) set.stamps.push_back(context.stamp(archive));
   }
   std::vector<ArchiveListing> listings(archives.size());
   in_parallel(archives.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_archive(context, archives[i]); });
-  for (ArchiveListing& listing : listings) {
-    if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
+  OtherFiles other_files;
+  for (std::size_t i = 0; i < listings.size(); ++i) {
+    if (!listings[i].note.empty()) set.notes.push_back(std::move(listings[i].note));
+    other_files.add(archives.size() == 1 ? "" : archives[i] + "/", listings[i].other_files);
   }
+  for (std::string& note : other_files.notes()) set.notes.push_back(std::move(note));
   Assembly(context, std::move(listings), archives, set).run();
   if (set.samples.empty()) {
-    context.fail(
-        std::string(
-            "it contains no images. Give an archive with one folder of images per class; ") +
-        image_names_advice());
+    context.fail(other_files.instead_of_images() +
+                 ". Give an archive with one folder of images per class; " + image_names_advice());
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

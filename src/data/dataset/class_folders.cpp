@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/other_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -24,8 +25,7 @@ struct Listing {
   std::vector<std::string> maybe_linked;  // those of `folders` that may be links
   std::vector<std::string> broken_links;  // broken or circular links
   std::size_t num_hidden_images = 0;
-  std::size_t num_other_files = 0;
-  std::vector<std::string> other_files;  // the first kMaxNamed of them
+  OtherFiles other_files;
 };
 
 bool is_ignored(std::string_view name) {
@@ -48,8 +48,7 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
         (listing.images += name) += '/';
         ++listing.num_images;
       } else if (kind == Kind::kFile) {
-        ++listing.num_other_files;
-        if (listing.other_files.size() < kMaxNamed) listing.other_files.emplace_back(name);
+        listing.other_files.add(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -85,8 +84,8 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 // Groups skipped entries by reason, to keep the notes short.
 struct LeftOut {
   std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
-  std::vector<std::string> other_files;  // in class folders; only the first few
-  std::size_t num_hidden_images = 0, num_other_files = 0;
+  OtherFiles other_files;
+  std::size_t num_hidden_images = 0;
 
   void add_links(const std::string& prefix, const Listing& listing) {
     for (const std::string& name : listing.broken_links) broken_links.push_back(prefix + name);
@@ -112,13 +111,7 @@ struct LeftOut {
          "folders inside class folders are skipped");
     note(root_images, "image next to the class folders is skipped",
          "images next to the class folders are skipped");
-    if (num_other_files > 0) {
-      notes.push_back(
-          counted(num_other_files,
-                  "file in the class folders does not have an image extension and is skipped",
-                  "files in the class folders do not have an image extension and are skipped") +
-          ": " + name_some(other_files));
-    }
+    for (std::string& text : other_files.notes()) notes.push_back(std::move(text));
     if (num_hidden_images > 0) {
       notes.push_back(counted(num_hidden_images, "image is", "images are") +
                       " skipped because the name begins with a dot");
@@ -153,7 +146,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 ClassListing list_class(const std::string& name, const Listing& top, const fs::path& canonical_root,
                         const DatasetContext& context) {
   const fs::path folder = context.root / name;
-  ClassListing found{.stamp = stamp_of(context.root, name), .listing = {}, .loops = {}};
+  ClassListing found{.stamp = context.stamp(name), .listing = {}, .loops = {}};
   found.is_loop = contains(top.maybe_linked, name) && leads_back(folder, canonical_root);
   if (found.is_loop) return found;
   found.listing = list_folder(folder, context);
@@ -163,6 +156,11 @@ ClassListing list_class(const std::string& name, const Listing& top, const fs::p
   return found;
 }
 
+void require_class_name(const std::string& name, const DatasetContext& context) {
+  if (!is_utf8(name))
+    context.fail("the name of the class folder '" + printable(name) + "' is not UTF-8. Rename it.");
+}
+
 void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, Dataset& set,
                const DatasetContext& context) {
   if (found.is_loop) {
@@ -170,9 +168,7 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
     return;
   }
   left_out.add_links(name + "/", found.listing);
-  left_out.num_other_files += found.listing.num_other_files;
-  for (const std::string& file : found.listing.other_files)
-    if (left_out.other_files.size() <= kMaxNamed) left_out.other_files.push_back(name + "/" + file);
+  left_out.other_files.add(name + "/", found.listing.other_files);
   for (const std::string& inner : found.listing.folders) {
     (contains(found.loops, inner) ? left_out.loops : left_out.deep_folders)
         .push_back(name + "/" + inner);
@@ -181,9 +177,7 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
     left_out.empty_folders.push_back(name);
     return;
   }
-  if (!is_utf8(name)) {
-    context.fail("the name of the class folder '" + printable(name) + "' is not UTF-8. Rename it.");
-  }
+  require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
   std::string path = name + "/";
@@ -233,16 +227,15 @@ class ImageWalk {
     seen_.insert(fs::canonical(folder));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_links(prefix, listing);
+    left_out_.other_files.add(prefix, listing.other_files);
     int label = -1;
     if (context_.every_image && depth == 1 && listing.num_images > 0) {
       label = static_cast<int>(set_.classes.size());
       set_.classes.push_back(prefix.substr(0, prefix.size() - 1));
+      require_class_name(set_.classes.back(), context_);
     }
     for_each_image(listing, [&](std::string_view image) {
       const std::string path = prefix + std::string(image);
-      if (!is_utf8(path)) {
-        context_.fail("the name of the image '" + printable(path) + "' is not UTF-8. Rename it.");
-      }
       const auto id = static_cast<std::int64_t>(set_.samples.size());
       set_.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
     });
@@ -272,11 +265,13 @@ Dataset read_folders(const DatasetContext& context) {
   set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
   LeftOut left_out;
-  set.stamps.push_back(stamp_of(context.root, ""));
-  const Listing top = list_folder(context.root, context);
+  set.stamps.push_back(context.stamp(""));
+  Listing top = list_folder(context.root, context);
   if (!context.every_image) read_classes(top, left_out, set, context);
   if (!set.samples.empty()) {
     left_out.add_links("", top);
+    top.other_files.keep_pictures();  // the others, such as a README, are not taken for images
+    left_out.other_files.add("", top.other_files);
     for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
   } else {
     left_out = {};
@@ -286,9 +281,11 @@ Dataset read_folders(const DatasetContext& context) {
   set.notes = left_out.notes();
   if (set.samples.empty()) {
     std::string notes;
-    for (const std::string& note : set.notes) notes += " (" + note + ")";
-    context.fail("it contains no images" + notes +
-                 ". Give a folder with one folder of images per class; " + image_names_advice());
+    const std::string found = left_out.other_files.instead_of_images();
+    left_out.other_files = {};
+    for (const std::string& note : left_out.notes()) notes += " (" + note + ")";
+    context.fail(found + notes + ". Give a folder with one folder of images per class; " +
+                 image_names_advice());
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

@@ -5,6 +5,7 @@
 #include "base/content_hash.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/readers.h"
@@ -79,8 +80,10 @@ void map_classes(const Dataset& train, Dataset& valid) {
     if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
     is_named[item.label] = true;
     const std::string& name = valid.classes[item.label];
-    const std::string near = closest(name, train.classes);
-    lacking.push_back("'" + name + "'" + (near.empty() ? "" : " (similar: '" + near + "')"));
+    lacking.push_back(quoted_among(name, train.classes));
+    if (lacking.back() != "'" + printable(name) + "'") continue;
+    if (const std::string near = closest(name, train.classes); !near.empty())
+      lacking.back() += " (similar: '" + near + "')";
   }
   if (!lacking.empty()) {
     std::string names;
@@ -125,7 +128,8 @@ void use_class_names(const DatasetContext& context, Dataset& set) {
   if (!lacking.empty()) {
     context.fail(std::to_string(lacking.size()) +
                  (lacking.size() == 1 ? " class is" : " classes are") + " not in " + shown + ": " +
-                 quoted_names(lacking, kMaxNamed) + ". Add a line for each, or remove the images.");
+                 quoted_among(lacking, lines, kMaxNamed) +
+                 ". Add a line for each, or remove the images.");
   }
   set.classes = std::move(lines);
   set.schema_json = schema_text(set.classes);

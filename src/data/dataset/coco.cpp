@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text_file.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -202,13 +203,13 @@ std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std:
     if (name.ends_with(".json") && !name.starts_with('.')) files.push_back(name);
   }
   std::sort(files.begin(), files.end());
-  std::vector<SourceStamp> stamps = {stamp_of(context.root, "")};
+  std::vector<SourceStamp> stamps = {context.stamp("")};
   for (const std::string& file : files) {
-    stamps.push_back(stamp_of(context.root, file));
+    stamps.push_back(context.stamp(file));
     try {
       if (!begins_as_json(first_bytes(context.root / file, kEnough)))
         throw JsonFault(1, "is not JSON");
-      const std::string text = read_file(context.root / file, kMaxCocoBytes);
+      const std::string text = read_text(context.root / file, kMaxCocoBytes);
       const Outline outline = outline_of(text);
       if (!outline.document.is_object() || !holds_list(outline.document, "images")) continue;
       if (!holds_list(outline.document, "annotations")) continue;

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/output_folder.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -267,6 +268,8 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   set.name = context.name;
   set.read_with = reading_text(context.records);
   if (!context.records.classes_file.empty()) use_class_names(context, set);
+  if (std::string note = note_of_twins(set.classes); !note.empty())
+    set.notes.push_back(std::move(note));
   return set;
 }
 
@@ -316,8 +319,11 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
 
 Dataset read_labeled_dataset(const fs::path& root, const std::string& name,
                              const RecordOptions& records) {
-  const DatasetContext context{.root = root, .name = name};
-  Dataset set = read_dataset(root, name, records);
+  return read_labeled({.root = root, .name = name, .records = records});
+}
+
+Dataset read_labeled(const DatasetContext& context) {
+  Dataset set = read_of_any_kind(context);
   if (!set.labeled()) {
     std::string advice = depth_advice(set);
     if (advice.empty())

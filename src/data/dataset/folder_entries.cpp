@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -84,20 +85,65 @@ bool equal_in_any_case(std::string_view known, std::string_view found) {
       known, found, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
 }
 
-namespace fs = std::filesystem;
+struct FileFacts {
+  std::int64_t size = 0, modified_ns = 0, changed_ns = 0;
+};
 
-std::int64_t stamp_of_names(const fs::path& folder) {
-  std::uint64_t hash = fnv1a({});
-  try {
-    for (const FolderEntry& entry : FolderEntries(folder)) {
-      if (entry.name.starts_with('.')) continue;
-      hash = fnv1a(entry.name, hash);
-      hash = fnv1a(entry.kind == FolderEntry::Kind::kFolder ? "//" : "/", hash);
+std::int64_t nanoseconds(const timespec& time) {
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+// Empty if the file system does not say when the file last changed.
+std::optional<FileFacts> facts_of(const struct stat& info) {
+  if (info.st_ctim.tv_sec <= 0) return std::nullopt;
+  return FileFacts{info.st_size, nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
+}
+
+std::uint64_t hash_of(const FileFacts& facts, std::uint64_t hash) {
+  return fnv1a({reinterpret_cast<const char*>(&facts), sizeof facts}, hash);
+}
+
+bool counts_by_its_contents(const FolderEntry& entry) {
+  return entry.kind == FolderEntry::Kind::kFile &&
+         (has_image_extension(entry.name) || entry.name.ends_with(".cls"));
+}
+
+// The facts of `entries`, by position; empty where one has none. On network mounts each takes a
+// round trip, so they are asked for in parallel.
+std::vector<std::optional<FileFacts>> facts_of_entries(const fs::path& folder,
+                                                       const std::vector<FolderEntry>& entries) {
+  constexpr std::size_t kPortion = 256;
+  std::vector<std::optional<FileFacts>> facts(entries.size());
+  in_parallel((entries.size() + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
+    std::string path = folder.native() + "/";
+    const std::size_t length = path.size();
+    for (std::size_t i = portion * kPortion; i < std::min(facts.size(), (portion + 1) * kPortion);
+         ++i) {
+      if (!counts_by_its_contents(entries[i])) continue;
+      path.replace(length, path.npos, entries[i].name);
+      struct stat info {};
+      if (::stat(path.c_str(), &info) == 0) facts[i] = facts_of(info);
     }
-  } catch (const fs::filesystem_error&) {
-    return 0;
+  });
+  return facts;
+}
+
+void stamp_folder(const fs::path& folder, SourceStamp& stamp) {
+  const FolderEntries listed(folder);
+  const std::vector<FolderEntry> entries(listed.begin(), listed.end());
+  const std::vector<std::optional<FileFacts>> facts = facts_of_entries(folder, entries);
+  std::uint64_t hash = fnv1a({});
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const FolderEntry& entry = entries[i];
+    if (entry.name.starts_with('.')) continue;
+    hash = fnv1a(entry.name, hash);
+    hash = fnv1a(entry.kind == FolderEntry::Kind::kFolder ? "//" : "/", hash);
+    if (!counts_by_its_contents(entry)) continue;
+    if (!facts[i]) return;
+    hash = hash_of(*facts[i], hash);
+    stamp.changed_ns = std::max(stamp.changed_ns, facts[i]->modified_ns);
   }
-  return static_cast<std::int64_t>(hash);
+  stamp.stamp = static_cast<std::int64_t>(hash);
 }
 
 }  // namespace
@@ -186,15 +232,17 @@ SourceStamp stamp_of(const fs::path& root, const std::string& name) {
   SourceStamp stamp{.name = name};
   struct stat info {};
   if (::stat(name.empty() ? root.c_str() : (root / name).c_str(), &info) != 0) return stamp;
-  if (name.empty() && S_ISDIR(info.st_mode)) {
-    stamp.stamp = stamp_of_names(root);
+  if (!S_ISDIR(info.st_mode)) {
+    if (const std::optional<FileFacts> facts = facts_of(info)) {
+      stamp.stamp = static_cast<std::int64_t>(hash_of(*facts, fnv1a({})));
+      stamp.changed_ns = facts->modified_ns;
+    }
     return stamp;
   }
-  stamp.changed_ns =
-      static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-  const std::int64_t facts[] = {stamp.changed_ns, S_ISREG(info.st_mode) ? info.st_size : -1};
-  stamp.stamp =
-      static_cast<std::int64_t>(fnv1a({reinterpret_cast<const char*>(facts), sizeof facts}));
+  try {
+    stamp_folder(name.empty() ? root : root / name, stamp);
+  } catch (const fs::filesystem_error&) {  // the stamp stays 0
+  }
   return stamp;
 }
 
@@ -202,7 +250,8 @@ std::vector<std::string> changed_sources(const fs::path& root,
                                          const std::vector<SourceStamp>& stamps) {
   std::vector<char> is_changed(stamps.size(), 0);
   in_parallel(stamps.size(), kScanThreads, [&](std::size_t i) {
-    is_changed[i] = stamp_of(root, stamps[i].name).stamp == stamps[i].stamp ? 0 : 1;
+    const std::int64_t stamp = stamp_of(root, stamps[i].name).stamp;
+    is_changed[i] = stamp != 0 && stamp == stamps[i].stamp ? 0 : 1;
   });
   std::vector<std::string> names;
   for (std::size_t i = 0; i < stamps.size(); ++i) {

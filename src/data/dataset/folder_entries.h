@@ -62,13 +62,14 @@ std::string image_names_advice();
 struct SourceStamp {
   std::string name;  // relative to the root; empty: the root itself
   std::int64_t stamp = 0;
-  std::int64_t changed_ns =
-      0;  // modification time according to its file system; 0 for a root folder
+  std::int64_t changed_ns = 0;  // the latest modification time of the files that it covers
 };
 
-// For a folder below the root: when an entry was last added or removed. For a file: its
-// modification time and size. For a root folder: its visible names, since an index may be written
-// into it. Take the stamp before reading the source. 0 means that it cannot be read.
+// For a file: its size and the times of its last modification and change. For a folder: the visible
+// names in it, and the same of every image and `.cls` file. Never a folder's own times: many
+// mounts do not move them. (Other files count by name only, since an index may be written into the
+// root.) Take the stamp before reading the source. 0: it cannot be read, or its file system keeps
+// no times.
 SourceStamp stamp_of(const std::filesystem::path& root, const std::string& name);
 
 // The names whose stamp has changed. Checks in parallel.

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/system.h"
+#include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -32,7 +33,7 @@ const char* const kRewrite =
 
 std::string read_part(const DatasetContext& context, const std::string& file, std::uint64_t limit) {
   try {
-    return read_file(context.root / file, limit);
+    return read_text(context.root / file, limit);
   } catch (const std::system_error& fault) {
     context.fail(file + " cannot be read: " + fault.code().message() + kRewrite);
   } catch (const std::length_error&) {
@@ -197,7 +198,7 @@ Dataset read_image_directory(const DatasetContext& context) {
   set.list_name = names.list;
   for (const std::string& file :
        {std::string(), std::string(kMetaName), names.list, names.schema, names.samples}) {
-    set.stamps.push_back(stamp_of(context.root, file));
+    set.stamps.push_back(context.stamp(file));
   }
   set.schema_json = read_part(context, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
@@ -233,7 +234,7 @@ void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::
   std::mutex mutex;
   Faults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    stamps[i] = stamp_of(context.root, folders[i].name);
+    stamps[i] = context.stamp(folders[i].name);
     Faults found = faults_in(folders[i], set.samples, context.root);
     const std::scoped_lock lock(mutex);
     faults.merge(found);

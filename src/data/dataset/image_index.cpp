@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -22,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix2";
+constexpr std::string_view kMagic = "kiln-ix3";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
@@ -108,11 +110,11 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
   return std::nullopt;
 }
 
-// True if all sources could be read, and had not changed for a while when the scan began. A folder
-// that changes during the scan may contain entries that were not seen, with the same timestamp.
+// True if all sources could be read, and had not changed for a while when the scan began: a file
+// that changes during the scan may keep its timestamp. (A time in the future is a wrong clock's.)
 bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
   return std::all_of(set.stamps.begin(), set.stamps.end(), [&](const SourceStamp& stamp) {
-    return stamp.stamp != 0 && stamp.changed_ns < scan_begin_ns - kSettledNs;
+    return stamp.stamp != 0 && std::abs(scan_begin_ns - stamp.changed_ns) > kSettledNs;
   });
 }
 
@@ -191,7 +193,10 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   std::string note;
   std::optional<Dataset> found = read_index(file, use, root, note);
   const bool is_new = !found;
-  Dataset set = found ? std::move(*found) : read_labeled_dataset(root, name, use.records);
+  Dataset set =
+      found
+          ? std::move(*found)
+          : read_labeled({.root = root, .name = name, .is_indexed = true, .records = use.records});
   set.root = root;
   set.name = name;
   open_archives(set);

@@ -26,8 +26,8 @@ struct IndexUse {
 
 // As read_labeled_dataset(), but uses the index if it is current. A stale or damaged index is
 // rebuilt, with a note. The index is written atomically, so jobs that start together may share it.
-// It is not written to the cache for fewer than 1000 images, nor if a folder changed within the
-// last two seconds, since the folder's timestamp could not reveal a later change. Throws Error
+// It is not written to the cache for fewer than 1000 images, nor if a file changed within the last
+// two seconds, since its timestamp might not reveal a later change. Throws Error
 // kFailedToWriteOutputs if `use.file` cannot be written.
 Dataset read_indexed_dataset(const std::filesystem::path& root, const std::string& name,
                              const IndexUse& use);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -136,7 +137,9 @@ void FileList::take_lines(std::size_t most, SampleTable& samples) {
     const std::size_t end = std::min(newline, text_.size());
     std::string_view line = std::string_view(text_).substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!has_begun_) line = without_byte_order_mark(line);
     if (line.size() > kMaxPathBytes) break;
+    has_begun_ = true;
     if (!line.empty()) add_file(line, samples);
     begin = std::min(end + 1, text_.size());
   }

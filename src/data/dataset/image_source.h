@@ -71,7 +71,8 @@ class FileList {
   std::string list_;
   std::filesystem::path root_;
   int file_ = -1;
-  std::string text_;  // read and not yet taken
+  std::string text_;        // read and not yet taken
+  bool has_begun_ = false;  // its first line was taken
   bool at_end_ = false;
 };
 

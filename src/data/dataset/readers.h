@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/record_options.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/other_files.h"
 
 namespace kiln {
 
@@ -21,7 +22,14 @@ struct DatasetContext {
   std::string name;  // "Training dataset"
   // Also read images next to and below class folders, without labels; otherwise they are skipped.
   bool every_image = false;
+  // The images' list is for an index: its sources are stamped, which lists the folders again.
+  bool is_indexed = false;
   RecordOptions records = {};
+
+  // stamp_of(), for an index.
+  SourceStamp stamp(const std::string& source) const {
+    return is_indexed ? stamp_of(root, source) : SourceStamp{.name = source};
+  }
 
   // "Training dataset 'PATH': `text`".
   [[noreturn]] void fail(const std::string& text,
@@ -32,6 +40,9 @@ struct DatasetContext {
 
 // Reads the dataset in the root, whatever its kind.
 Dataset read_of_any_kind(const DatasetContext& context);
+
+// read_labeled_dataset() of that root.
+Dataset read_labeled(const DatasetContext& context);
 
 // Readers for labeled folders, each in its own file; dataset.cpp chooses among them.
 
@@ -121,6 +132,7 @@ struct ArchiveListing {
   SampleTable images;  // members in archive order; `label` is an index into `labels`, or -1
   std::vector<std::string> labels;  // from the `.cls` files of a tar
   std::string note;
+  OtherFiles other_files;
 };
 
 // `archive` is relative to the root, or empty. Throws Error kInvalidDataset if the archive is

@@ -54,7 +54,7 @@ class RecordClasses {
     }
     if (!fs::is_directory(context_.root) || !fs::exists(context_.root / kClassesName)) return {};
     shown_names_ = kClassesName;
-    set_.stamps.push_back(stamp_of(context_.root, kClassesName));
+    set_.stamps.push_back(context_.stamp(kClassesName));
     return read_class_lines(context_.root / kClassesName, kClassesName, context_);
   }
 
@@ -254,9 +254,9 @@ Dataset read_records(const DatasetContext& context, const std::vector<std::strin
   Dataset set;
   set.kind = Dataset::Kind::kRecords;
   set.root = context.root;
-  set.stamps.push_back(stamp_of(context.root, ""));
+  set.stamps.push_back(context.stamp(""));
   for (const std::string& file : files)
-    if (!file.empty()) set.stamps.push_back(stamp_of(context.root, file));
+    if (!file.empty()) set.stamps.push_back(context.stamp(file));
   check_numbered(context, files, set);
   std::vector<RecordListing> listings(files.size());
   in_parallel(files.size(), kScanThreads,

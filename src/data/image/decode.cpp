@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/image/codec.h"
+#include "data/image/unread_kind.h"
 
 namespace kiln {
 namespace {
@@ -40,27 +41,6 @@ bool is_tiff(std::string_view bytes) {
 
 bool is_webp(std::string_view bytes) {
   return bytes.size() >= 12 && bytes.starts_with("RIFF"sv) && bytes.substr(8, 4) == "WEBP"sv;
-}
-
-// The first bytes in printable form.
-std::string beginning_of(std::string_view bytes) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes.substr(0, 12)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f) {
-      text += c;
-    } else {
-      text += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return text;
-}
-
-[[noreturn]] void fail_unknown(std::string_view bytes) {
-  if (bytes.empty()) throw ImageFault("not an image: the file is empty");
-  if (bytes.starts_with("GIF8"sv)) throw ImageFault("GIF images are not supported");
-  throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
 }
 
 // Adapts a codec that decodes only whole images. Only JPEG can decode a part.
@@ -97,7 +77,7 @@ const Format* find_format(std::string_view bytes) {
 
 const Format& format_of(std::string_view bytes) {
   if (const Format* format = find_format(bytes)) return *format;
-  fail_unknown(bytes);
+  throw ImageFault(fault_of_unread(bytes));
 }
 
 }  // namespace

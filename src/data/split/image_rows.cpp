@@ -9,6 +9,7 @@
 #include "base/csv.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace kiln {
 namespace {
@@ -157,7 +158,7 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
 
 std::string read_image_rows(const std::string& path, const std::string& name) {
   try {
-    return read_file(path, kMaxBytes);
+    return read_text(path, kMaxBytes);
   } catch (const std::system_error& fault) {
     throw Error(ErrorCode::kUserError,
                 name + " cannot be read: " + why_unreadable(fault) + "." + did_you_mean_path(path));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/split/image_rows.h"
 #include "data/split/labels_file.h"
 #include "data/split/split_file.h"
@@ -100,7 +101,8 @@ std::string in_words(const LabelChanges& changes) {
 
 void note_classes(const LabelChanges& changes, Dataset& set) {
   if (!changes.new_classes.empty())
-    set.notes.push_back("--labels adds the class " + quoted_names(changes.new_classes, kMostNamed));
+    set.notes.push_back("--labels adds the class " +
+                        quoted_among(changes.new_classes, set.classes, kMostNamed));
   if (!changes.gone_classes.empty())
     set.notes.push_back("--labels leaves no image of the class " +
                         quoted_names(changes.gone_classes, kMostNamed) +

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text_file.h"
 #include "data/archive/tar_headers.h"
 #include "data/dataset/archive_names.h"
 #include "data/dataset/image_bytes.h"
@@ -81,7 +82,7 @@ class TarRecords final : public RecordStream {
 
   void add_label(const std::string& name, const std::string& text) {
     label_key_ = key_of(name);
-    label_ = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    label_ = without_byte_order_mark(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
     if (image_ && label_key_ == key_of(image_->name)) label_image(label_);
   }
 

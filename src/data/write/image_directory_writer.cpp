@@ -13,6 +13,8 @@
 #include "base/files.h"
 #include "base/output_folder.h"
 #include "base/system.h"
+#include "base/text.h"
+#include "base/text_file.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
@@ -114,7 +116,7 @@ std::string output_name(const Dataset& set, std::size_t position) {
 
 std::string read_list(const Dataset& set) {
   try {
-    return read_file(set.root / set.list_name);
+    return read_text(set.root / set.list_name, UINT64_MAX);
   } catch (const std::system_error& fault) {
     fail_to_read(set, set.list_name, fault.code().message());
   }
@@ -161,16 +163,29 @@ DurableFile complete_file(const fs::path& path, std::string_view bytes) {
   return file;
 }
 
+// Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
+// may lead to any file) are not copied, and adds it to `left_out`.
 std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& folder,
-                                         std::set<fs::path>& names) {
+                                         std::vector<bool>& keep, OtherContents& left_out) {
+  std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
   std::vector<DurableFile> files;
   fs::path last_parent;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    if (!keep[i]) continue;
     const fs::path name = fs::path(output_name(set, i)).lexically_normal();
-    if (!names.insert(name).second) continue;  // listed twice
+    if (names.contains(name)) continue;  // listed twice
+    if (!is_utf8(name.native()))
+      fail_to_read(set, printable(name.native()), "its name is not UTF-8, as a list of images is");
+    const std::string bytes = read_image(set, i);
+    if (image_kind(bytes).empty()) {
+      left_out.add(set.samples.file_name(i), bytes);
+      keep[i] = false;
+      continue;
+    }
+    names.insert(name);
     const fs::path path = folder / name;
     if (path.parent_path() != last_parent) make_folders(last_parent = path.parent_path());
-    files.push_back(complete_file(path, read_image(set, i)));
+    files.push_back(complete_file(path, bytes));
   }
   return files;
 }
@@ -286,16 +301,13 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const fs::path& folder)
     : locked_(folder), earlier_(earlier_files(folder)) {
-  complete(set, {list_text(set), set.schema_json, set.samples_json});
+  complete(set, std::vector<bool>(set.samples.size(), true));
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
                                            const fs::path& folder)
     : locked_(folder), earlier_(earlier_files(folder)) {
-  Dataset part = part_of(set, keep);
-  part.samples_json = samples_text(part);
-  complete(part, {set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep),
-                  part.schema_json, part.samples_json});
+  complete(set, keep);
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
@@ -308,10 +320,14 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImag
   add_texts({list, set.schema_json, samples_text(set, images.samples())});
 }
 
-void ImageDirectoryOutput::complete(const Dataset& set, const Texts& texts) {
-  std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
-  files_ = complete_images(set, locked_.path(), names);
-  add_texts(texts);
+void ImageDirectoryOutput::complete(const Dataset& set, std::vector<bool> keep) {
+  files_ = complete_images(set, locked_.path(), keep, left_out_);
+  left_out_.require_others(std::ranges::count(keep, true) > 0, set);
+  if (std::ranges::count(keep, false) == 0)
+    return add_texts({list_text(set), set.schema_json, set.samples_json});
+  const Dataset part = part_of(set, keep);
+  add_texts({set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep),
+             part.schema_json, samples_text(part)});
 }
 
 void ImageDirectoryOutput::add_texts(const Texts& texts) {
@@ -331,8 +347,10 @@ void ImageDirectoryOutput::put_in_place() {
   remove_empty_folders(locked_.path());
 }
 
-void write_image_directory(const Dataset& set, const fs::path& folder) {
-  ImageDirectoryOutput(set, folder).put_in_place();
+OtherContents write_image_directory(const Dataset& set, const fs::path& folder) {
+  ImageDirectoryOutput output(set, folder);
+  output.put_in_place();
+  return output.left_out();
 }
 
 void write_changed_images(const Dataset& set, const fs::path& folder,

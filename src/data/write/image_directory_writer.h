@@ -13,6 +13,7 @@
 
 #include "base/output_folder.h"
 #include "data/dataset/dataset.h"
+#include "data/write/other_contents.h"
 
 namespace kiln {
 
@@ -51,22 +52,26 @@ class ImageDirectoryOutput {
   ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
                        const std::filesystem::path& folder);
   void put_in_place();  // once
+  // The files that are no images, which are not copied.
+  const OtherContents& left_out() const { return left_out_; }
 
  private:
   // The text files next to the images.
   struct Texts {
     std::string list, schema, samples;
   };
-  void complete(const Dataset& set, const Texts& texts);
+  void complete(const Dataset& set, std::vector<bool> keep);
   void add_texts(const Texts& texts);
 
   OutputFolder locked_;
   std::vector<std::filesystem::path> earlier_;  // files of an earlier ImageDirectory
   std::vector<DurableFile> files_;
+  OtherContents left_out_;
 };
 
 // Writes `set` as an ImageDirectory into a prepared `folder`. Throws as ImageDirectoryOutput does.
-void write_image_directory(const Dataset& set, const std::filesystem::path& folder);
+// Returns what is no image and was not copied.
+OtherContents write_image_directory(const Dataset& set, const std::filesystem::path& folder);
 
 // As write_image_directory(), but with changed images: the schema, and everything else in the list
 // of an ImageDirectory, is kept, and `_samples.json` has the images as written. An image that is

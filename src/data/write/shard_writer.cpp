@@ -13,6 +13,7 @@
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
+#include "data/image/unread_kind.h"
 #include "data/write/image_directory_writer.h"
 #include "data/write/shard_forms.h"
 
@@ -65,6 +66,11 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
     const DatasetContext context{.root = set.root, .name = set.name};
     context.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
                  ". Fix the file, or remove it.");
+  }
+  if (image_kind(packed.bytes).empty()) {
+    const DatasetContext context{.root = set.root, .name = set.name};
+    context.fail("'" + std::string(set.samples.file_name(i)) +
+                 "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
   }
   try {
     if (plan.short_side == 0) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 
 namespace kiln {
 namespace {
@@ -30,17 +31,13 @@ const ParquetModule& open_module() {
   return *module;
 }
 
-std::string utf8(const std::string& text) {
-  return is_utf8(text) ? text : printable(text);
-}
-
 class ParquetEncoder : public ScoreEncoder {
  public:
   explicit ParquetEncoder(ScoreColumns columns) : columns_(std::move(columns)) {
     std::vector<ParquetColumn> of_file;
     for (const ScoreColumn& column : score_columns(columns_))
       of_file.push_back(
-          {utf8(column.name), column.is_number ? ParquetType::kNumber : ParquetType::kText});
+          {as_utf8(column.name), column.is_number ? ParquetType::kNumber : ParquetType::kText});
     file_ = create_parquet(of_file, {}, [this](std::string_view bytes) { bytes_ += bytes; });
   }
 
@@ -50,7 +47,7 @@ class ParquetEncoder : public ScoreEncoder {
     std::vector<ParquetValue> values;
     for (const ScoreCell& cell : cells_of(columns_, score)) {
       ParquetValue& value = values.emplace_back();
-      if (const auto* text = std::get_if<std::string>(&cell)) value = utf8(*text);
+      if (const auto* text = std::get_if<std::string>(&cell)) value = as_utf8(*text);
       if (const auto* number = std::get_if<float>(&cell)) value = static_cast<double>(*number);
     }
     file_->add(values);

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "report/scores/parquet.h"
 
 namespace kiln {
@@ -54,9 +55,7 @@ class JsonLines : public ScoreEncoder {
 
  private:
   // File names may contain any bytes, but JSON must be UTF-8.
-  static std::string quoted(const std::string& text) {
-    return quote_json(is_utf8(text) ? text : printable(text));
-  }
+  static std::string quoted(const std::string& text) { return quote_json(as_utf8(text)); }
 
   static std::string value_text(const ScoreCell& cell) {
     if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);

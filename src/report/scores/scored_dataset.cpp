@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "report/scores/parquet.h"
 
 namespace kiln {
@@ -29,17 +30,13 @@ constexpr const char* kMeta =
     "samples: _samples.json\n"
     "schema: schema/_schema.json\n";
 
-std::string utf8(const std::string& text) {
-  return is_utf8(text) ? text : printable(text);
-}
-
 std::vector<ParquetColumn> columns_of(const std::vector<std::string>& labels, bool true_labels) {
   std::vector<ParquetColumn> columns;
   if (true_labels) columns.push_back({kTrueLabels, ParquetType::kText});
   columns.push_back({"id", ParquetType::kInteger});
   for (std::size_t id = 0; id < labels.size(); ++id) {
     const bool is_repeated = std::count(labels.begin(), labels.end(), labels[id]) > 1;
-    columns.push_back({"Scored Probabilities_" + utf8(labels[id]) +
+    columns.push_back({"Scored Probabilities_" + as_utf8(labels[id]) +
                            (is_repeated ? " (" + std::to_string(id) + ")" : ""),
                        ParquetType::kNumber});
   }
@@ -132,11 +129,11 @@ void ScoredDataset::add(const Score& score, std::int64_t id,
   row.reserve(columns_.size());
   if (columns_.front().name == kTrueLabels) {
     row.emplace_back();
-    if (!score.true_label.empty()) row.back() = utf8(score.true_label);
+    if (!score.true_label.empty()) row.back() = as_utf8(score.true_label);
   }
   row.emplace_back(id);
   for (const float probability : probabilities) row.emplace_back(static_cast<double>(probability));
-  row.emplace_back(utf8(labels_[static_cast<std::size_t>(score.best.front().id)]));
+  row.emplace_back(as_utf8(labels_[static_cast<std::size_t>(score.best.front().id)]));
   table_->add(row);
   ++num_rows_;
   if (first_rows_.size() < kShownRows) first_rows_.push_back(std::move(row));

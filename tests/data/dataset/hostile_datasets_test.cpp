@@ -74,7 +74,7 @@ TEST_F(HostileDatasets, names_in_archives_that_are_not_utf8_are_told_escaped) {
   scratch_.put("folders.tar", tar_of({{"caf\xe9/1.jpg", "1"}, {"bar/2.jpg", "2"}}));
   expect_not_utf8("folders.tar");
   scratch_.put("members.tar", tar_of({{"caf\xe9.jpg", "1"}, {"2.jpg", "2"}}));
-  expect_not_utf8("members.tar");
+  EXPECT_EQ(read("members.tar").samples.size(), 2U) << "names of images may be any bytes";
   scratch_.put("labels.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "caf\xe9"}}));
   expect_not_utf8("labels.tar");
   scratch_.put("good.tar", tar_of({{"caf\xc3\xa9/1.jpg", "1"}, {"bar/b\xe9.jpg", "2"}}));
@@ -182,7 +182,7 @@ TEST_F(HostileIndex, a_sparse_file_is_not_read) {
   scratch_.put("list.index", "kiln-ix0");
   fs::resize_file(index_, std::uint64_t{3} << 30);
   EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U);
-  scratch_.put("list.index", "kiln-ix2");
+  scratch_.put("list.index", "kiln-ix3");
   fs::resize_file(index_, std::uint64_t{3} << 30);
   EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U) << "larger than the limit";
 }

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
+#include "data/dataset/readers.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 
@@ -24,37 +27,86 @@ class IndexTest : public testing::Test {
   void put_image(const std::string& name, int side) {
     data_.put(name, test::encode_png(test::plain(side, side, 1, 2, 3)));
   }
-  // As if nothing had changed for an hour.
+  // As if no file had changed for an hour.
   void age() {
     const auto then = fs::file_time_type::clock::now() - hours(1);
-    for (const char* name : {"cat", "dog"}) fs::last_write_time(data_ / name, then);
+    for (const auto& entry : fs::recursive_directory_iterator(data_.path()))
+      fs::last_write_time(entry, then);
   }
   Dataset read(bool with_sizes = false) {
     return read_indexed_dataset(data_.path(), "Training dataset", {index_, with_sizes});
   }
-  // Without changing timestamps, so that only a new scan notices.
-  void remove_in_secret() {
-    const auto then = fs::last_write_time(data_ / "cat");
-    fs::remove(data_ / "cat/2.png");
-    fs::last_write_time(data_ / "cat", then);
+  // Adds to the index what no scan would find.
+  void mark(const fs::path& index) {
+    Dataset set = read_labeled({.root = data_.path(), .name = "Data", .is_indexed = true});
+    set.notes.emplace_back("from the index");
+    write_index(index, set);
+  }
+  // As on mounts of object stores.
+  void forget_folder_times() {
+    for (const char* name : {"", "cat", "dog"})
+      fs::last_write_time(data_ / name,
+                          fs::file_time_type::clock::from_sys(std::chrono::sys_seconds()));
+  }
+  static bool is_from_index(const Dataset& set) {
+    return std::ranges::count(set.notes, "from the index") > 0;
   }
 
   ScratchFolder data_, elsewhere_;
   fs::path index_ = elsewhere_ / "list.index";
 };
 
-TEST_F(IndexTest, the_second_run_reads_no_folder) {
+TEST_F(IndexTest, the_second_run_uses_the_index) {
   const Dataset first = read();
   ASSERT_TRUE(fs::exists(index_));
-  remove_in_secret();
+  EXPECT_EQ(read().notes, first.notes);
+  mark(index_);
   const Dataset second = read();
-  ASSERT_EQ(second.samples.size(), 3U) << "the folder was read again";
+  ASSERT_TRUE(is_from_index(second));
+  ASSERT_EQ(second.samples.size(), 3U);
   EXPECT_EQ(second.samples.file_name(1), "cat/2.png");
   EXPECT_EQ(second.samples.label(2), 1);
   EXPECT_EQ(second.classes, first.classes);
   EXPECT_EQ(second.schema_json, first.schema_json);
-  EXPECT_EQ(second.notes, first.notes);
   EXPECT_EQ(second.name, "Training dataset");
+}
+
+// New, moved and overwritten images are seen, whatever the times of the folders and files say.
+TEST_F(IndexTest, folder_times_are_not_trusted) {
+  forget_folder_times();
+  read();
+  ASSERT_TRUE(fs::exists(index_));
+  const auto change = [&](const std::function<void()>& action) {
+    mark(index_);
+    action();
+    age();
+    forget_folder_times();
+    const Dataset set = read();
+    EXPECT_FALSE(is_from_index(set));
+    return set.samples.size();
+  };
+  EXPECT_EQ(change([&] { put_image("cat/new.png", 8); }), 4U);
+  EXPECT_EQ(change([&] { fs::rename(data_ / "cat/new.png", data_ / "dog/new.png"); }), 4U);
+  EXPECT_EQ(change([&] { fs::rename(data_ / "dog/new.png", data_ / "dog/old.png"); }), 4U);
+  EXPECT_EQ(change([&] { put_image("cat/1.png", 300); }), 4U);
+  EXPECT_EQ(change([&] { fs::remove(data_ / "dog/old.png"); }), 3U);
+}
+
+TEST_F(IndexTest, a_file_of_the_same_size_and_time_is_read_again) {
+  const std::string one = test::encode_png(test::plain(8, 8, 1, 2, 3));
+  const auto then = fs::file_time_type::clock::now() - hours(1);
+  read();
+  mark(index_);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick of the system's clock
+  data_.put("cat/1.png", std::string(one.size(), 'x'));
+  fs::last_write_time(data_ / "cat/1.png", then);
+  EXPECT_FALSE(is_from_index(read()));
+}
+
+TEST_F(IndexTest, a_wrong_clock_in_the_future_does_not_keep_the_index_away) {
+  fs::last_write_time(data_ / "cat/1.png", fs::file_time_type::clock::now() + hours(100));
+  read();
+  EXPECT_TRUE(fs::exists(index_));
 }
 
 TEST_F(IndexTest, an_index_with_paths_that_lead_out_is_rebuilt) {
@@ -86,7 +138,7 @@ TEST_F(IndexTest, added_images_and_classes_and_removed_images_are_detected) {
   ASSERT_EQ(set.notes.size(), 1U);
   EXPECT_NE(set.notes[0].find("is out of date"), std::string::npos) << set.notes[0];
   age();
-  EXPECT_EQ(read().notes.size(), 1U) << "the index was not written while a folder was new";
+  EXPECT_EQ(read().notes.size(), 1U) << "the index was not written while a file was new";
   EXPECT_EQ(read().notes.size(), 0U);
   put_image("elk/5.png", 8);
   EXPECT_EQ(read().classes.size(), 3U);
@@ -94,7 +146,7 @@ TEST_F(IndexTest, added_images_and_classes_and_removed_images_are_detected) {
   EXPECT_EQ(read().classes.size(), 2U);
 }
 
-TEST_F(IndexTest, no_index_is_written_for_folders_that_have_just_changed) {
+TEST_F(IndexTest, no_index_is_written_for_files_that_have_just_changed) {
   put_image("dog/4.png", 8);
   read();
   EXPECT_FALSE(fs::exists(index_));
@@ -128,9 +180,12 @@ TEST_F(IndexTest, damaged_indexes_are_rebuilt) {
 
 TEST_F(IndexTest, sizes_are_stored_and_not_read_again) {
   read(/*with_sizes=*/false);
-  EXPECT_EQ(read(/*with_sizes=*/true).samples[0].size, (ImageSize{8, 8}));
-  data_.put("cat/1.png", "no image any more");
-  EXPECT_EQ(read(/*with_sizes=*/true).samples[0].size, (ImageSize{8, 8}));
+  EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{8, 8}));
+  Dataset set = read_labeled({.root = data_.path(), .name = "Data", .is_indexed = true});
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    set.samples.set_size(i, i == 0 ? ImageSize{8, 8} : ImageSize{9, 9});
+  write_index(index_, set);
+  EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{9, 9}));
 }
 
 TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
@@ -166,8 +221,8 @@ TEST_F(CacheTest, large_datasets_are_indexed_in_the_cache_and_not_in_the_data) {
   EXPECT_EQ(num_entries(data_.path()), 2U);
   ASSERT_EQ(num_entries(elsewhere_ / "cache/kiln"), 1U);
   EXPECT_EQ(read().notes.size(), 0U);
-  remove_in_secret();
-  EXPECT_EQ(read().samples.size(), 1003U) << "the folder was read again";
+  mark(index_in_cache(data_.path()));
+  EXPECT_TRUE(is_from_index(read()));
   const ScratchFolder links;
   fs::create_directory_symlink(data_.path(), links / "link");
   EXPECT_EQ(read_indexed_dataset(links / "link", "Data", {}).samples.size(), 1003U)
@@ -186,8 +241,8 @@ TEST_F(CacheTest, an_index_inside_the_data_is_used_only_for_shards) {
   const fs::path made = index_in_cache(data_.path());
   fs::copy(made, data_ / ".kiln-index");  // as kiln 0.1.0 left it
   fs::remove_all(elsewhere_ / "cache");
-  remove_in_secret();
-  EXPECT_EQ(read().samples.size(), 1002U);
+  mark(data_ / ".kiln-index");
+  EXPECT_FALSE(is_from_index(read()));
 }
 
 TEST_F(CacheTest, without_a_cache_folder_nothing_is_stored) {
@@ -226,7 +281,7 @@ TEST_F(IndexTest, jobs_that_start_together_leave_a_valid_index) {
   EXPECT_EQ(std::distance(fs::directory_iterator(elsewhere_.path()), {}), 1) << "leftovers";
 }
 
-// Files listed by an ImageDirectory or a COCO file are also checked by folder timestamps.
+// The folders of an ImageDirectory or a COCO file are listed again, too.
 TEST(IndexOfLists, a_deleted_listed_file_is_detected) {
   const ScratchFolder data;
   data.put("images/a.jpg");
@@ -238,8 +293,8 @@ TEST(IndexOfLists, a_deleted_listed_file_is_detected) {
                                {"image_id": 2, "category_id": 0}],
                "categories": [{"id": 0, "name": "cat"}]})");
   const auto then = fs::file_time_type::clock::now() - hours(1);
-  fs::last_write_time(data / "images", then);
-  fs::last_write_time(data / "labels.json", then);
+  for (const char* name : {"images/a.jpg", "images/b.jpg", "labels.json"})
+    fs::last_write_time(data / name, then);
   const ScratchFolder elsewhere;
   const auto read = [&] {
     return read_indexed_dataset(data.path(), "Data", {elsewhere / "index", false});

@@ -103,9 +103,35 @@ TEST(Decode, ReadsEveryPnmForm) {
 
 TEST(Decode, DescribesFilesThatAreNotImages) {
   EXPECT_EQ(fault_of(""), "not an image: the file is empty");
-  EXPECT_EQ(fault_of("<!DOCTYPE html><html>"), "not an image: it begins with '<!DOCTYPE ht'");
-  EXPECT_EQ(fault_of(std::string("\0\x01z", 3)), "not an image: it begins with '\\x00\\x01z'");
-  EXPECT_EQ(fault_of("GIF89a......"), "GIF images are not supported");
+  EXPECT_EQ(fault_of("<!DOCTYPE html><html>"),
+            "not an image: it is HTML, such as a web server's error page");
+  EXPECT_EQ(fault_of("root:x:0:0:secret\n"), "not an image: it is text");
+  EXPECT_EQ(fault_of(std::string("\0\x01z", 3)), "not an image of a known format");
+  EXPECT_EQ(fault_of("GIF89a......"),
+            "a GIF image, which Kiln does not read (convert it to PNG, for example with `magick`)");
+  const auto begins = [](const std::string& bytes, const std::string& beginning) {
+    return fault_of(bytes).starts_with(beginning);
+  };
+  using std::string_literals::operator""s;
+  const std::string heic =
+      "\0\0\0\x18"
+      "ftypmif1\0\0\0\0mif1heic"s;
+  EXPECT_TRUE(begins(heic, "a HEIC photo, which Kiln does not read"));
+  EXPECT_TRUE(
+      begins("\0\0\0\x18"
+             "ftypmif1\0\0\0\0mif1avif"s,
+             "an AVIF image,"));
+  EXPECT_TRUE(
+      begins("\0\0\0\x18"
+             "ftypisom\0\0\0\0isom"s,
+             "a video,"));
+  EXPECT_TRUE(
+      begins("\0\0\0\x18"
+             "ftypcrx \0\0\0\1crx isom"s,
+             "a camera's RAW file,"));
+  EXPECT_TRUE(begins("%PDF-1.7", "a PDF,"));
+  EXPECT_TRUE(
+      begins("version https://git-lfs.github.com/spec/v1", "not an image: it is a Git LFS"));
   EXPECT_EQ(size_fault_of(""), "not an image: the file is empty");
 }
 

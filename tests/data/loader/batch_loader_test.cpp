@@ -166,7 +166,7 @@ TEST_F(BatchLoaderTest, BadImagesAreLeftOutAndNamed) {
   const std::vector<BadImage> first = loader.take_faults();
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[0].sample, 38U);
-  EXPECT_EQ(first[0].fault, "not an image: it begins with '<html>'");
+  EXPECT_EQ(first[0].fault, "not an image: it is HTML, such as a web server's error page");
   EXPECT_FALSE(first[0].damaged);
   EXPECT_EQ(first[1].sample, 36U);
   EXPECT_EQ(first[1].fault, "file missing");

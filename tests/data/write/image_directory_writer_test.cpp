@@ -39,10 +39,12 @@ void expect_equal_folders(const fs::path& expected, const fs::path& actual) {
   }
 }
 
+const std::string kUndecodable = "\xff\xd8\xff";  // the beginning of a JPEG
+
 class WriterTest : public testing::Test {
  protected:
   WriterTest() {
-    input_.put("cat/b.JPG", "meow");  // what is no image is copied, but not published as a sample
+    input_.put("cat/b.JPG", "\xff\xd8\xffmeow");  // is copied, but not published as a sample
     input_.put("cat/a.jpg", kPurr);
     input_.put("\u00e9l\u00e9phant/x.png", kToot);
   }
@@ -168,9 +170,37 @@ TEST_F(WriterTest, samples_are_taken_from_images_alone) {
   EXPECT_NE(samples.find(base64(kToot)), std::string::npos) << samples;
 }
 
+TEST_F(WriterTest, only_images_are_copied) {
+  output_.put("secret", "root:$6$secret");
+  convert(input_.path(), output_ / "listed");
+  for (const fs::path& link : {input_ / "cat/c.jpg", output_ / "listed/image/0_1.JPG"}) {
+    fs::remove(link);
+    fs::create_symlink(output_ / "secret", link);
+  }
+  for (const fs::path& source : {input_.path(), output_ / "listed"}) {
+    const fs::path out = output_ / "out";
+    prepare_image_output(out, source);
+    EXPECT_EQ(write_image_directory(read_dataset(source, "Input dataset"), out).note(),
+              source == input_.path()
+                  ? "1 file is no image and is not copied: 'cat/c.jpg' (not an image: it is text)"
+                  : "1 file is no image and is not copied: 'image/0_1.JPG' (not an image: it is "
+                    "text)");
+    for (const std::string& file : files_in(out)) {
+      EXPECT_EQ(bytes_of(out / file).find("secret"), std::string::npos) << file;
+      EXPECT_EQ(bytes_of(out / file).find(base64("root")), std::string::npos) << file;
+    }
+    EXPECT_EQ(read_dataset(out, "x").samples.size(), source == input_.path() ? 3U : 2U);
+  }
+  const ScratchFolder texts;
+  texts.put("cat/a.jpg", "text");
+  const Error error = error_of([&] { convert(texts.path(), output_ / "none"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(error.message().find("none of its files is an image: 'cat/a.jpg'"), std::string::npos);
+}
+
 TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) {
   ScratchFolder other;
-  for (int i = 0; i < 3; ++i) other.put("dog/" + std::to_string(i) + ".jpg");
+  for (int i = 0; i < 3; ++i) other.put("dog/" + std::to_string(i) + ".jpg", kUndecodable);
   const fs::path out = output_ / "out";
   convert(input_.path(), output_ / "fresh");
   int num_refused = 0;
@@ -180,7 +210,7 @@ TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) 
     if (!test::is_killed_after(calls, [&] { convert(input_.path(), out); })) break;
     try {
       const Dataset found = read_dataset(out, "x");
-      EXPECT_EQ(bytes_of(out / "image/0_0.jpg") == "image", found.classes.front() == "dog");
+      EXPECT_EQ(bytes_of(out / "image/0_0.jpg") == kUndecodable, found.classes.front() == "dog");
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset) << error.message();
       ++num_refused;
@@ -193,7 +223,7 @@ TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) 
 
 TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
   ScratchFolder other;
-  for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".jpg");
+  for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".jpg", kUndecodable);
   convert(other.path(), output_ / "out");
   output_.put("out/image/.kiln-tmp-0_0.jpg-1", "half");
   output_.put("out/.kiln-tmp-_meta.yaml-2", "half");
@@ -205,8 +235,8 @@ TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
 
 TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
   const ScratchFolder pictures;
-  pictures.put("a.jpg");
-  pictures.put("one/two/b.png");
+  pictures.put("a.jpg", kUndecodable);
+  pictures.put("one/two/b.png", kToot);
   convert(pictures.path(), output_ / "out");
   EXPECT_EQ(bytes_of(output_ / "out/images.lst"),
             "{\"image_info\": {\"file_name\": \"image/a.jpg\"}, \"id\": 0}\n"

@@ -9,6 +9,7 @@
 #include "base/system_calls.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
+#include "data/write/other_contents.h"
 
 namespace kiln {
 namespace {
@@ -20,7 +21,7 @@ class ShardWriterTest : public testing::Test {
   ShardWriterTest() {
     for (int i = 0; i < 3; ++i)
       for (const std::string name : {"cat", "dog"})
-        input_.put(name + "/" + std::to_string(i) + ".jpg", std::string(400, 'x'));
+        input_.put(name + "/" + std::to_string(i) + ".jpg", "\xff\xd8\xff" + std::string(397, 'x'));
   }
   void pack() const {
     const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
@@ -94,7 +95,7 @@ TEST(ShardParts, MakeTheShardsOfOneProcess) {
   const ScratchFolder input, output;
   for (int i = 0; i < 25; ++i)
     input.put((i % 3 == 0 ? "cat/" : "dog/") + std::to_string(i) + ".jpg",
-              std::string(300 + 10 * i, 'x'));
+              "\xff\xd8\xff" + std::string(300 + 10 * i, 'x'));
   for (const bool even : {true, false}) {
     const fs::path alone = output / (even ? "even" : "any"), parted = output / "parted";
     pack_in_parts(input.path(), alone, 1, even);
@@ -128,9 +129,15 @@ TEST(WriteShards, NameTheFilesThatAreNoImages) {
   folder.put("images/cat/1.jpg", "a text that somebody renamed");
   folder.put("images/dog/2.png", "");
   folder.put("images/dog/3.png", png);
-  const std::vector<std::string> bad = {"cat/1.jpg", "dog/2.png"};
+  folder.put("images/dog/4.png", png.substr(0, 20));
+  const std::vector<std::string> bad = {"dog/4.png"};
   for (const int short_side : {0, 20}) {
-    const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
+    Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
+    leave_out_other_contents(set);
+    EXPECT_EQ(set.notes,
+              std::vector<std::string>(
+                  {"2 files are no images and are not copied: 'cat/1.jpg' (not an "
+                   "image: it is text), 'dog/2.png' (not an image: the file is empty)"}));
     ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = short_side, .order = {}};
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);

@@ -1,0 +1,56 @@
+#include "data/dataset/other_files.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMaxNamed = 10;
+
+std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
+  const std::string files = grouped(static_cast<long long>(count)) + (is_one ? " file" : " files");
+  if (kind != nullptr)
+    return files + (is_one ? " is " : " are ") + std::string(is_one ? kind->one : kind->many) +
+           ", which Kiln does not read; " + advice_on(*kind, is_one);
+  return files + (is_one ? " does not have an image extension and is skipped"
+                         : " do not have an image extension and are skipped");
+}
+
+}  // namespace
+
+void OtherFiles::add(std::string_view path) {
+  Group& group = groups_[unread_kind_of_name(path)];
+  ++group.count;
+  if (group.names.size() < kMaxNamed) group.names.emplace_back(path);
+}
+
+void OtherFiles::add(const std::string& prefix, const OtherFiles& inside) {
+  for (const auto& [kind, found] : inside.groups_) {
+    Group& group = groups_[kind];
+    group.count += found.count;
+    for (const std::string& name : found.names)
+      if (group.names.size() < kMaxNamed) group.names.push_back(prefix + name);
+  }
+}
+
+std::vector<std::string> OtherFiles::notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [kind, group] : groups_)
+    notes.push_back(note_of(kind, group.count, group.count == 1) + ": '" +
+                    printable(joined(group.names, "', '")) + "'" +
+                    (group.count > group.names.size() ? ", …" : ""));
+  std::ranges::rotate(notes, notes.begin() + (groups_.contains(nullptr) ? 1 : 0));
+  return notes;
+}
+
+std::string OtherFiles::instead_of_images() const {
+  OtherFiles pictures = *this;
+  pictures.keep_pictures();
+  return pictures.groups_.empty()
+             ? "it contains no images"
+             : "it contains no images that Kiln reads: " + joined(pictures.notes(), "; ");
+}
+
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// Files in a dataset that are no images by their names: counted, and named in notes.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/image/unread_kind.h"
+
+namespace kiln {
+
+class OtherFiles {
+ public:
+  void add(std::string_view path);
+  // Adds the files of a folder or archive, whose names `prefix` completes.
+  void add(const std::string& prefix, const OtherFiles& inside);
+  // Forgets those that are not photos or videos.
+  void keep_pictures() { groups_.erase(nullptr); }
+
+  // "3 files are HEIC photos, which Kiln does not read; convert them with `heif-convert`: 'a.HEIC',
+  // …" for each kind, then the files of other kinds.
+  std::vector<std::string> notes() const;
+  // Why there are no images: "no images", or the notes of photos and videos that are there instead.
+  std::string instead_of_images() const;
+
+ private:
+  struct Group {
+    std::size_t count = 0;
+    std::vector<std::string> names;  // the first few
+  };
+  std::map<const UnreadKind*, Group> groups_;  // nullptr: any other kind
+};
+
+}  // namespace kiln

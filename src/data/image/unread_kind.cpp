@@ -1,0 +1,163 @@
+#include "data/image/unread_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+// The brands of an ISO media file (ISO/IEC 14496-12, 4.3): the major one, then the compatible ones.
+bool has_brand(std::string_view bytes, std::string_view brand) {
+  if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return false;
+  const std::size_t length =
+      static_cast<unsigned char>(bytes[2]) * 256U + static_cast<unsigned char>(bytes[3]);
+  const std::string_view box = bytes.substr(0, length);
+  for (std::size_t at = 8; at + 4 <= box.size(); at += 4)
+    if (box.substr(at, 4) == brand) return true;
+  return false;
+}
+
+bool is_avif(std::string_view bytes) {
+  return has_brand(bytes, "avif") || has_brand(bytes, "avis");
+}
+
+bool is_heic(std::string_view bytes) {
+  constexpr std::array kBrands = {"heic"sv, "heix"sv, "heim"sv, "heis"sv,
+                                  "hevc"sv, "hevx"sv, "mif1"sv, "msf1"sv};
+  return !is_avif(bytes) &&
+         std::ranges::any_of(kBrands, [&](auto brand) { return has_brand(bytes, brand); });
+}
+
+bool is_gif(std::string_view bytes) {
+  return bytes.starts_with("GIF8"sv);
+}
+
+bool is_raw(std::string_view bytes) {
+  return has_brand(bytes, "crx ") || bytes.starts_with("FUJIFILMCCD-RAW"sv);
+}
+
+bool is_jpeg_xl(std::string_view bytes) {
+  return bytes.starts_with("\xff\x0a"sv) || bytes.starts_with("\0\0\0\x0cJXL "sv);
+}
+
+bool is_jpeg_2000(std::string_view bytes) {
+  return bytes.starts_with("\0\0\0\x0cjP  "sv) || bytes.starts_with("\xff\x4f\xff\x51"sv);
+}
+
+bool is_photoshop(std::string_view bytes) {
+  return bytes.starts_with("8BPS"sv);
+}
+
+bool is_pdf(std::string_view bytes) {
+  return bytes.starts_with("%PDF"sv);
+}
+
+bool is_video(std::string_view bytes) {
+  return bytes.starts_with("\x1a\x45\xdf\xa3"sv) || bytes.starts_with("\0\0\1\xba"sv) ||
+         (bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("AVI "sv)) ||
+         (bytes.size() >= 12 && bytes.substr(4, 4) == "ftyp"sv);
+}
+
+bool is_svg(std::string_view bytes) {
+  return bytes.starts_with("<svg"sv) ||
+         (bytes.starts_with("<?xml"sv) && bytes.find("<svg"sv) != std::string_view::npos);
+}
+
+struct Row {
+  UnreadKind kind;
+  std::string_view extensions;  // each between spaces
+  bool (*matches)(std::string_view bytes);
+};
+
+// The first row that matches is used.
+constexpr Row kRows[] = {
+    {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
+     " heic heif hif heics ",
+     is_heic},
+    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"}, " avif avifs ", is_avif},
+    {{"a GIF image", "GIF images", "convert", "to PNG, for example with `magick`"},
+     " gif ",
+     is_gif},
+    {{"a camera's RAW file", "RAW files of a camera", "develop",
+      "to JPEG, for example with `darktable-cli`"},
+     " cr2 cr3 crw nef nrw arw srf sr2 dng raf orf rw2 pef srw x3f raw 3fr iiq kdc dcr mrw erf ",
+     is_raw},
+    {{"a JPEG XL image", "JPEG XL images", "convert", "with `djxl`"}, " jxl ", is_jpeg_xl},
+    {{"a JPEG 2000 image", "JPEG 2000 images", "convert", "to PNG, for example with `magick`"},
+     " jp2 j2k jpf jpx ",
+     is_jpeg_2000},
+    {{"a Photoshop file", "Photoshop files", "export", "as PNG"}, " psd psb ", is_photoshop},
+    {{"an SVG drawing", "SVG drawings", "convert", "with `rsvg-convert`"}, " svg svgz ", is_svg},
+    {{"a PDF", "PDF files", "convert", "with `pdftoppm -png`"}, " pdf ", is_pdf},
+    {{"a video", "videos", "take images from", "with `ffmpeg`"},
+     " mp4 m4v mov avi mkv webm wmv mpg mpeg 3gp mts m2ts flv ",
+     is_video},
+};
+
+std::string lower(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+  return small;
+}
+
+bool is_text(std::string_view bytes) {
+  constexpr std::string_view kSpaces = "\t\n\r\f";
+  return is_utf8(cut_to_bytes(bytes, 1000)) && std::ranges::none_of(bytes, [&](char c) {
+           const auto byte = static_cast<unsigned char>(c);
+           return byte == 0x7f || (byte < 0x20 && kSpaces.find(c) == std::string_view::npos);
+         });
+}
+
+// A noun with its article; empty if the bytes show nothing.
+std::string_view other_kind(std::string_view bytes) {
+  if (bytes.starts_with("PK\x03\x04"sv)) return "a zip archive or an office document";
+  if (bytes.starts_with("\x1f\x8b"sv)) return "a file compressed by gzip";
+  if (bytes.starts_with("\x7f"
+                        "ELF"sv))
+    return "a program";
+  if (!is_text(bytes)) return {};
+  const std::string start = lower(bytes.substr(0, 512));
+  if (start.starts_with("version https://git-lfs"))
+    return "a Git LFS pointer instead of the file (run `git lfs pull`)";
+  if (start.find("<html") != start.npos || start.find("<!doctype html") != start.npos)
+    return "HTML, such as a web server's error page";
+  if (start.starts_with("<?xml")) return "XML";
+  return "text";
+}
+
+}  // namespace
+
+const UnreadKind* unread_kind_of_name(std::string_view file_name) {
+  const std::size_t dot = file_name.rfind('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const std::string wanted = " " + lower(file_name.substr(dot + 1)) + " ";
+  const auto* row = std::ranges::find_if(kRows, [&](const Row& candidate) {
+    return candidate.extensions.find(wanted) != std::string_view::npos;
+  });
+  return row == std::end(kRows) ? nullptr : &row->kind;
+}
+
+std::string advice_on(const UnreadKind& kind, bool is_one) {
+  return std::string(kind.verb) + (is_one ? " it " : " them ") + std::string(kind.how);
+}
+
+std::string fault_of_unread(std::string_view bytes) {
+  if (bytes.empty()) return "not an image: the file is empty";
+  bytes = bytes.substr(0, 1024);
+  const auto* row =
+      std::ranges::find_if(kRows, [&](const Row& candidate) { return candidate.matches(bytes); });
+  if (row != std::end(kRows))
+    return std::string(row->kind.one) + ", which Kiln does not read (" +
+           advice_on(row->kind, /*is_one=*/true) + ")";
+  const std::string_view kind = other_kind(bytes);
+  return kind.empty() ? "not an image of a known format"
+                      : "not an image: it is " + std::string(kind);
+}
+
+}  // namespace kiln

@@ -1,0 +1,27 @@
+// Files that are no images for Kiln: which kind they are, by name or by their first bytes, and what
+// to do with them. Nothing of a file's contents is ever quoted.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+struct UnreadKind {
+  std::string_view one, many;  // "a HEIC photo", "HEIC photos"
+  std::string_view verb, how;  // what to do: "convert", then "with `heif-convert`"
+};
+
+// "convert them with `heif-convert`", for one file "convert it with `heif-convert`".
+std::string advice_on(const UnreadKind& kind, bool is_one);
+
+// By the extension, case-insensitive: photos and videos in formats that Kiln does not read. nullptr
+// for any other file.
+const UnreadKind* unread_kind_of_name(std::string_view file_name);
+
+// What the beginning of a file shows it to be, for a file that no codec recognizes: "not an image:
+// the file is empty", "a HEIC photo, which Kiln does not read; …", "not an image: it is text", "not
+// an image of a known format".
+std::string fault_of_unread(std::string_view bytes);
+
+}  // namespace kiln
