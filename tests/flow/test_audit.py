@@ -194,7 +194,7 @@ class AuditTest(FlowTest):
         self.assert_refused(self.audit("--group-by", "("), 2, "--group-by")
         for path in self.photos.rglob("*.*"):
             path.write_bytes(b"no image")
-        self.assert_refused(self.audit("--max-bad-images", "100%"), 1, "no image")
+        self.assert_refused(self.audit("--max-bad-images", "100%"), 1, "not an image: it is text")
         self.assertFalse((self.folder / "audit/audit.json").exists())
 
 

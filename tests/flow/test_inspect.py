@@ -106,7 +106,7 @@ class InspectTest(FlowTest):
         faults = {fault["file"]: fault for fault in report["faults"]}
         self.assertEqual({name: fault["state"] for name, fault in faults.items()},
                          {bad[0]: "bad", bad[1]: "bad", damaged: "damaged"})
-        self.assertIn("<!DOCTYPE", faults[bad[0]]["fault"])
+        self.assertIn("it is HTML", faults[bad[0]]["fault"])
         self.assertIn("empty", faults[bad[1]]["fault"])
         self.assertIn("rows missing", faults[damaged]["fault"])
         table = kiln("inspect", folder, "--check")

@@ -55,7 +55,7 @@ class PackTest(FlowTest):
         for label, count in (("a", 400), ("b", 100)):
             (data / label).mkdir(parents=True)
             for number in range(count):
-                (data / label / f"{number}.png").write_bytes(bytes([number % 256]) * 6000)
+                (data / label / f"{number}.png").write_bytes(b"\xff\xd8\xff" + bytes([number % 256]) * 6000)
         self.packed("--shard-mb", 1, "--even-shards", source=data)
         shards = self.shards()
         self.assertGreater(len(shards), 2)
