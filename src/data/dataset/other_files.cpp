@@ -41,7 +41,7 @@ std::vector<std::string> OtherFiles::notes() const {
     notes.push_back(note_of(kind, group.count, group.count == 1) + ": '" +
                     printable(joined(group.names, "', '")) + "'" +
                     (group.count > group.names.size() ? ", …" : ""));
-  std::ranges::rotate(notes, notes.begin() + (groups_.contains(nullptr) ? 1 : 0));
+  std::rotate(notes.begin(), notes.begin() + (groups_.contains(nullptr) ? 1 : 0), notes.end());
   return notes;
 }
 

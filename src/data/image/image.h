@@ -49,8 +49,8 @@ constexpr bool is_plausible(ImageSize size) {
          static_cast<long long>(size.height) * size.width <= kMaxImagePixels;
 }
 
-// Why an image is bad, as a clause without the file name, such as "not an image: it begins with
-// '<!DOCTYPE'".
+// Why an image is bad, as a clause without the file name and without any of the file's bytes, such
+// as "not an image: it is text".
 class ImageFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

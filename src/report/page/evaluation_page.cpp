@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/tiles.h"
@@ -222,7 +223,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
                               " of classes that the model does "
                               "not know (" +
-                              quoted_names(model.unknown_labels, kMostNames) +
+                              quoted_among(model.unknown_labels, model.data.classes, kMostNames) +
                               ") and left out: it would get every one of them wrong.");
   if (model.num_bad > 0)
     add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +

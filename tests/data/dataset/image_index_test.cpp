@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "data/archive/archive.h"
 #include "data/dataset/readers.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
@@ -101,6 +102,22 @@ TEST_F(IndexTest, a_file_of_the_same_size_and_time_is_read_again) {
   data_.put("cat/1.png", std::string(one.size(), 'x'));
   fs::last_write_time(data_ / "cat/1.png", then);
   EXPECT_FALSE(is_from_index(read()));
+}
+
+// As folder times, the time of an archive can be set back.
+TEST(IndexOfArchives, an_archive_of_the_same_size_and_time_is_read_again) {
+  const ScratchFolder folder;
+  const auto then = fs::file_time_type::clock::now() - hours(1);
+  const auto read_with = [&](const std::string& image) {
+    folder.put("a.tar", tar_member("cat/" + image, "1") + tar_member("dog/2.png", "2") + tar_end());
+    fs::last_write_time(folder / "a.tar", then);
+    const IndexUse use{.file = folder / "index"};
+    return std::string(read_indexed_dataset(folder / "a.tar", "Data", use).samples.file_name(0));
+  };
+  EXPECT_EQ(read_with("1.png"), "cat/1.png");
+  ASSERT_TRUE(fs::exists(folder / "index"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick of the system's clock
+  EXPECT_EQ(read_with("3.png"), "cat/3.png");
 }
 
 TEST_F(IndexTest, a_wrong_clock_in_the_future_does_not_keep_the_index_away) {
