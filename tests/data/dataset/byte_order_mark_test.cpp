@@ -40,7 +40,8 @@ TEST(ByteOrderMarks, OfACocoFileAreRemoved) {
   const ScratchFolder folder;
   folder.put("1.jpg");
   folder.put("labels.json", kMark + R"({"images": [{"id": 1, "file_name": "1.jpg"}],
-    "annotations": [{"image_id": 1, "category_id": 0}], "categories": [{"id": 0, "name": "cat"}]})");
+    "annotations": [{"image_id": 1, "category_id": 0}],
+    "categories": [{"id": 0, "name": "cat"}]})");
   EXPECT_EQ(read(folder.path()).classes, std::vector<std::string>{"cat"});
 }
 
