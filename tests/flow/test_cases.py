@@ -94,6 +94,7 @@ class Listings(FlowTest):
         for source in (photos.parent, self.folder / "alone.tar"):
             said = self.refused("inspect", source)
             self.assertIn("it contains no images that Kiln reads: 3 files are HEIC photos", said)
+        self.assertIn("is a HEIC photo, which Kiln does not read", self.refused("inspect", photos / "0.heic"))
 
     def test_unicode_forms_of_a_class(self):
         """Case 16: two names that look alike are told apart. Case 45: the settings begin with a byte-order mark."""

@@ -22,6 +22,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
+#include "data/image/unread_kind.h"
 #include "model/catalogue.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
@@ -221,6 +222,10 @@ int inspect_file(const fs::path& path, Report& report) {
                 "'" + path.string() +
                     "' is an image file larger than the limit of 1 GiB: give a smaller one.");
   } catch (const FormatFault& fault) {
+    if (const std::string bytes = first_bytes(path, kEnough);
+        unread_kind_of_bytes(bytes) != nullptr)
+      throw Error(ErrorCode::kUserError,
+                  "'" + path.string() + "' is " + fault_of_unread(bytes) + ".");
     throw Error(ErrorCode::kUserError,
                 "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +
                     "): give an image, a model file or a directory.");

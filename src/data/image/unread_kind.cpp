@@ -11,6 +11,8 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
+constexpr std::size_t kEnough = 1024;  // bytes to tell what a file is
+
 // The brands of an ISO media file (ISO/IEC 14496-12, 4.3): the major one, then the compatible ones.
 bool has_brand(std::string_view bytes, std::string_view brand) {
   if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return false;
@@ -143,21 +145,25 @@ const UnreadKind* unread_kind_of_name(std::string_view file_name) {
   return row == std::end(kRows) ? nullptr : &row->kind;
 }
 
+const UnreadKind* unread_kind_of_bytes(std::string_view bytes) {
+  bytes = bytes.substr(0, kEnough);
+  const auto* row =
+      std::ranges::find_if(kRows, [&](const Row& candidate) { return candidate.matches(bytes); });
+  return row == std::end(kRows) ? nullptr : &row->kind;
+}
+
 std::string advice_on(const UnreadKind& kind, bool is_one) {
   return std::string(kind.verb) + (is_one ? " it " : " them ") + std::string(kind.how);
 }
 
 std::string fault_of_unread(std::string_view bytes) {
   if (bytes.empty()) return "not an image: the file is empty";
-  bytes = bytes.substr(0, 1024);
-  const auto* row =
-      std::ranges::find_if(kRows, [&](const Row& candidate) { return candidate.matches(bytes); });
-  if (row != std::end(kRows))
-    return std::string(row->kind.one) + ", which Kiln does not read (" +
-           advice_on(row->kind, /*is_one=*/true) + ")";
-  const std::string_view kind = other_kind(bytes);
-  return kind.empty() ? "not an image of a known format"
-                      : "not an image: it is " + std::string(kind);
+  if (const UnreadKind* kind = unread_kind_of_bytes(bytes))
+    return std::string(kind->one) + ", which Kiln does not read (" +
+           advice_on(*kind, /*is_one=*/true) + ")";
+  const std::string_view other = other_kind(bytes.substr(0, kEnough));
+  return other.empty() ? "not an image of a known format"
+                       : "not an image: it is " + std::string(other);
 }
 
 }  // namespace kiln

@@ -18,6 +18,8 @@ std::string advice_on(const UnreadKind& kind, bool is_one);
 // By the extension, case-insensitive: photos and videos in formats that Kiln does not read. nullptr
 // for any other file.
 const UnreadKind* unread_kind_of_name(std::string_view file_name);
+// The same by a file's first bytes.
+const UnreadKind* unread_kind_of_bytes(std::string_view bytes);
 
 // What the beginning of a file shows it to be, for a file that no codec recognizes: "not an image:
 // the file is empty", "a HEIC photo, which Kiln does not read; …", "not an image: it is text", "not
