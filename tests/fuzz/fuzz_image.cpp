@@ -1,5 +1,6 @@
 // Image decoders, one kind a target: KILN_FUZZ_KIND.
 #include "data/image/image.h"
+#include "data/image/unread_kind.h"
 #include "fuzz/fuzz.h"
 
 namespace {
@@ -35,5 +36,6 @@ void decode(const std::string& bytes) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes = fuzz::text_of(data, size);
   if (image_kind(bytes) == KILN_FUZZ_KIND) fuzz::accepts<ImageFault>([&] { decode(bytes); });
+  if (image_kind(bytes).empty()) fuzz::require(!fault_of_unread(bytes).empty());
   return 0;
 }
