@@ -11,9 +11,10 @@ import pathlib
 import re
 import sys
 
+import numpy
 import torch
 import torchvision
-from PIL import Image
+from PIL import ExifTags, Image
 from torchvision.transforms import functional
 
 
@@ -35,9 +36,19 @@ def load_network(folder):
     return torch.nn.Sequential(network, last).eval()
 
 
+def read_photo(path):
+    """The RGB pixels that kiln decodes: of an animation the first frame, of 16-bit gray the high byte."""
+    image = Image.open(path)
+    if image.format == "TIFF":
+        image.getexif()[ExifTags.Base.Orientation] = 1  # pixels stay as stored, but Pillow would turn these
+    if image.mode.startswith("I"):
+        image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
+    return image.convert("RGB")
+
+
 def prepare(path, how):
     """[3, height, width], as validation prepared it."""
-    image = Image.open(path).convert("RGB")
+    image = read_photo(path)
     height, width = how["input_size"]
     for name, values in how.get("transforms", []):  # of kiln train --transform-path: torchvision's operations
         operation = getattr(torchvision.transforms, name)

@@ -161,6 +161,17 @@ def add_tiff(cases, rgb):
     cases.add("TIFF premultiplied", planar_tiff(inks, photometric=2, extra=1))
 
 
+def add_turned(cases, rgb):
+    """Every EXIF orientation in the four formats that have one, as stored."""
+    image = Image.fromarray(rgb)
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        for kind in ("JPEG", "PNG", "WEBP"):
+            cases.add(f"{kind} orientation {orientation}", encoded(image, kind, exif=exif))
+        cases.add(f"TIFF orientation {orientation}", encoded(image, "TIFF", tiffinfo={0x0112: orientation}), rgb)
+
+
 def tiff(entries, blocks, shape, big_endian=False):
     """A TIFF by hand. `entries` holds tag -> list of shorts; offsets and byte counts are added for `blocks`."""
     order = ">" if big_endian else "<"
@@ -308,7 +319,7 @@ def main():
     rgb = picture()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(folder)
-        for add in (add_jpeg, add_png, add_tiff, add_others, add_resized, add_large_jpeg):
+        for add in (add_jpeg, add_png, add_tiff, add_others, add_turned, add_resized, add_large_jpeg):
             add(cases, rgb)
         add_photographs(cases)
         failures = list(failures_of(cases, sys.argv[1]))

@@ -1,6 +1,6 @@
 """From folders through train, score and evaluate, beside torchvision on the same weights (examples/predict.py): for a model from
 fresh weights, one fine-tuned with torchvision's last layer and one with the designer's, each image's probabilities, and the loss
-and top-1 that kiln reported.
+and top-1 that kiln reported. Then every kind of image file.
 predict_parity.py KILN. Exit code 77: no torchvision beside LibTorch.
 """
 import contextlib
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch_packages  # noqa: F401, before torch
 
+import decode_parity
 import torch
 import torchvision
 
@@ -79,9 +80,37 @@ def check(kiln, folder, data, name, weights, options, by_name=False):
         assert abs(confidence - float(calibrated[photo]["confidence"])) < close + 0.0006, f"{line}: {calibrated[photo]}"
     right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
     assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
+    if options == PRETRAINED:
+        network = predict["load_network"](folder / "model")
+        with torch.inference_mode():
+            check_kinds(kiln, folder, lambda path: network(predict["prepare"](path, how)[None])[0].softmax(0).tolist())
     kind = "given weights" if weights else "fresh weights"
     print(f"{name}, {kind}: loss {loss:.6f} and {told['valid_loss']:.6f}, {right} of {len(photos)} right, "
           f"probabilities within {worst:.1e}")
+
+
+def check_kinds(kiln, folder, probabilities_of):
+    """Every kind of file that decode_parity.py makes, and every orientation: score's probabilities are predict.py's."""
+    files = decode_parity.Cases(folder / "kinds")
+    files.folder.mkdir()
+    rgb = decode_parity.picture()
+    for add in (decode_parity.add_jpeg, decode_parity.add_png, decode_parity.add_tiff, decode_parity.add_others,
+                decode_parity.add_turned):
+        add(files, rgb)
+    names = {}
+    for name, path, *_ in files.list:  # the contents tell the format
+        path.rename(path.with_suffix(".png"))
+        names[path.with_suffix(".png").name] = name
+    subprocess.run([kiln, "score", "--trained-model-path", "model", "--data-path", "kinds", "--output-path", "kinds.csv",
+                    "--raw", "--all-classes"], check=True, capture_output=True, cwd=folder)
+    with open(folder / "kinds.csv", newline="") as file:
+        scores = {row["path"]: [float(value) for key, value in row.items() if key.startswith("probability_")]
+                  for row in csv.DictReader(file)}
+    assert set(scores) == set(names), set(names) - set(scores)
+    for file, name in names.items():
+        worst = max(abs(a - b) for a, b in zip(scores[file], probabilities_of(files.folder / file)))
+        assert worst < 0.01, f"{name}: a probability of score is {worst} from predict.py's"
+    print(f"{len(names)} kinds of files have the same probabilities")
 
 
 def main(kiln):
