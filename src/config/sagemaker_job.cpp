@@ -1,6 +1,8 @@
 #include "config/sagemaker_job.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "base/text.h"
 #include "config/arguments.h"
@@ -40,6 +42,7 @@ class Translation {
       problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
     add_images();
     problems_.collect([&] { add_model(); });
+    add_unused_channels();
     return job();
   }
 
@@ -108,11 +111,34 @@ class Translation {
       train_words_.push_back("--train-data-path=" + folder_of_channel(name).string() +
                              (per_rank ? "_{rank}" : "") +
                              (found->second.is_pipe ? "_{epoch}" : ""));
-      if (per_rank) train_words_.emplace_back("--channel-per-rank=True");
-      if (is_in_parts(channel)) in_parts_.emplace_back("train-data-path");
+      used_.insert(channel);
+      if (per_rank) problems_.collect([&] { add_channels_of_ranks(name); });
+      if (is_in_parts(channel))
+        in_parts_.emplace_back("train-data-path");
+      else
+        is_divided_ = tree_.hosts.size() > 1;
       return true;
     }
     return false;
+  }
+
+  void add_channels_of_ranks(const std::string& name) {
+    train_words_.emplace_back("--channel-per-rank=True");
+    const auto first = tree_.channels.find(name + "_0");
+    for (int rank = 1; rank < ranks_per_host_; ++rank) {
+      const auto other = tree_.channels.find(name + "_" + std::to_string(rank));
+      if (other == tree_.channels.end()) break;  // the rank says what it lacks
+      used_.insert(other->first);
+      if (other->second == first->second) continue;
+      fail("The channels '" + first->first + "' and '" + other->first +
+           "' differ: " + in_words(first->second) + " and " + in_words(other->second) +
+           ". Give the channels of all ranks the same mode and distribution.");
+    }
+  }
+
+  static std::string in_words(const SageMakerChannel& channel) {
+    return std::string(channel.is_pipe ? "Pipe mode, " : "files, ") +
+           (channel.is_sharded ? "ShardedByS3Key" : "FullyReplicated");
   }
 
   // True if each host has its own shard of the channel.
@@ -153,6 +179,7 @@ class Translation {
       fail("The job has no channel '" + names.front() + "', which provides --" + option +
            ": add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) + "). " +
            channels_of_the_job());
+    used_.insert(found.begin(), found.end());
     for (const std::string& name : Words(found.begin() + 1, found.end()))
       warnings_.push_back("The channel '" + name + "' is ignored: --" + option +
                           " comes from the channel '" + used + "'.");
@@ -183,6 +210,7 @@ class Translation {
   // packed or not.
   void add_model() {
     if (tree_.channels.contains("model")) {
+      used_.insert("model");
       train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
       check_model_channel();
       return;
@@ -212,10 +240,47 @@ class Translation {
     of_model_ = parse_command_line(words).problems;
   }
 
-  // Sets --shard-by if images are sharded across the hosts. Replicated training images with sharded
-  // validation images are not supported.
+  // Whether a hyperparameter, an argument or the ssh key is a file of the channel.
+  bool is_named(const std::string& channel) const {
+    const std::string folder = folder_of_channel(channel).string() + "/";
+    const auto names_it = [&](const std::string& text) {
+      return (text + "/").find(folder) != text.npos;
+    };
+    const char* key = std::getenv("KILN_HOSTS_KEY");
+    return (key != nullptr && names_it(key)) || std::any_of(own_.begin(), own_.end(), names_it) ||
+           std::any_of(tree_.hyperparameters.begin(), tree_.hyperparameters.end(),
+                       [&](const auto& item) { return names_it(item.second); });
+  }
+
+  // Names the channels that nothing reads.
+  void add_unused_channels() {
+    Words unused;
+    for (const auto& [name, channel] : tree_.channels)
+      if (!used_.contains(name) && !is_named(name)) unused.push_back("'" + name + "'");
+    if (unused.empty()) return;
+    warnings_.push_back((unused.size() == 1 ? "The channel " : "The channels ") +
+                        joined(unused, ", ") + (unused.size() == 1 ? " is" : " are") +
+                        " not used. kiln reads train or training (or train_0 and so on, one for "
+                        "each rank of a host), validation, valid or test, model, and files that "
+                        "hyperparameters name.");
+  }
+
+  void add_parameter_server() {
+    const std::string& text = tree_.parameter_server;
+    if (text.empty()) return;
+    if (boolean_value(text, kParameterServer) && given_to_train().find("exchange") == nullptr)
+      train_words_.emplace_back("--exchange=parameter-server");
+  }
+
+  // Sets --shard-by if images are sharded across the hosts, or if each host has all images of a
+  // stream or of its ranks' channels. Other replicated training images with sharded validation
+  // images are not supported.
   void add_sharding(const RawArguments& given) {
-    if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
+    if (!has_images_ || given.find("shard-by") != nullptr) return;
+    if (in_parts_.empty()) {
+      if (is_divided_) train_words_.emplace_back("--shard-by=host");
+      return;
+    }
     if (in_parts_.front() == "data-path")
       fail(
           "The images are sharded across the hosts (ShardedByS3Key), and there is no channel "
@@ -255,6 +320,7 @@ class Translation {
 
   SageMakerJob job() {
     train_words_.insert(train_words_.end(), own_.begin(), own_.end());
+    problems_.collect([&] { add_parameter_server(); });
     const RawArguments given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
     problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
@@ -304,7 +370,9 @@ class Translation {
   Words network_words_;  // for train, if no channel provides the network
   MpiOptions mpi_;
   Words warnings_;
+  std::set<std::string> used_;    // channels that something reads
   bool has_images_ = true;        // all image channels exist
+  bool is_divided_ = false;       // hosts divide training images that each of them has
   Words in_parts_;                // the path options whose channels are sharded across hosts
   std::string of_network_;        // a hyperparameter that describes a new network; empty: none
   bool says_pretrained_ = false;  // there is one of these that only init-model has

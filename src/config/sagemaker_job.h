@@ -2,7 +2,8 @@
 // rest of the program need not know about SageMaker. Hyperparameters are options of train and
 // init-model, spelled with `-` or `_`. Channels are the inputs: train or training; validation,
 // valid or test (without one, the images of train are split); and model (without it, a
-// hyperparameter names the network). Unless overridden, the model goes to model/, logs to
+// hyperparameter names the network). Hosts divide the streams and the ranks' channels that each of
+// them gets whole. Unless overridden, the model goes to model/, logs to
 // output/data/logs, and checkpoints to checkpoints/ if the job has it. Of the options for mpirun,
 // only environment variables are used.
 #pragma once

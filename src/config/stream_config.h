@@ -8,7 +8,9 @@ namespace kiln {
 struct StreamConfig {
   std::int64_t steps_per_epoch = 0;  // 0: not given
   int shuffle_buffer = 1000;         // images
-  bool by_record = false;            // every rank gets all images and keeps its share
+  // --shard-by. by_record: every rank gets all images and keeps its share. by_host: ranks of
+  // different hosts get the same images at the same path, also as files, and divide them.
+  bool by_record = false, by_host = false;
 };
 
 }  // namespace kiln

@@ -30,8 +30,11 @@ struct InputSplit {
 struct TrainingInputs {
   Shard train_shard, valid_shard;  // among all ranks, or those that share a part
   // This rank keeps one of every `keep_one_of` images of its stream: all, or with --shard-by record
-  // its share of a stream that all ranks read.
+  // or host its share of a stream that all ranks, or those of `train_part`, read.
   int keep_one_of = 1, keep_which = 0;
+  // Equal on the ranks that were given the same training images: empty unless --shard-by is none,
+  // train or host.
+  std::string train_part;
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
   Dataset train, valid;   // validation labels are training class ids

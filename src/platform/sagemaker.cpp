@@ -111,6 +111,7 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
     try {
       if (name == kRanksPerHost) tree.ranks_per_host = plain_text(name, entry.value());
       if (name == kMpiOptions) tree.mpi_options = plain_text(name, entry.value());
+      if (name == kParameterServer) tree.parameter_server = plain_text(name, entry.value());
       if (!belongs_to_the_sdk(name)) tree.hyperparameters[name] = plain_text(name, entry.value());
     } catch (const Error& error) {
       problems.add(error);

@@ -19,17 +19,19 @@ std::filesystem::path sagemaker_folder();
 // Hyperparameters set by the Python SDK itself.
 constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
 constexpr const char* kMpiOptions = "sagemaker_mpi_custom_mpi_options";
+constexpr const char* kParameterServer = "sagemaker_parameter_server_enabled";
 
 struct SageMakerChannel {
   bool is_pipe = false;
   bool is_sharded = false;  // each host has its own shard (ShardedByS3Key)
+  bool operator==(const SageMakerChannel&) const = default;
 };
 
 struct SageMakerTree {
   std::map<std::string, std::string> hyperparameters;  // plain text, without the SDK's own
-  std::vector<std::string> unreadable;  // names of hyperparameters that are not plain values
-  std::string ranks_per_host;           // from the SDK's MPI settings; empty: not set
-  std::string mpi_options;
+  std::vector<std::string> unreadable;        // names of hyperparameters that are not plain values
+  std::string ranks_per_host;                 // from the SDK's MPI settings; empty: not set
+  std::string mpi_options, parameter_server;  // likewise
   std::map<std::string, SageMakerChannel> channels;
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;

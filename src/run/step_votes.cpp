@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "run/epoch_check.h"
+#include "run/plan/shared_images.h"
 
 namespace kiln {
 
@@ -20,8 +21,12 @@ int StepVotes::before_steps() {
   Vote mine = ballot(false);
   mine.has_ended = has_ended;
   const Vote all = vote(run_.job.world, mine);
-  if (all.has_ended && all.stop_signal == 0) loader_.end_here();
-  return all.stop_signal;
+  if (all.stop_signal != 0) return all.stop_signal;
+  if (all.has_ended)
+    loader_.end_here();
+  else
+    require_one_stream(run_.job.world, run_.job.config.data, run_.job.inputs, loader_.beginning());
+  return 0;
 }
 
 int StepVotes::after_step() {

@@ -289,6 +289,54 @@ TEST_F(SageMaker, TrainingImagesMayComeThroughPipes) {
   EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
 }
 
+TEST_F(SageMaker, HostsDivideWhatEachOfThemHas) {
+  const auto channels = [&](const std::string& of_0, const std::string& of_1) {
+    write("inputdataconfig", R"({"train_0": )" + of_0 + R"(, "train_1": )" + of_1 +
+                                 R"(, "validation": {}, "model": {}})");
+  };
+  const std::string all = R"({"S3DistributionType": "FullyReplicated"})",
+                    pipe = R"({"TrainingInputMode": "Pipe"})",
+                    part = R"({"S3DistributionType": "ShardedByS3Key"})";
+  channels(all, all);
+  EXPECT_FALSE(contains(command(2), "--shard-by=host")) << "one host";
+  two_hosts();
+  EXPECT_TRUE(contains(command(2), "--shard-by=host"));
+  write("hyperparameters", R"({"shard_by": "record"})");
+  EXPECT_FALSE(contains(command(2), "--shard-by=host")) << "as given";
+  write("hyperparameters", "{}");
+  channels(pipe, pipe);
+  EXPECT_TRUE(contains(command(2), "--shard-by=host"));
+  channels(part, part);
+  EXPECT_FALSE(contains(command(2), "--shard-by=host"));
+  channels(all, part);
+  ASSERT_FALSE(job(2).invocation.problems.empty());
+  EXPECT_NE(job(2).invocation.problems.errors()[0].message().find(
+                "'train_0' and 'train_1' differ: files, FullyReplicated and files, ShardedByS3Key"),
+            std::string::npos);
+  write("inputdataconfig", R"({"train": )" + pipe + R"(, "validation": {}, "model": {}})");
+  EXPECT_TRUE(contains(command(), "--shard-by=host"));
+  write("inputdataconfig", kChannels);
+  EXPECT_FALSE(contains(command(), "--shard-by=host")) << "rank 0 lists the files for all";
+}
+
+TEST_F(SageMaker, NamesChannelsThatNothingReads) {
+  write("inputdataconfig",
+        R"({"train": {}, "validation": {}, "model": {}, "extra": {}, "weights": {}})");
+  write("hyperparameters", R"({"labels": ")" + data_ + R"(weights/labels.csv"})");
+  const Words warnings = job().warnings;
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(warnings[0].starts_with("The channel 'extra' is not used.")) << warnings[0];
+}
+
+TEST_F(SageMaker, AParameterServerIsAnExchange) {
+  write("hyperparameters", R"({"sagemaker_parameter_server_enabled": "true"})");
+  EXPECT_TRUE(contains(command(), "--exchange=parameter-server"));
+  write("hyperparameters", R"({"sagemaker_parameter_server_enabled": "false"})");
+  EXPECT_FALSE(contains(command(), "--exchange=parameter-server"));
+  EXPECT_NE(fault(R"({"sagemaker_parameter_server_enabled": "maybe"})").find("True or False"),
+            std::string::npos);
+}
+
 TEST_F(SageMaker, ValidationImagesMayComeThroughAPipe) {
   write("inputdataconfig",
         R"({"train": {}, "validation": {"TrainingInputMode": "Pipe"}, "model": {}})");

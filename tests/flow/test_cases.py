@@ -1,5 +1,6 @@
 """Reports of users of other trainers, and files from them, through the real program: each case is made here, and what is right is
 compared. A class is a family of cases."""
+import io
 import json
 import os
 import shutil
@@ -138,6 +139,17 @@ class Nights(FlowTest):
     """Nothing is lost at the end of a run, and nothing outside can hold one."""
 
 
+def tar_of(members):
+    """Pairs of a name and bytes."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name, data in members:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return file.getvalue()
+
+
 class Ranks(FlowTest):
     """Ranks, hosts and resumed runs work on the same bytes."""
 
@@ -177,6 +189,35 @@ class Ranks(FlowTest):
         self.assertEqual(kiln("init-model", "resnet34", "--untrained-model-path", places[1] / "model").returncode, 0)
         self.refused(places, 159, words, r"Ranks found different models in --untrained-model-path 'model': rank 1 on host \S+ "
                      r"found resnet34 \S+, rank 0 found resnet18 ")
+
+    def train_on_streams(self, *streams):
+        """One rank on each of so many hosts, of which each has its own stream; its files are made while it is read."""
+        words = []
+        for number, stream in enumerate(streams):
+            place = self.folder / f"host{number}"
+            place.mkdir(exist_ok=True)
+            (place / "train_0.tar").write_bytes(stream)
+            apart = ["unshare", "--uts", "sh", "-c", f'hostname host{number}; exec "$@"', "sh"]
+            train = self.train_arguments(train_data_path="train_{epoch}.tar", shard_by="host", batch_size=4, steps_per_epoch=3,
+                                         image_size=32, threads=1, loader_threads=1, max_bad_images=2)
+            words += [*([":"] if words else []), "-np", 1, "-wdir", place, *apart, KILN, *train]
+        return subprocess.run(["mpirun", "--oversubscribe", *map(str, words)], capture_output=True, text=True,
+                              env={**os.environ, **ENVIRONMENT}, timeout=100)
+
+    def test_hosts_divide_the_stream_that_each_of_them_has(self):
+        if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
+            self.skipTest("hosts with names of their own are made by root alone")
+        names = sorted((self.data / "train").rglob("*.*"), key=lambda path: (path.name, path.parent.name))[:24]
+        members = [(f"train/{path.parent.name}/{path.name}", path.read_bytes()) for path in names]
+        members[5] = ("train/circle/bad.png", b"no image")
+        result = self.train_on_streams(tar_of(members), tar_of(members))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        logs = [(self.folder / f"logs/70_driver_log_{rank}.txt").read_text() for rank in (0, 1)]
+        self.assertEqual([log.count("train/circle/bad.png") for log in logs], [0, 1])
+        result = self.train_on_streams(tar_of(members), tar_of(members[::-1]))
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertRegex(result.stderr, "Training dataset differs between ranks that divide it: rank 1 on host host1 found .*, "
+                         "rank 0 on host host0 found ")
 
     def test_ranks_score_with_one_model(self):
         self.assertEqual(self.train().returncode, 0)

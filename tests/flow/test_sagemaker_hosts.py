@@ -58,7 +58,8 @@ class HostsTest(FlowTest):
 
     def lay_out(self, distribution="FullyReplicated", pipes=(), **hyperparameters):
         """`pipes`: names of channels in Pipe mode, in place of those of files."""
-        channels = {name: {"TrainingInputMode": "Pipe"} for name in pipes} or {
+        channels = {name: {"TrainingInputMode": "Pipe", **({"S3DistributionType": distribution} if name.startswith("train") else {})}
+                    for name in pipes} or {
             "train": {"S3DistributionType": distribution}, "validation": {}}
         for name in NAMES:
             tree = self.folder / name

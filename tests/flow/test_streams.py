@@ -384,7 +384,7 @@ class PipeModeOnTwoHostsTest(_SageMakerHosts):
 
     def start_job(self, held=None, checkpoints=None):
         """On new hosts. `held`: a pipe of the second host, as Platform has it. `checkpoints` are those of an earlier start."""
-        self.lay_out(pipes=("train_0", "train_1", "validation"), sagemaker_mpi_num_of_processes_per_host="2", batch_size="3",
+        self.lay_out("ShardedByS3Key", ("train_0", "train_1", "validation"), sagemaker_mpi_num_of_processes_per_host="2", batch_size="3",
                      epochs="2", steps_per_epoch="2", image_size="32", shuffle_buffer="4", patience="100", learning_rate="0.01")
         images, validation = images_of(self.data / "train"), tar_of(images_of(self.data / "val"))
         for host, name in enumerate(HOSTS):

@@ -27,7 +27,8 @@ std::vector<TrainOption> stream_options() {
 void bind_stream(Binder& binder, DataConfig& config) {
   config.stream = {.steps_per_epoch = binder.integer("steps-per-epoch"),
                    .shuffle_buffer = binder.small_integer("shuffle-buffer"),
-                   .by_record = binder.choice("shard-by") == "record"};
+                   .by_record = binder.choice("shard-by") == "record",
+                   .by_host = binder.choice("shard-by") == "host"};
   if (!binder.boolean("channel-per-rank") || config.train_path.empty()) return;
   if (config.train_path == "-")
     return binder.fault("channel-per-rank", ErrorCode::kParameterParsing,

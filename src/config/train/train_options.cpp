@@ -71,12 +71,14 @@ std::vector<TrainOption> rank_options() {
       {Effect::kResult, lr_scaling},
       {Effect::kResult,
        choice(
-           "shard-by", {"rank", "none", "train", "record"}, kRanks,
+           "shard-by", {"rank", "none", "train", "record", "host"}, kRanks,
            "rank: all processes see the same dataset, and each takes a shard of it. none: each "
            "host (or each process, by its data paths) already has its own shard; classes are "
            "merged, and the smallest shard determines the steps per epoch. train: the same, but "
            "the validation images are identical everywhere and are sharded by rank. record: like "
-           "train, for streams with the same images on every rank: each takes every n-th.")},
+           "train, for streams with the same images on every rank: each takes every n-th. host: "
+           "like train, but what all hosts have at the same path, they divide: of n hosts each "
+           "takes every n-th image of a stream.")},
       {Effect::kFree,
        choice("scan", {"once", "each"}, kRanks,
               "once: rank 0 scans the image folders and broadcasts the result. each: every rank "

@@ -43,6 +43,9 @@ class Batches {
   // For a stream, between two steps: waits until all images of the next step have arrived. False if
   // the stream ended first, or a stop signal arrived. Other sources have all images: true.
   virtual bool await_step() { return true; }
+  // For a stream, after await_step() was true: a hash of those images of the epoch that have
+  // arrived before the first step on every rank that takes a share of the same stream.
+  virtual std::uint64_t beginning() const { return 0; }
   // Tells a stream that no further step follows on this rank, because none follows on another rank.
   virtual void end_here() {}
 

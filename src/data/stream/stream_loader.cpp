@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -29,6 +30,7 @@ struct Item {
   std::unique_ptr<StepImages> images = {};  // of a step; otherwise nullptr
   std::int64_t steps = 0, arrived = 0;      // at an epoch's end: its steps and arrived images
   std::size_t left_over = 0;                // images at its end that do not fill a step
+  std::uint64_t beginning = 0;              // Batches::beginning() of the epoch
   std::exception_ptr failure = nullptr;
 };
 
@@ -127,12 +129,20 @@ bool StreamLoader::State::read_images(Item& end) {
       plan_.steps_per_epoch * static_cast<std::int64_t>(plan_.step_images()) * plan_.keep_one_of;
   ShuffleBuffer buffer(plan_.shuffle_buffer,
                        {plan_.seed, static_cast<std::uint64_t>(end.epoch), kShuffleDraws});
+  // The rank that keeps the first of every keep_one_of images has its first step then.
+  const auto beginning = static_cast<std::int64_t>(plan_.step_images() - 1) * plan_.keep_one_of + 1;
+  ContentHash hash(0);
   step_.clear();
   end.steps = end.arrived = 0;
   while (end.arrived < most) {
     Arrival image;
     if (!source_.next(image.record)) break;
     const std::int64_t number = end.arrived++;
+    if (number < beginning) {
+      hash.add(image.record.label);
+      hash.add(image.record.bytes);
+      if (number + 1 == beginning) end.beginning = hash.value();
+    }
     if (number % plan_.keep_one_of != plan_.keep_which) continue;
     image.number = static_cast<std::uint32_t>(number);
     const StreamRecord& record = image.record;
@@ -153,7 +163,8 @@ void StreamLoader::State::mixed(Arrival image, Item& end) {
   const std::int64_t step = end.steps++;
   if (step < steps_done(end.epoch)) return;
   hand_over({.epoch = end.epoch,
-             .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images)});
+             .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images),
+             .beginning = end.beginning});
 }
 
 // There is always room for two steps, so that one is decoded while the other is trained on, and for
@@ -212,6 +223,7 @@ class StreamLoader::Epoch final : public Batches {
     const Stopwatch watch;
     const Item* item = stream_.await(epoch_);
     waited_s_ += watch.seconds();
+    if (item != nullptr) beginning_ = item->beginning;
     if (item != nullptr && !item->images) end(*item);
     return item != nullptr && item->images != nullptr;
   }
@@ -227,6 +239,8 @@ class StreamLoader::Epoch final : public Batches {
       ++steps_;
     }
   }
+
+  std::uint64_t beginning() const override { return beginning_; }
 
   void end_here() override {
     if (!std::exchange(is_over_, true))
@@ -289,6 +303,7 @@ class StreamLoader::Epoch final : public Batches {
   std::unique_ptr<StepImages> images_;  // of the current step
   long long steps_ = 0;
   bool is_over_ = false;
+  std::uint64_t beginning_ = 0;
   std::vector<BadImage> faults_;
   double waited_s_ = 0;
 };

@@ -96,8 +96,8 @@ struct Rung {
   std::string text;  // sentences of plain text
 };
 
-// In the order to try them: images, batch, device, a bigger machine or more ranks. Empty before the
-// end of the first epoch.
+// In the order to try them: images, processors or batch, device, a bigger machine or more ranks.
+// Empty before the end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
 // Values of several runs, shared by the terminal table and the page.

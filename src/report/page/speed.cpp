@@ -15,6 +15,7 @@ constexpr double kMuchSumming = 0.15;    // waiting for all-reduce / training ti
 constexpr double kMuchValidation = 0.4;  // validation time / total time
 constexpr double kBusy = 0.8;            // GPU utilization above which the GPU is well used
 constexpr double kIdle = 0.3;            // GPU utilization below which a slower GPU would do
+constexpr double kFewCores = 0.85;       // CPU time / that of all compute threads
 
 // Returns the mean GPU utilization, 0 to 1; 0 if there is no GPU or it was not measured.
 double gpu_share(const std::vector<EpochRecord>& epochs) {
@@ -22,6 +23,14 @@ double gpu_share(const std::vector<EpochRecord>& epochs) {
   for (const EpochRecord& epoch : epochs)
     percents += epoch.gpu ? epoch.gpu->utilization_percent : 0;
   return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
+}
+
+// Returns the CPU time of a run without a GPU as a share of that of its compute threads; 0 if it
+// was not measured.
+double cpu_share(const std::vector<EpochRecord>& epochs) {
+  double share = 0;
+  for (const EpochRecord& epoch : epochs) share += epoch.cpu_share;
+  return epochs.empty() ? 0 : share / static_cast<double>(epochs.size());
 }
 
 std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
@@ -48,6 +57,16 @@ Rung loader_rung(const RunSummary& summary) {
                     "once: a faster device would only wait longer."};
 }
 
+// `waits`: the compute threads are idle because images are missing.
+Rung processor_rung(double share, bool waits) {
+  const std::string measured =
+      "Processors: the compute threads ran for " + percent(share) + " of the time";
+  if (share >= kFewCores || waits) return {false, measured + "."};
+  return {true, measured +
+                    ". Other programs or a CPU limit took the rest: give the run its own "
+                    "cores, or raise the limit."};
+}
+
 Rung batch_rung(double busy) {
   const std::string measured = "Batch: the GPU was busy for " + percent(busy) + " of the time";
   if (busy >= kBusy) return {false, measured + "."};
@@ -66,25 +85,32 @@ std::string cheaper_processor(const RunRecord& run, double images_per_second) {
          "measures that there.";
 }
 
-// `busy`: GPU utilization, 0 to 1; 0: no GPU. `waits`: training waits for images, so that a faster
-// device would not help.
+// `busy`: GPU utilization, 0 to 1; 0: no GPU. `waits`: training waits for images. Either way a
+// faster device would not help a GPU that is mostly idle.
 Rung device_rung(const RunRecord& run, const RunSummary& summary, double busy, bool waits) {
   if (busy == 0) return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
-  if (busy < kIdle && waits)
-    return {true, "Device: a slower and cheaper GPU, or a CPU, would keep up with the loader." +
+  const bool is_fp32 = run.start.precision == "fp32";
+  if (busy < kIdle)
+    return {true, std::string("Device: a slower and cheaper GPU, or CPUs (`--device cpu`), ") +
+                      (waits ? "would keep up with the loader."
+                             : "may train this network as fast: try them.") +
+                      (is_fp32 ? " The work is too small for mixed precision to help." : "") +
                       cheaper_processor(run, summary.images_per_second)};
-  if (run.start.precision == "fp32")
-    return {true, "Device: `--precision auto` uses the GPU's tensor cores."};
+  if (is_fp32) return {true, "Device: `--precision auto` uses the GPU's tensor cores."};
   return {busy >= kBusy, "Device: a faster GPU."};
 }
 
 Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
   if (run.start.num_ranks == 1)
-    return {true, "A bigger machine: one rank on each GPU (`--ranks auto`)."};
+    return {true,
+            "A bigger machine: one rank on each GPU (`--ranks auto`), or several hosts (`kiln "
+            "launch --hosts`)."};
   const double share = summary.times.communication / summary.train_seconds;
+  std::string ranks = std::to_string(run.start.num_ranks);  // "4 on hosts a, b"
+  for (const auto& [label, text] : run.start.plan)
+    if (label == kRanksLabel) ranks = text.substr(0, std::min(text.find(';'), text.find(", each")));
   const std::string measured =
-      formatted("More ranks: %d of them waited for all-reduce for ", run.start.num_ranks) +
-      percent(share) + " of training";
+      "More ranks: " + ranks + " waited for all-reduce for " + percent(share) + " of training";
   if (share <= kMuchSumming) return {true, measured + "; more would still help."};
   return {
       true,
@@ -115,6 +141,8 @@ std::vector<Rung> speed_ladder(const RunRecord& run) {
   if (!(summary.train_seconds > 0)) return {};
   const double busy = gpu_share(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
+  if (const double share = cpu_share(run.epochs); share > 0)
+    rungs.push_back(processor_rung(share, rungs.front().is_worth_it));
   if (busy > 0) rungs.push_back(batch_rung(busy));
   rungs.push_back(device_rung(run, summary, busy, rungs.front().is_worth_it));
   rungs.push_back(machine_rung(run, summary));

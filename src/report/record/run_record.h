@@ -52,8 +52,9 @@ struct PlannedLength {
   std::string reason;  // as shown on the console: "30min: 12 epochs fit, …"
 };
 
-// The label of PlannedLength::reason in a run's plan.
+// Labels in a run's plan: of PlannedLength::reason, and of the ranks and their hosts.
 inline constexpr const char* kTimeLimitLabel = "time limit";
+inline constexpr const char* kRanksLabel = "ranks";
 
 enum class RunStatus {
   kRunning,   // or killed: the record has no end event

@@ -176,7 +176,7 @@ void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& pl
                                    " of memory at most; cache: " + job.cache.reason);
   if (num_ranks > 1)
     plan.emplace_back(
-        "ranks",
+        kRanksLabel,
         describe_ranks(job.world) +
             (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
             formatted("; global batch of %lld images, learning rate %g x %g = %g",

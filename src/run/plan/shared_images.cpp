@@ -88,17 +88,66 @@ void require_own_stream(const Dataset& set, int num_readers) {
                         num_readers, set.root.c_str(), set.root.c_str(), set.root.c_str()));
 }
 
-// `all`, restricted to the ranks of this host that were given the same folder.
-Shard shard_of_part(World& world, const Dataset& set, Shard all) {
-  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
-  const std::string place =
-      set.is_stream() ? set.root.string() : std::filesystem::canonical(set.root).string();
-  const auto parts = world.gather(std::vector{host, place});
+// What a rank reads: its folder, or its own stream.
+std::string place_of(const Dataset& set) {
+  return set.is_stream() ? set.root.string() : std::filesystem::canonical(set.root).string();
+}
+
+// `all`, restricted to the ranks with the same value of `part`.
+Shard among(World& world, const std::string& part, Shard all) {
+  const std::vector<std::string> parts = world.gather(part);
   const auto mine = parts.begin() + world.rank();
-  all.rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
-  all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
-  if (set.is_stream()) world.agree([&] { require_own_stream(set, all.num_ranks); });
+  all.rank = static_cast<int>(std::count(parts.begin(), mine, part));
+  all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), part));
   return all;
+}
+
+// Throws Error kInvalidDataset if ranks of one part have found different values. `found` describes
+// one. A collective.
+template <typename Value, typename Found>
+void require_equal_in_part(World& world, const TrainingInputs& inputs, const Value& mine,
+                           Found&& found) {
+  const std::vector<std::string> parts = world.gather(inputs.train_part);
+  const std::vector<Value> all = world.gather(mine);
+  world.agree([&] {
+    for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+      const auto first = static_cast<std::size_t>(
+          std::find(parts.begin(), parts.end(), parts[rank]) - parts.begin());
+      if (all[rank] == all[first]) continue;
+      throw Error(
+          ErrorCode::kInvalidDataset,
+          inputs.train.name + " differs between ranks that divide it: " +
+              world.name_of(static_cast<int>(rank)) + " found " + found(all[rank]) + ", " +
+              world.name_of(static_cast<int>(first)) + " found " + found(all[first]) +
+              ". Give them the same images (FullyReplicated on SageMaker), or each host its "
+              "own with --shard-by train.");
+    }
+  });
+}
+
+// The part of the training images that this rank shares with others, and its share of it.
+void choose_part(World& world, const DataConfig& config, const Shard& all, TrainingInputs& inputs) {
+  const Dataset& train = inputs.train;
+  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  const std::string own = host + "\n" + place_of(train);
+  inputs.train_part = config.stream.by_host ? train.root.string() : own;
+  inputs.train_shard = among(world, inputs.train_part, all);
+  if (!train.is_stream()) {
+    if (config.stream.by_host)
+      require_equal_in_part(world, inputs, fingerprint(train),
+                            [](const Fingerprint& print) { return in_words(print); });
+    return;
+  }
+  const int num_readers = among(world, own, all).num_ranks;
+  world.agree([&] { require_own_stream(train, num_readers); });
+  if (config.stream.by_record) inputs.train_part = "";
+  if (config.stream.by_record || config.stream.by_host) {
+    const Shard sharing = among(world, inputs.train_part, all);
+    inputs.keep_one_of = sharing.num_ranks;
+    inputs.keep_which = sharing.rank;
+  }
+  inputs.train_shard.rank = 0;
+  inputs.train_shard.num_ranks = 1;
 }
 
 // Replaces the list of images by rank 0's, without its root and name. Keeps the images of a stream
@@ -188,15 +237,12 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
-  inputs.train_shard = config.data.has_train_shard ? shard_of_part(world, inputs.train, all) : all;
+  inputs.train_shard = all;
+  if (config.data.has_train_shard) choose_part(world, config.data, all, inputs);
   if (config.ranks.exchange.has_servers())
     inputs.train_shard.num_ranks = config.ranks.exchange.num_workers(world.size());
   inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
   Dataset& train = inputs.train;
-  if (config.data.stream.by_record) {
-    inputs.keep_one_of = world.size();
-    inputs.keep_which = world.rank();
-  }
   if (train.is_stream())
     train.num_streamed = config.data.stream.steps_per_epoch * inputs.train_shard.images_per_step();
   const std::int64_t own = train.num_images() / inputs.train_shard.images_per_step();
@@ -207,6 +253,14 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
     throw Error(ErrorCode::kInvalidDataset,
                 "A shard of the training dataset has fewer images than one step needs. Use a "
                 "smaller --batch-size or --accumulate, or larger shards.");
+  });
+}
+
+void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+                        std::uint64_t beginning) {
+  if (!config.stream.by_record && !config.stream.by_host) return;
+  require_equal_in_part(world, inputs, beginning, [](std::uint64_t hash) {
+    return "images that begin with " + hex_digits(hash);
   });
 }
 

@@ -22,8 +22,13 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
 
 // Determines which images belong to this rank, and the number of steps per epoch, which is the same
 // on all ranks. With --shard-by none or train, ranks of one host that were given the same folder
-// divide its images.
+// divide its images; with host, so do those of all hosts, whose lists must be equal.
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs);
+
+// With --shard-by record and host: throws Error kInvalidDataset unless the ranks that divide a
+// stream read the same one. `beginning` is Batches::beginning(). A collective.
+void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+                        std::uint64_t beginning);
 
 // Gathers the new image faults of all ranks, in rank order.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);

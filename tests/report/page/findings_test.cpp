@@ -258,9 +258,31 @@ TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
   EXPECT_HAS(speed_ladder(run).at(2).text, "costs less than 4.00 per hour for every 100 images/s");
 }
 
+TEST(SpeedLadder, AnIdleGpuNeedsNoMixedPrecision) {
+  RunRecord run = sample_run(2);
+  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilization_percent = 12, .power_watts = 100};
+  run.start.precision = "fp32";
+  EXPECT_HAS(speed_ladder(run).at(2).text,
+             "or CPUs (`--device cpu`), may train this network as fast");
+  EXPECT_HAS(speed_ladder(run).at(2).text, "too small for mixed precision to help");
+}
+
+TEST(SpeedLadder, ProcessorsAreARung) {
+  RunRecord run = sample_run(2);
+  for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.5;
+  ASSERT_EQ(speed_ladder(run).size(), 4U);
+  EXPECT_TRUE(speed_ladder(run)[1].is_worth_it);
+  EXPECT_HAS(speed_ladder(run)[1].text, "ran for 50.0 % of the time");
+  for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.95;
+  EXPECT_FALSE(speed_ladder(run)[1].is_worth_it);
+}
+
 TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {
   RunRecord run = sample_run(2);
+  EXPECT_HAS(speed_ladder(run).back().text, "kiln launch --hosts");
   run.start.num_ranks = 4;
+  run.start.plan = {{"ranks", "4 on hosts node7, node8, each bound to 2 processors; global batch"}};
+  EXPECT_HAS(speed_ladder(run).back().text, "4 on hosts node7, node8 waited");
   EXPECT_HAS(speed_ladder(run).back().text, "more would still help");
   for (EpochRecord& epoch : run.epochs) epoch.times.communication = 5;
   EXPECT_HAS(speed_ladder(run).back().text,
