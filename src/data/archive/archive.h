@@ -79,10 +79,19 @@ struct ArchiveEntry {
   std::uint64_t size = 0;
 };
 
-// Calls `visit` for every regular file, in order; folders, links and devices are skipped. Checks
-// each header's checksum, each size against the file, each name (relative, no ".."), and the end
-// mark. Throws ArchiveFault, std::system_error.
-void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit);
+// A hard or symbolic link. Valid during the visit.
+struct ArchiveLink {
+  std::string_view name;
+  std::string_view target;  // as stored: a symbolic link's is relative to its folder
+  bool is_hard = false;
+};
+using LinkVisit = std::function<void(const ArchiveLink&)>;
+
+// Calls `visit` for every regular file, in order, and `visit_link`, if given, for every link;
+// folders and devices are skipped. Checks each header's checksum, each size against the file, each
+// name (relative, no ".."), and the end mark. Throws ArchiveFault, std::system_error.
+void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
+              const LinkVisit& visit_link = {});
 
 // Whether the first block of `file` is a tar header.
 bool is_tar(const OpenFile& file);
@@ -101,10 +110,12 @@ std::string tar_end();
 // Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 using ZipVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
 
-// Calls `visit` for every file, in the order of the directory; folders and links are skipped.
-// Checks names (relative, no ".."), locations (inside the file, not overlapping) and sizes (what
-// deflate can reach). Throws ArchiveFault, std::system_error. `name` is valid during the visit.
-void list_zip(const OpenFile& file, const ZipVisit& visit);
+// Calls `visit` for every file, in the order of the directory, and `visit_link`, if given, for
+// every symbolic link, whose data is its target; folders are skipped. Backslashes are separators in
+// names from systems other than Unix, and where no name has a slash. Checks names (relative, no
+// ".."), locations (inside the file, not overlapping) and sizes (what deflate can reach). Throws
+// ArchiveFault, std::system_error. `name` is valid during the visit.
+void list_zip(const OpenFile& file, const ZipVisit& visit, const ZipVisit& visit_link = {});
 void list_zip(std::string_view bytes, const ZipVisit& visit);
 
 // The offset of the member's bytes, which follow its local header. `local_header` is the

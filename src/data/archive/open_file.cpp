@@ -6,6 +6,8 @@
 #include <zlib.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,10 +32,24 @@ constexpr std::uint64_t kMaxRatio = 200;
 constexpr std::size_t kPortion = 1 << 20;
 constexpr std::string_view kGzip = "\x1f\x8b", kBzip2 = "BZh", kZstandard = "\x28\xb5\x2f\xfd";
 
-std::string first_bytes(const OpenFile& file) {
-  std::string bytes(4, '\0');
-  bytes.resize(file.read_at(0, bytes.data(), bytes.size()));
+std::string bytes_at(const OpenFile& file, std::uint64_t at, std::size_t count) {
+  std::string bytes(count, '\0');
+  bytes.resize(file.read_at(at, bytes.data(), count));
   return bytes;
+}
+
+// Where the data begins: after the skippable frames that pzstd writes (RFC 8878, section 3.1.2).
+std::uint64_t data_begin(const OpenFile& file) {
+  constexpr std::string_view kSkippable = "\x2a\x4d\x18";
+  std::uint64_t at = 0;
+  while (true) {
+    const std::string header = bytes_at(file, at, 8);
+    if (header.size() < 8 || (header[0] & 0xf0) != 0x50 || header.substr(1, 3) != kSkippable)
+      return at;
+    std::uint32_t size = 0;  // little-endian, as every supported machine
+    std::memcpy(&size, header.data() + 4, sizeof size);
+    at += header.size() + size;
+  }
 }
 
 // Receives decompressed bytes in an unnamed temporary file, and rejects decompression bombs.
@@ -92,7 +108,8 @@ void unpack_gzip(const fs::path& path, Spool& spool) {
   if (fault != Z_OK) throw ArchiveFault("it is truncated or damaged (" + text + ")");
 }
 
-void unpack_others(const fs::path& path, Spool& spool) {
+// `begin`: where the data begins.
+void unpack_others(const fs::path& path, std::uint64_t begin, Spool& spool) {
   struct Free {
     void operator()(archive* reader) const { archive_read_free(reader); }
   };
@@ -106,7 +123,13 @@ void unpack_others(const fs::path& path, Spool& spool) {
     throw ArchiveFault(std::string("it is truncated or damaged (") +
                        (text ? text : "unknown reason") + ")");
   };
-  check(archive_read_open_filename(reader.get(), path.c_str(), kPortion));
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  if (!file || ::fseeko(file.get(), static_cast<off_t>(begin), SEEK_SET) != 0)
+    fail(errno, "'" + path.string() + "'");
+  check(archive_read_open_FILE(reader.get(), file.get()));
   archive_entry* entry = nullptr;
   check(archive_read_next_header(reader.get(), &entry));
   while (true) {
@@ -204,16 +227,17 @@ fs::path temporary_folder() {
 }
 
 bool is_compressed(const OpenFile& file) {
-  const std::string first = first_bytes(file);
+  const std::string first = bytes_at(file, data_begin(file), 4);
   return first.starts_with(kGzip) || first.starts_with(kBzip2) || first.starts_with(kZstandard);
 }
 
 OpenFile unpacked(const fs::path& path) {
   Spool spool(path);
-  if (first_bytes(OpenFile(path)).starts_with(kGzip)) {
+  const OpenFile file(path);
+  if (bytes_at(file, 0, 4).starts_with(kGzip)) {
     unpack_gzip(path, spool);
   } else {
-    unpack_others(path, spool);
+    unpack_others(path, data_begin(file), spool);
   }
   return spool.take();
 }

@@ -16,8 +16,9 @@ constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end m
 
 class TarWalk {
  public:
-  TarWalk(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit)
-      : file_(file), visit_(visit), end_(file.size()) {}
+  TarWalk(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
+          const LinkVisit& visit_link)
+      : file_(file), visit_(visit), visit_link_(visit_link), end_(file.size()) {}
 
   void walk() {
     if (end_ == 0) throw ArchiveFault("it is empty");
@@ -55,6 +56,8 @@ class TarWalk {
     const std::string name = headers_.take_name(entry, header);
     if (entry.kind == TarHeaders::Kind::kFile && !name.ends_with('/'))
       visit_({name, data, entry.size});
+    if (entry.kind == TarHeaders::Kind::kLink && visit_link_)
+      visit_link_({name, headers_.link_target(), entry.type == '1'});
   }
 
   // Rejects data after the end mark: a concatenated tar would otherwise be ignored silently.
@@ -66,6 +69,7 @@ class TarWalk {
 
   const OpenFile& file_;
   const std::function<void(const ArchiveEntry&)>& visit_;
+  const LinkVisit& visit_link_;
   std::uint64_t end_;
   std::uint64_t at_ = 0;
   std::uint64_t window_begin_ = 0;
@@ -82,8 +86,9 @@ void put_number(std::string& header, std::size_t at, int digits, std::uint64_t v
 
 }  // namespace
 
-void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit) {
-  TarWalk(file, visit).walk();
+void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
+              const LinkVisit& visit_link) {
+  TarWalk(file, visit, visit_link).walk();
 }
 
 bool is_tar(const OpenFile& file) {

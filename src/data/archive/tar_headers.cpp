@@ -43,7 +43,8 @@ std::optional<std::uint64_t> number(std::string_view header, std::size_t at, std
 TarHeaders::Kind kind_of(char type) {
   if (std::string_view("xgLK").find(type) != std::string_view::npos)
     return TarHeaders::Kind::kExtra;
-  if (std::string_view("123456").find(type) != std::string_view::npos)
+  if (type == '1' || type == '2') return TarHeaders::Kind::kLink;
+  if (std::string_view("3456").find(type) != std::string_view::npos)
     return TarHeaders::Kind::kOther;
   if (type == '0' || type == '7' || type == '\0') return TarHeaders::Kind::kFile;
   return TarHeaders::Kind::kStrange;
@@ -82,13 +83,14 @@ TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
   if (*size > kMaxEntryBytes) throw ArchiveFault("an entry claims more bytes than a file can have");
   if (entry.kind == Kind::kExtra && *size > kMaxExtraBytes)
     throw ArchiveFault("a name in it is longer than 1 MiB");
-  if (entry.kind != Kind::kOther) entry.size = *size;
+  if (entry.kind != Kind::kOther && entry.kind != Kind::kLink) entry.size = *size;
   return entry;
 }
 
 void TarHeaders::take_extra(const Entry& entry, std::string_view data) {
-  if (entry.type == 'L')
-    long_name_ = std::string(data.substr(0, std::min(data.find('\0'), data.size())));
+  if (entry.type == 'L' || entry.type == 'K')
+    (entry.type == 'L' ? long_name_ : long_target_) =
+        std::string(data.substr(0, std::min(data.find('\0'), data.size())));
   if (entry.type == 'x' || entry.type == 'g') read_pax(entry.type, data);
 }
 
@@ -98,9 +100,11 @@ std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
                        "' (sparse or split), which cannot be read in place");
   }
   std::string name = long_name_ ? *long_name_ : plain_name(header);
+  link_target_ = long_target_ ? *long_target_ : std::string(field(header, 157, 100));
   long_name_.reset();
+  long_target_.reset();
   pax_size_.reset();
-  if (entry.kind != Kind::kFile || name.ends_with('/')) return name;
+  if (entry.kind == Kind::kOther || name.ends_with('/')) return name;
   while (name.starts_with("./")) name.erase(0, 2);
   if (const std::string fault = fault_of_relative_path(name); !fault.empty())
     throw ArchiveFault("it contains a bad name: " + fault);
@@ -129,11 +133,11 @@ void TarHeaders::read_pax(char type, std::string_view data) {
 void TarHeaders::read_pax_record(char type, std::string_view key, std::string_view value) {
   if (key.starts_with("GNU.sparse."))
     throw ArchiveFault("it contains a sparse file, which cannot be read in place");
-  if (key != "path" && key != "size") return;
+  if (key != "path" && key != "linkpath" && key != "size") return;
   if (type == 'g')
     throw ArchiveFault("a pax header in it sets one value for all entries: " + std::string(key));
-  if (key == "path") {
-    long_name_ = std::string(value);
+  if (key != "size") {
+    (key == "path" ? long_name_ : long_target_) = std::string(value);
     return;
   }
   std::uint64_t size = 0;

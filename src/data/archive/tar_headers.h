@@ -28,7 +28,8 @@ class TarHeaders {
  public:
   enum class Kind {
     kFile,
-    kOther,   // a folder, link or device: skipped
+    kLink,    // hard or symbolic
+    kOther,   // a folder or device: skipped
     kExtra,   // describes the next entry; pass its data to take_extra()
     kStrange  // sparse or split
   };
@@ -48,11 +49,15 @@ class TarHeaders {
   // exactly once per entry. Throws ArchiveFault, also for a kStrange entry.
   std::string take_name(const Entry& entry, std::string_view header);
 
+  // The target of the kLink entry whose name was taken last, as stored.
+  const std::string& link_target() const { return link_target_; }
+
  private:
   void read_pax(char type, std::string_view data);
   void read_pax_record(char type, std::string_view key, std::string_view value);
 
-  std::optional<std::string> long_name_;  // of the next entry
+  std::optional<std::string> long_name_, long_target_;  // of the next entry
+  std::string link_target_;
   std::optional<std::uint64_t> pax_size_;
 };
 

@@ -89,9 +89,10 @@ Directory find_directory(const Source& zip) {
 }
 
 struct Entry {
-  std::string_view name;
+  std::string name;
+  std::size_t name_bytes = 0;  // as stored
   ArchiveMember member;
-  bool is_file = true;
+  bool is_file = true, is_link = false;
 };
 
 // Zip64 stores the values that do not fit in 32 bits, and only those, in an extra field and in this
@@ -113,7 +114,7 @@ void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
 }
 
 void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) {
-  const std::string shown = "its entry '" + std::string(entry.name.substr(0, 200)) + "' ";
+  const std::string shown = "its entry '" + entry.name.substr(0, 200) + "' ";
   if (const std::string fault = fault_of_relative_path(entry.name); !fault.empty())
     throw ArchiveFault("it contains a bad name: " + fault);
   if ((flags & kEncryptedFlags) != 0) throw ArchiveFault(shown + "is encrypted");
@@ -127,8 +128,21 @@ void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) 
   if (!possible) throw ArchiveFault(shown + "has an impossible size");
 }
 
+// Whether the names of the directory's entries contain no slash.
+bool has_no_slash(std::string_view bytes, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::size_t name_size = number<std::uint16_t>(bytes, 28);
+    const std::size_t whole = kEntrySize + name_size + number<std::uint16_t>(bytes, 30) +
+                              number<std::uint16_t>(bytes, 32);
+    if (whole > bytes.size()) return false;  // take_entry() reports it
+    if (bytes.substr(kEntrySize, name_size).find('/') != bytes.npos) return false;
+    bytes.remove_prefix(whole);
+  }
+  return true;
+}
+
 // Parses the first entry in `bytes` and removes it from there.
-Entry take_entry(std::string_view& bytes) {
+Entry take_entry(std::string_view& bytes, bool has_no_slash) {
   if (number<std::uint32_t>(bytes, 0) != kDirectorySignature)
     throw ArchiveFault("its zip directory is damaged");
   const std::size_t name_size = number<std::uint16_t>(bytes, 28);
@@ -138,6 +152,7 @@ Entry take_entry(std::string_view& bytes) {
   const auto method = number<std::uint16_t>(bytes, 10);
   Entry entry;
   entry.name = bytes.substr(kEntrySize, name_size);
+  entry.name_bytes = name_size;
   entry.member = {
       .offset = number<std::uint32_t>(bytes, 42),
       .stored_size = number<std::uint32_t>(bytes, 20),
@@ -145,11 +160,14 @@ Entry take_entry(std::string_view& bytes) {
       .checksum = number<std::uint32_t>(bytes, 16),
       .packing = method == 0 ? ArchiveMember::Packing::kStored : ArchiveMember::Packing::kDeflated};
   read_zip64_extra(bytes.substr(kEntrySize + name_size, extra_size), entry.member);
-  const bool is_unix = bytes[5] == 3;
+  constexpr char kUnix = 3, kMacOs = 19;
+  const bool is_unix = bytes[5] == kUnix || bytes[5] == kMacOs;
+  if (!is_unix || has_no_slash) std::replace(entry.name.begin(), entry.name.end(), '\\', '/');
   const std::uint32_t mode = number<std::uint32_t>(bytes, 38) >> 16;
-  entry.is_file = !entry.name.ends_with('/') && !(is_unix && (mode & kModeMask) == kLinkMode);
-  while (entry.name.starts_with("./")) entry.name.remove_prefix(2);
-  if (entry.is_file) check_entry(entry, number<std::uint16_t>(bytes, 8), method);
+  entry.is_link = is_unix && (mode & kModeMask) == kLinkMode;
+  entry.is_file = !entry.name.ends_with('/') && !entry.is_link;
+  while (entry.name.starts_with("./")) entry.name.erase(0, 2);
+  if (entry.is_file || entry.is_link) check_entry(entry, number<std::uint16_t>(bytes, 8), method);
   bytes.remove_prefix(whole);
   return entry;
 }
@@ -168,30 +186,32 @@ void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
   }
 }
 
-void list(const Source& zip, const ZipVisit& visit) {
+void list(const Source& zip, const ZipVisit& visit, const ZipVisit& visit_link = {}) {
   const Directory directory = find_directory(zip);
   const std::string bytes = zip.part(directory.offset, directory.size);
   std::string_view left = bytes;
+  const bool no_slash = has_no_slash(bytes, directory.count);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
-    const Entry entry = take_entry(left);
+    const Entry entry = take_entry(left, no_slash);
     if (entry.member.stored_size > directory.offset) {
-      throw ArchiveFault("its entry '" + std::string(entry.name.substr(0, 200)) +
+      throw ArchiveFault("its entry '" + entry.name.substr(0, 200) +
                          "' extends beyond the end of the file");
     }
     places.emplace_back(entry.member.offset,
-                        kZipHeaderBytes + entry.name.size() + entry.member.stored_size);
+                        kZipHeaderBytes + entry.name_bytes + entry.member.stored_size);
     if (entry.is_file) visit(entry.name, entry.member);
+    if (entry.is_link && visit_link) visit_link(entry.name, entry.member);
   }
   check_places(places, directory.offset);
 }
 
 }  // namespace
 
-void list_zip(const OpenFile& file, const ZipVisit& visit) {
+void list_zip(const OpenFile& file, const ZipVisit& visit, const ZipVisit& visit_link) {
   list({file.size(), [&](std::uint64_t offset, char* target,
                          std::size_t size) { return file.read_at(offset, target, size); }},
-       visit);
+       visit, visit_link);
 }
 
 void list_zip(std::string_view bytes, const ZipVisit& visit) {

@@ -28,7 +28,7 @@ PackedFiles find_packed_files(const fs::path& root) {
   PackedFiles files;
   try {
     for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
-      if (name.starts_with('.') || name == "lost+found") continue;
+      if (is_never_data(name)) continue;
       if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
       if (kind != FolderEntry::Kind::kFile) continue;
       if (has_archive_extension(name)) files.archives.emplace_back(name);

@@ -47,6 +47,10 @@ auto with_archive_named(const DatasetContext& context, const std::string& archiv
     return action();
   } catch (const ArchiveFault& fault) {
     fail_archive(context, archive, kind, ArchiveTrouble::kUnusable, fault.what());
+  } catch (const LabelFault& fault) {
+    fail_archive(context, archive, kind, ArchiveTrouble::kUnusable, fault.what());
+  } catch (const ImageFault& fault) {
+    fail_archive(context, archive, kind, ArchiveTrouble::kUnusable, fault.what());
   } catch (const SpoolFault& fault) {
     fail_archive(context, archive, kind, ArchiveTrouble::kSpool, fault.what());
   } catch (const std::system_error& fault) {

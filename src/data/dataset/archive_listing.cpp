@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
-#include "base/text_file.h"
 #include "data/archive/archive.h"
+#include "data/archive/links.h"
 #include "data/dataset/archive_files.h"
-#include "data/dataset/archive_names.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/label_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -12,50 +14,126 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxLabelBytes = 256;
+constexpr std::size_t kMaxTargetBytes = 4096;
 
-// Assigns each image the label in the `.cls` file with the same key.
-class Labels {
+void add_to(SampleTable& table, std::string_view name, const ArchiveMember& member) {
+  const auto id = static_cast<std::int64_t>(table.size());
+  table.push_back({.file_name = name, .label = -1, .id = id, .size = {}}, member);
+}
+
+std::string shown(std::string_view name) {
+  return "'" + std::string(name.substr(0, 200)) + "'";
+}
+
+// The names in an archive, as the folder that unpacking it gives would list them: without what is
+// never data, and with links followed.
+class Members {
  public:
-  explicit Labels(ArchiveListing& listing) : listing_(listing) {}
+  Members(const OpenFile& file, LeftOut& left_out) : file_(file), left_out_(left_out) {}
 
-  void add(const ArchiveEntry& entry) {
-    std::string text(std::min(entry.size, kMaxLabelBytes), '\0');
-    text.resize(listing_.file.read_at(entry.offset, text.data(), text.size()));
-    text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    text = without_byte_order_mark(text);
-    const auto [found, is_new] = ids_.emplace(text, static_cast<int>(listing_.labels.size()));
-    if (is_new) listing_.labels.push_back(text);
-    by_key_[std::string(key_of(entry.name))] = found->second;
-  }
-
-  void give() {
-    if (by_key_.empty()) return;
-    for (std::size_t i = 0; i < listing_.images.size(); ++i) {
-      const auto found = by_key_.find(std::string(key_of(listing_.images.file_name(i))));
-      if (found != by_key_.end()) listing_.images.set_label(i, found->second);
+  void add(std::string_view name, const ArchiveMember& member) {
+    if (has_part_that_is_never_data(name)) {
+      const std::string_view base = name.substr(name.rfind('/') + 1);
+      if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
+        left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
+    } else {
+      add_to(has_image_extension(name) ? images_ : others_, name, member);
     }
   }
 
+  void add_link(std::string_view name, std::string_view target, bool is_hard) {
+    if (!has_part_that_is_never_data(name))
+      links_.add({std::string(name), std::string(target), is_hard});
+  }
+
+  // Adds what the links lead to. Call it after the last member.
+  void follow_links() {
+    if (links_.all().empty()) return;
+    for (const SampleTable* table : {&images_, &others_})
+      for (std::size_t i = 0; i < table->size(); ++i)
+        members_.emplace(table->file_name(i), *table->member(i));
+    names_.reserve(members_.size());
+    for (const auto& [name, member] : members_) names_.push_back(name);
+    std::sort(names_.begin(), names_.end());
+    most_followed_ = 16 * members_.size() + 1000;
+    for (const ArchiveLinks::Link& link : links_.all()) follow(link.name, link.name);
+  }
+
+  SampleTable take_images() { return without_repeats(std::move(images_)); }
+  SampleTable take_others() { return without_repeats(std::move(others_)); }
+
  private:
-  ArchiveListing& listing_;
-  std::unordered_map<std::string, int> ids_, by_key_;
+  // Adds as `name` what the link `path` leads to.
+  void follow(const std::string& name, const std::string& path) {
+    const std::optional<std::string> real = links_.resolved(path);
+    if (!real) return left_out_.add(LeftOut::Kind::kLinkOutside, name);
+    if (const auto found = members_.find(*real); found != members_.end()) {
+      if (++num_followed_ > most_followed_)
+        throw ArchiveFault("its links lead to many times the files that it has");
+      return add(name, found->second);
+    }
+    const std::string folder = real->empty() ? "" : *real + "/";
+    const bool is_inside = std::find(inside_.begin(), inside_.end(), folder) != inside_.end();
+    if (is_inside || ("/" + path).starts_with("/" + folder))
+      return left_out_.add(LeftOut::Kind::kLoop, name);
+    inside_.push_back(folder);
+    bool is_folder = false;
+    for (auto file = std::lower_bound(names_.begin(), names_.end(), folder);
+         file != names_.end() && file->starts_with(folder); ++file) {
+      is_folder = true;
+      if (++num_followed_ > most_followed_)
+        throw ArchiveFault("its links lead to many times the files that it has");
+      add(name + "/" + file->substr(folder.size()), members_.at(*file));
+    }
+    for (const ArchiveLinks::Link& link : links_.all()) {
+      if (!link.name.starts_with(folder)) continue;
+      is_folder = true;
+      follow(name + "/" + link.name.substr(folder.size()), link.name);
+    }
+    inside_.pop_back();
+    if (!is_folder) left_out_.add(LeftOut::Kind::kBrokenLink, name);
+  }
+
+  std::string content(const ArchiveMember& member) const {
+    std::string bytes;
+    read_member(file_, member, SIZE_MAX, bytes);
+    return bytes;
+  }
+
+  bool are_equal(const ArchiveMember& a, const ArchiveMember& b) const {
+    return a.size == b.size && (a.offset == b.offset || content(a) == content(b));
+  }
+
+  // Of files with one name, unpacking keeps the last one: all of them must have its content.
+  SampleTable without_repeats(SampleTable table) {
+    std::vector<std::uint32_t> order(table.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return table.file_name(a) < table.file_name(b);
+    });
+    std::vector<bool> keep(table.size(), true);
+    std::size_t num_kept = table.size();
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const std::string_view name = table.file_name(order[i]);
+      if (table.file_name(order[i - 1]) != name) continue;
+      if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
+        throw ArchiveFault(shown(name) + " appears in it twice, with two contents");
+      left_out_.add(LeftOut::Kind::kRepeatedName, std::string(name));
+      keep[order[i]] = false;
+      --num_kept;
+    }
+    return num_kept == table.size() ? std::move(table) : table.only(keep);
+  }
+
+  const OpenFile& file_;
+  LeftOut& left_out_;
+  SampleTable images_, others_;
+  ArchiveLinks links_;
+  std::unordered_map<std::string, ArchiveMember> members_;
+  std::vector<std::string> names_;   // of members_, sorted
+  std::vector<std::string> inside_;  // the folders that are being followed
+  std::size_t num_followed_ = 0, most_followed_ = 0;
 };
-
-void add_image(std::string_view name, const ArchiveMember& member, SampleTable& images) {
-  const auto id = static_cast<std::int64_t>(images.size());
-  images.push_back({.file_name = name, .label = -1, .id = id, .size = {}}, member);
-}
-
-void check_names(const SampleTable& images) {
-  std::vector<std::string_view> names;
-  names.reserve(images.size());
-  for (const Sample& item : images) names.push_back(item.file_name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end())
-    throw ArchiveFault("'" + std::string(twice->substr(0, 200)) + "' appears in it twice");
-}
 
 bool is_zip(const OpenFile& file) {
   std::string first(4, '\0');
@@ -77,30 +155,70 @@ OpenArchive open_or_unpack(const DatasetContext& context, const std::string& arc
   });
 }
 
-void list_members(ArchiveListing& listing) {
-  if (listing.file.size() == 0) throw ArchiveFault("it is empty");
-  if (is_zip(listing.file)) {
-    list_zip(listing.file, [&](std::string_view name, const ArchiveMember& member) {
-      if (is_archived_image(name)) add_image(name, member, listing.images);
-      if (is_other_file(name)) listing.other_files.add(name);
-    });
-  } else if (is_tar(listing.file)) {
-    Labels labels(listing);
-    list_tar(listing.file, [&](const ArchiveEntry& entry) {
-      if (is_label_file(entry.name)) labels.add(entry);
-      if (is_other_file(entry.name)) listing.other_files.add(entry.name);
-      if (!is_archived_image(entry.name)) return;
-      add_image(entry.name, {.offset = entry.offset, .stored_size = entry.size, .size = entry.size},
-                listing.images);
-    });
-    labels.give();
+void read_members(const OpenFile& file, Members& members) {
+  if (file.size() == 0) throw ArchiveFault("it is empty");
+  if (is_zip(file)) {
+    std::string target;
+    list_zip(
+        file,
+        [&](std::string_view name, const ArchiveMember& member) { members.add(name, member); },
+        [&](std::string_view name, const ArchiveMember& member) {
+          read_member(file, member, kMaxTargetBytes, target);
+          members.add_link(name, target, /*is_hard=*/false);
+        });
+  } else if (is_tar(file)) {
+    list_tar(
+        file,
+        [&](const ArchiveEntry& entry) {
+          members.add(entry.name,
+                      {.offset = entry.offset, .stored_size = entry.size, .size = entry.size});
+        },
+        [&](const ArchiveLink& link) { members.add_link(link.name, link.target, link.is_hard); });
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }
-  check_names(listing.images);
+  members.follow_links();
+}
+
+void list_members(ArchiveListing& listing) {
+  Members members(listing.file, listing.left_out);
+  read_members(listing.file, members);
+  listing.images = members.take_images();
+  LabelFiles labels;
+  const SampleTable others = members.take_others();
+  std::string text;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const std::string_view name = others.file_name(i);
+    if (is_label_file(name)) {
+      read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
+      labels.add(name, text);
+    } else {
+      listing.left_out.other_files.add(name);
+    }
+  }
+  take_labels(labels, listing);
 }
 
 }  // namespace
+
+void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
+  if (labels.empty()) return;
+  std::vector<std::string_view> names;
+  names.reserve(listing.images.size());
+  for (const Sample& image : listing.images) names.push_back(image.file_name);
+  const LabelFiles::Match match = labels.match(names);
+  std::vector<bool> keep(names.size(), true);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    listing.images.set_label(i, match.images[i].label);
+    if (match.images[i].kind != ImageLabel::Kind::kBesidePhotograph) continue;
+    listing.left_out.add(LeftOut::Kind::kBesidePhotograph, std::string(names[i]));
+    keep[i] = false;
+  }
+  for (const std::string& name : match.spare)
+    listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
+  listing.images = listing.images.only(keep);
+  listing.labels = labels.labels();
+}
 
 OpenFile open_archive(const DatasetContext& context, const std::string& archive) {
   return open_or_unpack(context, archive).file;

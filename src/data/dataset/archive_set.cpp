@@ -23,8 +23,8 @@ bool is_number(std::string_view text) {
 class Assembly {
  public:
   Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
-           const std::vector<std::string>& names, Dataset& set)
-      : context_(context), listings_(std::move(listings)), names_(names), set_(set) {}
+           std::vector<std::string> names, Dataset& set)
+      : context_(context), listings_(std::move(listings)), names_(std::move(names)), set_(set) {}
 
   void run() {
     const bool has_labels =
@@ -35,8 +35,13 @@ class Assembly {
     } else {
       label_by_folders();
     }
-    for (std::size_t a = 0; a < listings_.size(); ++a)
-      set_.archives.push_back({names_[a], std::move(listings_[a].file)});
+    LeftOut left_out = std::move(left_out_);
+    for (std::size_t a = 0; a < listings_.size(); ++a) {
+      left_out.add_all(listings_[a].left_out, names_.size() == 1 ? "" : names_[a] + "/");
+      if (listings_[a].file.is_open())
+        set_.archives.push_back({names_[a], std::move(listings_[a].file)});
+    }
+    for (std::string& note : left_out.notes()) set_.notes.push_back(std::move(note));
   }
 
  private:
@@ -48,15 +53,16 @@ class Assembly {
 
   void add(std::size_t archive, std::size_t image, int label) {
     const ArchiveListing& listing = listings_[archive];
-    ArchiveMember member = *listing.images.member(image);
-    member.archive = static_cast<std::uint16_t>(archive);
     const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
     const std::string name = shard + std::string(listing.images.file_name(image));
-    set_.samples.push_back({.file_name = name,
-                            .label = label,
-                            .id = static_cast<std::int64_t>(set_.samples.size()),
-                            .size = {}},
-                           member);
+    const Sample sample{.file_name = name,
+                        .label = label,
+                        .id = static_cast<std::int64_t>(set_.samples.size()),
+                        .size = {}};
+    if (listing.images.member(image) == nullptr) return set_.samples.push_back(sample);
+    ArchiveMember member = *listing.images.member(image);
+    member.archive = static_cast<std::uint16_t>(archive);
+    set_.samples.push_back(sample, member);
   }
 
   // Adds the classes named in `.cls` files to the set, and returns their ids by label. If all
@@ -149,14 +155,15 @@ class Assembly {
   void label_by_folders() {
     const std::string base = common_base();
     std::vector<Place> places;
-    std::size_t num_deep = 0, num_beside = 0;
+    LeftOut outside;  // of the class folders
     for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
       name.remove_prefix(base.size());
       const std::size_t slash = name.find('/');
       const bool is_deep = slash != name.npos && name.find('/', slash + 1) != name.npos;
-      num_deep += is_deep ? 1 : 0;
-      num_beside += slash == name.npos ? 1 : 0;
-      if (!is_deep && slash != name.npos)
+      using Kind = LeftOut::Kind;
+      if (is_deep || slash == name.npos)
+        outside.add(is_deep ? Kind::kDeepImage : Kind::kRootImage, base + std::string(name));
+      else
         places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image});
     });
     std::sort(places.begin(), places.end());
@@ -169,13 +176,7 @@ class Assembly {
         add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
     }
     if (places.empty() || context_.every_image) return add_every_image(base);
-    const auto note = [&](std::size_t count, const std::string& where) {
-      if (count > 0)
-        set_.notes.push_back("images skipped because they are " + where + ": " +
-                             std::to_string(count));
-    };
-    note(num_deep, "in folders inside class folders");
-    note(num_beside, "next to the class folders");
+    left_out_ = std::move(outside);
   }
 
   void add_every_image(const std::string& base) {
@@ -191,8 +192,9 @@ class Assembly {
 
   const DatasetContext& context_;
   std::vector<ArchiveListing> listings_;
-  const std::vector<std::string>& names_;
+  const std::vector<std::string> names_;
   Dataset& set_;
+  LeftOut left_out_;
 };
 
 }  // namespace
@@ -202,6 +204,16 @@ std::string fault_of_class_line(std::string_view name, bool is_first) {
   if (name.ends_with('\r')) return "ends with a carriage return";
   if (is_first && without_byte_order_mark(name) != name) return "begins with a byte-order mark";
   return {};
+}
+
+Dataset read_label_files(const DatasetContext& context, ArchiveListing listing) {
+  Dataset set;
+  set.kind = Dataset::Kind::kClassFolders;
+  set.root = context.root;
+  std::vector<ArchiveListing> listings;
+  listings.push_back(std::move(listing));
+  Assembly(context, std::move(listings), {""}, set).run();
+  return set;
 }
 
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
@@ -221,9 +233,9 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   OtherFiles other_files;
   for (std::size_t i = 0; i < listings.size(); ++i) {
     if (!listings[i].note.empty()) set.notes.push_back(std::move(listings[i].note));
-    other_files.add(archives.size() == 1 ? "" : archives[i] + "/", listings[i].other_files);
+    other_files.add(archives.size() == 1 ? "" : archives[i] + "/",
+                    listings[i].left_out.other_files);
   }
-  for (std::string& note : other_files.notes()) set.notes.push_back(std::move(note));
   Assembly(context, std::move(listings), archives, set).run();
   if (set.samples.empty()) {
     context.fail(other_files.instead_of_images() +

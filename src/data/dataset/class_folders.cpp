@@ -3,11 +3,13 @@
 // extension; its contents are checked when it is decoded.
 #include <algorithm>
 #include <set>
+#include <system_error>
+#include <utility>
 
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
-#include "data/dataset/other_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -15,40 +17,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNamed = 10;
-
 // The contents of a folder, each list sorted by code point.
 struct Listing {
   std::string images;  // names, each followed by a slash, which no name contains
   std::size_t num_images = 0;
   std::vector<std::string> folders;
   std::vector<std::string> maybe_linked;  // those of `folders` that may be links
-  std::vector<std::string> broken_links;  // broken or circular links
-  std::size_t num_hidden_images = 0;
-  OtherFiles other_files;
+  std::vector<std::string> label_files;
+  LeftOut left_out;  // broken links, hidden images and other files
 };
-
-bool is_ignored(std::string_view name) {
-  return name.starts_with('.') || name == "lost+found" || name == "__MACOSX";
-}
 
 Listing list_folder(const fs::path& folder, const DatasetContext& context) {
   Listing listing;
   try {
     for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
       using Kind = FolderEntry::Kind;
-      if (is_ignored(name)) {
-        listing.num_hidden_images += has_image_extension(name) ? 1 : 0;
+      if (is_never_data(name)) {
+        if (has_image_extension(name) && !name.starts_with("._"))
+          listing.left_out.add(LeftOut::Kind::kHiddenImage, std::string(name));
       } else if (kind == Kind::kFolder) {
         listing.folders.emplace_back(name);
         if (may_be_link) listing.maybe_linked.emplace_back(name);
       } else if (kind == Kind::kLost) {
-        listing.broken_links.emplace_back(name);
+        listing.left_out.add(LeftOut::Kind::kBrokenLink, std::string(name));
       } else if (kind == Kind::kFile && has_image_extension(name)) {
         (listing.images += name) += '/';
         ++listing.num_images;
       } else if (kind == Kind::kFile) {
-        listing.other_files.add(name);
+        if (is_label_file(name))
+          listing.label_files.emplace_back(name);
+        else
+          listing.left_out.other_files.add(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -68,57 +67,7 @@ void for_each_image(const Listing& listing, Visit&& visit) {
   }
 }
 
-// Returns "'a', 'b', …" with at most ten names.
-std::string name_some(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
-    text += (i == 0 ? "'" : ", '") + names[i] + "'";
-  }
-  return names.size() > kMaxNamed ? text + ", …" : text;
-}
-
-std::string counted(std::size_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
-// Groups skipped entries by reason, to keep the notes short.
-struct LeftOut {
-  std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
-  OtherFiles other_files;
-  std::size_t num_hidden_images = 0;
-
-  void add_links(const std::string& prefix, const Listing& listing) {
-    for (const std::string& name : listing.broken_links) broken_links.push_back(prefix + name);
-    num_hidden_images += listing.num_hidden_images;
-  }
-
-  std::vector<std::string> notes() const {
-    std::vector<std::string> notes;
-    const auto note = [&](const std::vector<std::string>& names, const std::string& one,
-                          const std::string& many) {
-      if (names.empty()) return;
-      notes.push_back(counted(names.size(), one, many) + ": " + name_some(names));
-    };
-    note(loops, "link points to a folder above it and is skipped",
-         "links point to a folder above them and are skipped");
-    note(broken_links, "link is broken or circular and is skipped",
-         "links are broken or circular and are skipped");
-    note(repeated, "link points to a folder that is already included and is skipped",
-         "links point to folders that are already included and are skipped");
-    note(empty_folders, "folder without images is not a class",
-         "folders without images are not classes");
-    note(deep_folders, "folder inside a class folder is skipped",
-         "folders inside class folders are skipped");
-    note(root_images, "image next to the class folders is skipped",
-         "images next to the class folders are skipped");
-    for (std::string& text : other_files.notes()) notes.push_back(std::move(text));
-    if (num_hidden_images > 0) {
-      notes.push_back(counted(num_hidden_images, "image is", "images are") +
-                      " skipped because the name begins with a dot");
-    }
-    return notes;
-  }
-};
+using Kind = LeftOut::Kind;
 
 // True if `folder` is a link to `canonical_root` or to a folder above it.
 bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
@@ -135,7 +84,7 @@ bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
 struct ClassListing {
   SourceStamp stamp;
   bool is_loop = false;
-  Listing listing;
+  Listing listing = {};
   std::vector<std::string> loops;  // folders inside that link back to this one or above
 };
 
@@ -163,20 +112,12 @@ void require_class_name(const std::string& name, const DatasetContext& context) 
 
 void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, Dataset& set,
                const DatasetContext& context) {
-  if (found.is_loop) {
-    left_out.loops.push_back(name);
-    return;
-  }
-  left_out.add_links(name + "/", found.listing);
-  left_out.other_files.add(name + "/", found.listing.other_files);
-  for (const std::string& inner : found.listing.folders) {
-    (contains(found.loops, inner) ? left_out.loops : left_out.deep_folders)
-        .push_back(name + "/" + inner);
-  }
-  if (found.listing.num_images == 0) {
-    left_out.empty_folders.push_back(name);
-    return;
-  }
+  if (found.is_loop) return left_out.add(Kind::kLoop, name);
+  left_out.add_all(found.listing.left_out, name + "/");
+  for (const std::string& inner : found.listing.folders)
+    left_out.add(contains(found.loops, inner) ? Kind::kLoop : Kind::kDeepFolder,
+                 name + "/" + inner);
+  if (found.listing.num_images == 0) return left_out.add(Kind::kEmptyFolder, name);
   require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
@@ -188,15 +129,34 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   });
 }
 
+// Whether there is a label file in the folder or below it.
+bool has_label_files(const fs::path& folder, const Listing& listing, int depth,
+                     const DatasetContext& context) {
+  constexpr int kMaxDepth = 20;
+  if (!listing.label_files.empty()) return true;
+  return depth < kMaxDepth &&
+         std::any_of(listing.folders.begin(), listing.folders.end(), [&](const auto& inner) {
+           return !leads_back(folder / inner, fs::canonical(folder)) &&
+                  has_label_files(folder / inner, list_folder(folder / inner, context), depth + 1,
+                                  context);
+         });
+}
+
+// Reads the classes in the folders of the root. False if label files decide instead.
 // Lists all class folders before adding any image, so that the memory for all samples can be
 // reserved at once: growing it costs more than copying the names once more.
-void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
+bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
                   const DatasetContext& context) {
+  if (!top.label_files.empty()) return false;
   const fs::path canonical_root = fs::canonical(context.root);
   std::vector<ClassListing> found(top.folders.size());
   in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
     found[i] = list_class(top.folders[i], top, canonical_root, context);
   });
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (!found[i].is_loop &&
+        has_label_files(context.root / top.folders[i], found[i].listing, 1, context))
+      return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Listing& listing = found[i].listing;
@@ -208,6 +168,7 @@ void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
     add_class(top.folders[i], found[i], left_out, set, context);
     set.stamps.push_back(std::move(found[i].stamp));
   }
+  return true;
 }
 
 // Visits every image below the root, and each folder only once, however many links lead to it. With
@@ -225,9 +186,10 @@ class ImageWalk {
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
     }
     seen_.insert(fs::canonical(folder));
+    if (!prefix.empty()) set_.stamps.push_back(context_.stamp(prefix));
     const Listing listing = list_folder(folder, context_);
-    left_out_.add_links(prefix, listing);
-    left_out_.other_files.add(prefix, listing.other_files);
+    left_out_.add_all(listing.left_out, prefix);
+    for (const std::string& name : listing.label_files) label_files_.push_back(prefix + name);
     int label = -1;
     if (context_.every_image && depth == 1 && listing.num_images > 0) {
       label = static_cast<int>(set_.classes.size());
@@ -242,21 +204,51 @@ class ImageWalk {
     for (const std::string& inner : listing.folders) {
       if (contains(listing.maybe_linked, inner) &&
           leads_back(folder / inner, fs::canonical(folder))) {
-        left_out_.loops.push_back(prefix + inner);
+        left_out_.add(Kind::kLoop, prefix + inner);
       } else if (seen_.contains(fs::canonical(folder / inner))) {
-        left_out_.repeated.push_back(prefix + inner);
+        left_out_.add(Kind::kRepeatedLink, prefix + inner);
       } else {
         visit(prefix + inner + "/", depth + 1);
       }
     }
   }
 
+  const std::vector<std::string>& label_files() const { return label_files_; }
+
  private:
   Dataset& set_;
   LeftOut& left_out_;
   const DatasetContext& context_;
   std::set<fs::path> seen_;
+  std::vector<std::string> label_files_;
 };
+
+// The labels of a folder's images by its label files.
+Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_files,
+                         LeftOut left_out, const DatasetContext& context) {
+  std::vector<std::string> texts(label_files.size());
+  in_parallel(texts.size(), kScanThreads, [&](std::size_t i) {
+    try {
+      texts[i] = first_bytes(context.root / label_files[i], 2 * kMaxLabelBytes);
+    } catch (const std::system_error& fault) {
+      context.fail("the label file '" + printable(label_files[i]) +
+                   "' cannot be read: " + fault.code().message() + ". Check its permissions.");
+    }
+  });
+  ArchiveListing listing;
+  listing.images = std::move(walked.samples);
+  listing.left_out = std::move(left_out);
+  try {
+    LabelFiles labels;
+    for (std::size_t i = 0; i < texts.size(); ++i) labels.add(label_files[i], texts[i]);
+    take_labels(labels, listing);
+  } catch (const LabelFault& fault) {
+    context.fail(std::string(fault.what()) + ". Correct the files, or remove them.");
+  }
+  Dataset set = read_label_files(context, std::move(listing));
+  set.stamps.insert(set.stamps.end(), walked.stamps.begin(), walked.stamps.end());
+  return set;
+}
 
 }  // namespace
 
@@ -267,26 +259,33 @@ Dataset read_folders(const DatasetContext& context) {
   LeftOut left_out;
   set.stamps.push_back(context.stamp(""));
   Listing top = list_folder(context.root, context);
-  if (!context.every_image) read_classes(top, left_out, set, context);
-  if (!set.samples.empty()) {
-    left_out.add_links("", top);
-    top.other_files.keep_pictures();  // the others, such as a README, are not taken for images
-    left_out.other_files.add("", top.other_files);
-    for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
+  if (!context.every_image && read_classes(top, left_out, set, context) && !set.samples.empty()) {
+    top.left_out.other_files.keep_pictures();  // the others, such as a README, are no images
+    left_out.add_all(top.left_out, "");
+    for_each_image(
+        top, [&](std::string_view image) { left_out.add(Kind::kRootImage, std::string(image)); });
   } else {
     left_out = {};
-    ImageWalk(set, left_out, context).visit("", 0);
-    if (!set.labeled()) set.kind = Dataset::Kind::kUnlabeledFolder;
+    set.classes.clear();
+    set.stamps.resize(1);  // the walk stamps the folders itself
+    ImageWalk walk(set, left_out, context);
+    walk.visit("", 0);
+    if (!walk.label_files().empty() && !set.samples.empty()) {
+      set = labeled_by_files(std::move(set), walk.label_files(), std::exchange(left_out, {}),
+                             context);
+    } else if (!set.labeled()) {
+      set.kind = Dataset::Kind::kUnlabeledFolder;
+    }
   }
-  set.notes = left_out.notes();
   if (set.samples.empty()) {
-    std::string notes;
     const std::string found = left_out.other_files.instead_of_images();
     left_out.other_files = {};
+    std::string notes;
     for (const std::string& note : left_out.notes()) notes += " (" + note + ")";
     context.fail(found + notes + ". Give a folder with one folder of images per class; " +
                  image_names_advice());
   }
+  for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
   return set;

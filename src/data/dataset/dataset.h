@@ -63,6 +63,7 @@ class SampleTable {
   std::vector<std::uint32_t> take_changed();
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
+  void set_member(std::size_t i, const ArchiveMember& member) { members_[i] = member; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
   // The samples `i` with keep[i], in order, including their ids and hashes.
   SampleTable only(const std::vector<bool>& keep) const;

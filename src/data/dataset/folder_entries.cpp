@@ -172,6 +172,25 @@ FolderEntries::FolderEntries(const fs::path& folder) {
   sort_by_name(entries_);
 }
 
+bool is_never_data(std::string_view name) {
+  return name.starts_with('.') || name == "lost+found" || name == "__MACOSX" || name == "@eaDir" ||
+         equal_in_any_case("thumbs.db", name) || equal_in_any_case("desktop.ini", name);
+}
+
+bool has_part_that_is_never_data(std::string_view path) {
+  while (true) {
+    const std::size_t end = path.find('/');
+    if (is_never_data(path.substr(0, end))) return true;
+    if (end == path.npos) return false;
+    path.remove_prefix(end + 1);
+  }
+}
+
+bool has_extension(std::string_view file_name, std::string_view extension) {
+  return file_name.size() >= extension.size() &&
+         equal_in_any_case(extension, file_name.substr(file_name.size() - extension.size()));
+}
+
 bool has_image_extension(std::string_view file_name) {
   const std::size_t dot = file_name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
@@ -187,14 +206,9 @@ std::string image_names_advice() {
 
 namespace {
 
-bool ends_in(std::string_view file_name, std::string_view extension) {
-  return file_name.size() >= extension.size() &&
-         equal_in_any_case(extension, file_name.substr(file_name.size() - extension.size()));
-}
-
 std::string_view without_gz(std::string_view file_name) {
   constexpr std::string_view kGz = ".gz";
-  if (ends_in(file_name, kGz)) file_name.remove_suffix(kGz.size());
+  if (has_extension(file_name, kGz)) file_name.remove_suffix(kGz.size());
   return file_name;
 }
 
@@ -203,8 +217,8 @@ std::string_view without_gz(std::string_view file_name) {
 bool has_archive_extension(std::string_view file_name) {
   constexpr std::array<std::string_view, 8> kExtensions = {
       ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
-  return std::ranges::any_of(kExtensions,
-                             [&](std::string_view known) { return ends_in(file_name, known); });
+  return std::ranges::any_of(
+      kExtensions, [&](std::string_view known) { return has_extension(file_name, known); });
 }
 
 bool has_record_name(std::string_view file_name) {
@@ -213,7 +227,7 @@ bool has_record_name(std::string_view file_name) {
   const std::string_view name = without_gz(file_name);
   return !numbered_set_name(name).empty() ||
          std::ranges::any_of(kExtensions,
-                             [&](std::string_view known) { return ends_in(name, known); });
+                             [&](std::string_view known) { return has_extension(name, known); });
 }
 
 std::string_view numbered_set_name(std::string_view file_name) {

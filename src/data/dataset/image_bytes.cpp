@@ -87,7 +87,9 @@ void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& 
   cut_image(member, buffer);
 }
 
-void read_member(const Dataset& set, const ArchiveMember& member, std::size_t limit,
+}  // namespace
+
+void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
                  std::string& buffer) {
   using Packing = ArchiveMember::Packing;
   if (std::max(member.size, member.stored_size) > kMaxImageBytes)
@@ -95,7 +97,6 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
   if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
     throw ImageFault(
         "it inflates to more than 100 times its size, which is not plausible for images");
-  const OpenFile& file = set.archives[member.archive].file;
   if (member.stored_size > kMaxCalmBytes && member.stored_size > file.size())
     throw ImageFault("it is larger than its archive");
   if (member.packing == Packing::kPlain) {
@@ -115,6 +116,8 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
       crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
   if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
 }
+
+namespace {
 
 void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   const OpenFile file(set.root / set.samples.file_name(i));
@@ -196,7 +199,7 @@ void require_consistent(const Dataset& set) {
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   try {
     if (const ArchiveMember* member = set.samples.member(i)) {
-      read_member(set, *member, limit, buffer);
+      read_member(set.archives[member->archive].file, *member, limit, buffer);
     } else {
       read_own_file(set, i, limit, buffer);
     }

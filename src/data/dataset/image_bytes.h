@@ -19,6 +19,11 @@ void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer);
 // The same, but it may stop after the first `limit` bytes.
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer);
 
+// The same for a member of an open archive, but throws std::system_error for all of the system's
+// errors.
+void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
+                 std::string& buffer);
+
 // Serializes a dataset, so that one rank can scan the folders for all.
 
 // kList: everything except `root` and `name`, which each rank knows, and `notes` and `stamps`,

@@ -13,7 +13,8 @@
 #include "base/error.h"
 #include "base/record_options.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/other_files.h"
+#include "data/dataset/label_files.h"
+#include "data/dataset/left_out.h"
 
 namespace kiln {
 
@@ -126,17 +127,25 @@ std::string samples_text(const Dataset& set);
 // The same for the given contents of the first images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
-// An open archive and the images in it.
+// The images in an archive, or in a folder with label files.
 struct ArchiveListing {
-  OpenFile file;
-  SampleTable images;  // members in archive order; `label` is an index into `labels`, or -1
-  std::vector<std::string> labels;  // from the `.cls` files of a tar
+  OpenFile file;       // not open: a folder
+  SampleTable images;  // in the order of the archive; `label` is an index into `labels`, or -1
+  std::vector<std::string> labels;  // from label files
+  LeftOut left_out;
   std::string note;
-  OtherFiles other_files;
 };
 
-// `archive` is relative to the root, or empty. Throws Error kInvalidDataset if the archive is
-// damaged or truncated, a path leads out of it, or a name appears twice.
+// Gives the images their labels, and leaves out those that are beside a photograph. Throws
+// LabelFault.
+void take_labels(const LabelFiles& labels, ArchiveListing& listing);
+
+// A folder whose label files decide: the images of `listing`, relative to the root.
+Dataset read_label_files(const DatasetContext& context, ArchiveListing listing);
+
+// Reads an archive as the folder that unpacking it would give. `archive` is relative to the root,
+// or empty. Throws Error kInvalidDataset if the archive is damaged or truncated, a path leads out
+// of it, a name appears twice with two contents, or label files contradict each other.
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
 
 // Opens the archive itself, or its unpacked contents. Throws Error kInvalidDataset.
@@ -158,9 +167,9 @@ struct PackedFiles {
 };
 PackedFiles find_packed_files(const std::filesystem::path& root);
 
-// Reads `archives`, which are relative to the root and in order; "" is the root itself. In tars
-// with `.cls` files (WebDataset: KEY.jpg and KEY.cls), these give an image's class as a number, a
-// line of `classes.txt` next to the shards, or a name. Otherwise the class is the image's folder,
+// Reads `archives`, which are relative to the root and in order; "" is the root itself. Where there
+// are label files (label_files.h), these give an image's class as a number, a line of `classes.txt`
+// next to the shards, or a name. Otherwise the class is the image's folder,
 // one level below the path that all images share. Without classes, or with `every_image`: every
 // image, in the order of the archives; images without a class have no label. Throws Error
 // kInvalidDataset.

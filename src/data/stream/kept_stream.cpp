@@ -118,6 +118,7 @@ class StreamKeeper {
     StreamSource source(plan_.path, plan_.records, watch);
     source.begin_epoch(0);
     for (StreamRecord record; source.next(record);) add(record);
+    notes_ = source.left_out().notes();
   }
 
   Dataset take() {
@@ -138,6 +139,7 @@ class StreamKeeper {
     set.archives.push_back({"", bytes_.take()});
     set.schema_json = schema_text(set.classes);
     set.samples_json = samples_text(set);
+    for (const std::string& note : notes_) set.notes.push_back(name_ + ": " + note);
     if (num_bad_ > 0)
       set.notes.push_back(name_ + ": " + std::to_string(num_bad_) +
                           " records cannot be read, first " + first_fault_);
@@ -183,6 +185,7 @@ class StreamKeeper {
   std::unordered_map<std::string, int> numbers_;
   std::size_t num_bad_ = 0;
   std::string first_fault_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

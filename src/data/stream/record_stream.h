@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/record_options.h"
+#include "data/dataset/left_out.h"
 #include "data/stream/byte_stream.h"
 
 namespace kiln {
@@ -25,14 +26,20 @@ class RecordStream {
   virtual ~RecordStream() = default;
   // Reads the next record; false at the end. Throws StreamFault, ArchiveFault; StreamClosed.
   virtual bool next(StreamRecord& record) = 0;
+  // What the stream held beside its images, so far.
+  virtual const LeftOut& left_out() const {
+    static const LeftOut kNothing;
+    return kNothing;
+  }
 };
 
 // Detects the format from the first bytes. `bytes` must outlive the result. Throws the same.
 // `options` are for TFRecord and RecordIO.
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options);
 
-// Reads one or more concatenated tars. The class of an image is in the .cls file with the same key
-// (KEY.jpg, KEY.cls), which is next to it; otherwise it is the image's folder.
+// Reads one or more concatenated tars. The class of an image is in its label file
+// (data/dataset/label_files.h), if the stream has any, otherwise it is the image's folder. The
+// files of a key must follow each other.
 std::unique_ptr<RecordStream> open_tar_records(ByteStream& bytes);
 
 // Reads TFRecord or RecordIO (data/records); nullptr for any other format. RecordIO holds images

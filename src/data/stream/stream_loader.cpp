@@ -31,6 +31,7 @@ struct Item {
   std::int64_t steps = 0, arrived = 0;      // at an epoch's end: its steps and arrived images
   std::size_t left_over = 0;                // images at its end that do not fill a step
   std::uint64_t beginning = 0;              // Batches::beginning() of the epoch
+  std::vector<std::string> notes = {};      // at the first epoch's end: what the stream left out
   std::exception_ptr failure = nullptr;
 };
 
@@ -120,6 +121,7 @@ void StreamLoader::State::read_epoch(int epoch) {
   // it does not fill a step: the epoch then begins with the pipe's next writer.
   while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
   end.left_over = step_.size();
+  if (epoch == first_epoch_) end.notes = source_.left_out().notes();
   hand_over(std::move(end));
 }
 
@@ -276,6 +278,7 @@ class StreamLoader::Epoch final : public Batches {
     is_over_ = true;
     const StreamLoader::Plan& plan = stream_.plan();
     const std::string name = stream_.name(epoch_);
+    for (const std::string& note : item.notes) plan.warn(name + ": " + note);
     if (item.steps == 0)
       throw Error(
           ErrorCode::kInvalidDataset,

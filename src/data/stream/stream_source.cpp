@@ -34,6 +34,7 @@ Error error_of_stream(const std::string& name, const std::exception& fault) {
 bool StreamSource::begin_epoch(int number) {
   const std::string path = stream_path(path_, number);
   if (!bytes_ || path != path_) {
+    left_out_ = left_out();
     records_.reset();
     bytes_ = std::make_unique<ByteStream>(path, watch_);
     ended_ = false;
@@ -53,8 +54,15 @@ bool StreamSource::next(StreamRecord& record) {
   return false;
 }
 
+LeftOut StreamSource::left_out() const {
+  LeftOut all = left_out_;
+  if (records_) all.add_all(records_->left_out(), "");
+  return all;
+}
+
 bool StreamSource::reopen() {
   if (!ended_ || !bytes_->is_pipe()) return false;
+  left_out_ = left_out();
   records_.reset();
   bytes_->reopen();
   ended_ = false;

@@ -39,6 +39,9 @@ class StreamSource {
   // Reads the next record; false at the end. Throws as RecordStream::next() does.
   bool next(StreamRecord& record);
 
+  // What all streams so far held beside their images.
+  LeftOut left_out() const;
+
   // Reopens a named pipe that has ended, for its next writer; returns false for anything else.
   bool reopen();
 
@@ -49,6 +52,7 @@ class StreamSource {
   std::unique_ptr<ByteStream> bytes_;
   std::unique_ptr<RecordStream> records_;
   bool ended_ = false;
+  LeftOut left_out_;  // of the streams before this one
 };
 
 }  // namespace kiln

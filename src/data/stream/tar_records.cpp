@@ -1,17 +1,18 @@
 #include <deque>
-#include <optional>
 #include <utility>
+#include <vector>
 
-#include "base/text_file.h"
+#include "base/text.h"
 #include "data/archive/tar_headers.h"
-#include "data/dataset/archive_names.h"
+#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/label_files.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMostLabelBytes = 4096;
+constexpr std::size_t kMostWaiting = 64, kMostWaitingBytes = 64'000'000;
 // The most zeros after an end mark, where tars are padded. Without a limit, /dev/zero would be read
 // forever.
 constexpr std::uint64_t kMostZeroBytes = 16 << 20;
@@ -24,6 +25,9 @@ std::string folder_of(const std::string& name) {
   return folders.substr(folders.rfind('/') + 1);
 }
 
+// Label files decide, by the rule of LabelFiles, as soon as one has come; before that, images have
+// the label of their folder. An image leaves once its own label file is there, the others of its
+// key when the key changes.
 class TarRecords final : public RecordStream {
  public:
   explicit TarRecords(ByteStream& bytes) : bytes_(bytes) {}
@@ -37,6 +41,8 @@ class TarRecords final : public RecordStream {
     return true;
   }
 
+  const LeftOut& left_out() const override { return left_out_; }
+
  private:
   // Reads an entry or an end mark. False at the end of the stream.
   bool read_entry() {
@@ -44,7 +50,7 @@ class TarRecords final : public RecordStream {
     std::string header;
     if (!bytes_.read(kTarBlock, header)) {
       if (!ended_) throw StreamFault("ends before the tar's end marker");
-      finish_image();
+      finish_key();
       return !complete_.empty();
     }
     ended_ = is_zero(header);
@@ -57,13 +63,21 @@ class TarRecords final : public RecordStream {
       return true;
     }
     const std::string name = headers_.take_name(entry, header);
-    const bool is_file = entry.kind == TarHeaders::Kind::kFile;  // a link has no data
-    if (is_file && is_archived_image(name))
+    const bool is_data = !has_part_that_is_never_data(name);
+    if (entry.kind == TarHeaders::Kind::kLink && is_data)
+      throw StreamFault("contains the link '" + printable(name) +
+                        "', which a stream cannot follow. Write the tar with the files that its "
+                        "links lead to (tar --dereference --hard-dereference)");
+    const bool is_file = entry.kind == TarHeaders::Kind::kFile && is_data && !name.ends_with('/');
+    if (is_file && has_image_extension(name)) {
       add_image(name, data_of(entry));
-    else if (is_file && is_label_file(name) && entry.size <= kMostLabelBytes)
+    } else if (is_file && is_label_file(name)) {
+      if (entry.size > 2 * kMaxLabelBytes) label_in(name, std::string(2 * kMaxLabelBytes, '-'));
       add_label(name, data_of(entry));
-    else
+    } else {
+      if (is_file) left_out_.other_files.add(name);
       bytes_.skip(tar_padded(entry.size));
+    }
     return true;
   }
 
@@ -74,36 +88,94 @@ class TarRecords final : public RecordStream {
     return data;
   }
 
+  void enter_key_of(const std::string& name) {
+    if (key_of(name) == key_) return;
+    finish_key();
+    key_ = key_of(name);
+  }
+
   void add_image(const std::string& name, std::string data) {
-    finish_image();
-    image_ = StreamRecord{name, std::move(data), {}, {}};
-    if (label_key_ == key_of(name)) label_image(label_);
+    enter_key_of(name);
+    images_.push_back({name, std::move(data), {}, {}});
+    waiting_bytes_ += images_.back().bytes.size();
+    ++num_waiting_;
+    release(images_.size() - 1);
+    if (num_waiting_ <= kMostWaiting && waiting_bytes_ <= kMostWaitingBytes) return;
+    if (has_labels_)
+      throw StreamFault("has more than 64 images or 64 MB of the key '" + printable(key_) +
+                        "' without a label file of their own: write each image and its label file "
+                        "one after the other");
+    finish_key();
   }
 
   void add_label(const std::string& name, const std::string& text) {
-    label_key_ = key_of(name);
-    label_ = without_byte_order_mark(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
-    if (image_ && label_key_ == key_of(image_->name)) label_image(label_);
+    if (num_by_folder_ > 0)
+      throw StreamFault("has the label file '" + printable(name) + "' after " +
+                        grouped(num_by_folder_) +
+                        " images without one: write each image and its label file one after the "
+                        "other");
+    enter_key_of(name);
+    labels_.add(name, text);
+    has_labels_ = true;
+    for (std::size_t i = 0; i < images_.size(); ++i)
+      if (without_extension(images_[i].name) == without_extension(name)) release(i);
   }
 
-  void label_image(const std::string& label) {
-    image_->label = label;
-    complete_.push_back(std::move(*image_));
-    image_.reset();
+  // Lets the image go if its own label file is there. Its name stays, for the rest of its key.
+  void release(std::size_t i) {
+    const std::string* own = labels_.own_label(images_[i].name);
+    if (own == nullptr) return;
+    StreamRecord& image = images_[i];
+    complete_.push_back({image.name, std::exchange(image.bytes, {}), *own, {}});
+    is_released_.resize(images_.size());
+    is_released_[i] = true;
+    --num_waiting_;
+    waiting_bytes_ -= complete_.back().bytes.size();
   }
 
-  // Completes an image that has no label file: its label is its folder.
-  void finish_image() {
-    if (image_) label_image(folder_of(image_->name));
+  // Completes the images of a key after its last file.
+  void finish_key() {
+    std::vector<std::string_view> names;
+    for (const StreamRecord& image : images_) names.push_back(image.name);
+    const LabelFiles::Match match = labels_.match(names);
+    is_released_.resize(images_.size());
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      if (is_released_[i]) continue;
+      StreamRecord& image = images_[i];
+      const auto& [kind, label] = match.images[i];
+      if (kind == ImageLabel::Kind::kBesidePhotograph) {
+        left_out_.add(LeftOut::Kind::kBesidePhotograph, image.name);
+        continue;
+      }
+      if (kind == ImageLabel::Kind::kGiven)
+        image.label = labels_.labels()[static_cast<std::size_t>(label)];
+      else if (has_labels_)
+        image.fault = "it has no label file, but others have";
+      else
+        image.label = folder_of(image.name), ++num_by_folder_;
+      complete_.push_back(std::move(image));
+    }
+    for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);
+    images_.clear();
+    is_released_.clear();
+    labels_ = {};
+    num_waiting_ = waiting_bytes_ = 0;
   }
 
   ByteStream& bytes_;
   TarHeaders headers_;
-  bool ended_ = false;                 // after the end mark of a tar
-  std::uint64_t zero_bytes_ = 0;       // in a row, up to here
-  std::optional<StreamRecord> image_;  // whose label may follow
-  std::string label_key_, label_;      // from the last label file
+  bool ended_ = false;            // after the end mark of a tar
+  std::uint64_t zero_bytes_ = 0;  // in a row, up to here
+  bool has_labels_ = false;       // a label file has come
+  long long num_by_folder_ = 0;   // images that have the label of their folder
+  // Of the current key:
+  std::string key_;
+  std::vector<StreamRecord> images_;
+  std::vector<bool> is_released_;  // those that have left
+  LabelFiles labels_;
+  std::size_t num_waiting_ = 0, waiting_bytes_ = 0;
   std::deque<StreamRecord> complete_;
+  LeftOut left_out_;
 };
 
 }  // namespace

@@ -1,0 +1,72 @@
+#include "data/dataset/left_out.h"
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+using Kind = LeftOut::Kind;
+
+struct Row {
+  const char *one, *many;
+};
+
+constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
+    {"link points to a folder above it and is skipped",
+     "links point to a folder above them and are skipped"},
+    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
+    {"link leads out of the archive and is skipped",
+     "links lead out of the archive and are skipped"},
+    {"link points to a folder that is already included and is skipped",
+     "links point to folders that are already included and are skipped"},
+    {"folder without images is not a class", "folders without images are not classes"},
+    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
+    {"image in a folder inside a class folder is skipped",
+     "images in folders inside class folders are skipped"},
+    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
+    {"image belongs to the sample of another image and is skipped",
+     "images belong to the sample of another image and are skipped"},
+    {"file is there twice with the same content, and is used once",
+     "files are there twice with the same content, and are used once"},
+    {"label file belongs to no image", "label files belong to no image"},
+    {"image is skipped because the name begins with a dot",
+     "images are skipped because the name begins with a dot"},
+}};
+
+}  // namespace
+
+void LeftOut::add(Kind kind, std::string name) {
+  Names& names = of(kind);
+  ++names.count;
+  if (names.first.size() < kMaxNamed) names.first.push_back(std::move(name));
+}
+
+void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {
+  other_files.add(prefix, other.other_files);
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    Names& names = kinds_[kind];
+    names.count += other.kinds_[kind].count;
+    for (const std::string& name : other.kinds_[kind].first)
+      if (names.first.size() < kMaxNamed) names.first.push_back(prefix + name);
+  }
+}
+
+std::vector<std::string> LeftOut::notes() const {
+  std::vector<std::string> notes;
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    const auto& [count, first] = kinds_[kind];
+    if (count == 0) continue;
+    std::string named;
+    for (const std::string& name : first)
+      named += (named.empty() ? "'" : ", '") + printable(name) + "'";
+    notes.push_back(grouped(static_cast<long long>(count)) + " " +
+                    (count == 1 ? kRows[kind].one : kRows[kind].many) + ": " + named +
+                    (count > first.size() ? ", …" : ""));
+  }
+  for (std::string& note : other_files.notes()) notes.push_back(std::move(note));
+  return notes;
+}
+
+}  // namespace kiln
