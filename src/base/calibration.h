@@ -24,6 +24,14 @@ std::vector<AnswerBin> empty_answer_bins();
 // Adds one prediction to `bins`, the first of which starts at 0. `confidence` is in [0, 1].
 void count_answer(double confidence, bool is_right, std::vector<AnswerBin>& bins);
 
+inline constexpr double kLowestTemperature = 0.05, kHighestTemperature = 20;
+
+// Whether the fit ended at a limit: the confidence then does not tell right answers from wrong
+// ones.
+inline bool is_at_limit(double temperature) {
+  return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
+}
+
 // softmax(logits / temperature) is the model's calibrated confidence.
 struct Calibration {
   double temperature = 1;

@@ -219,13 +219,14 @@ void log_model(const EvaluatedModel& model, Log& log) {
   log.info(formatted("top-1:     %.2f %% of %s images (95 %% interval %.1f to %.1f %%)",
                      100 * totals.top1_accuracy(), grouped(totals.count).c_str(),
                      100 * interval.low, 100 * interval.high));
-  if (figures.k() > 1)
+  if (figures.has_top_k())
     log.info(formatted("top-%d:     %.2f %%", figures.k(), 100 * totals.top5_accuracy()));
   log.info(formatted("macro:     recall %.2f %%, F1 %.3f", 100 * macro_recall(figures.classes()),
                      macro_f1(figures.classes())));
   log.info(formatted("calibration error: %.2f %%",
                      100 * expected_calibration_error(figures.calibration())));
-  if (const auto rate = answer_rate_for(model.calibration.answers, 0.99))
+  const auto rate = answer_rate_for(model.calibration.answers, 0.99);
+  if (rate && !is_at_limit(model.calibration.temperature))
     log.info(formatted(
         "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher",
         100 * rate->share(), rate->threshold));

@@ -70,7 +70,8 @@ void DividedPredictions::for_each(Dataset& set,
     for (const std::string& bytes : world_.gather(mine)) {
       if (!world_.leads() || bytes.empty()) continue;
       SentBatch batch = unpack_batch(bytes);
-      use({batch.first, batch.images, std::move(batch.logits), std::move(batch.faults)});
+      use({batch.first, batch.images, std::move(batch.logits), std::move(batch.faults),
+           std::move(batch.hashes)});
     }
     --num_rounds;
   };
@@ -90,6 +91,7 @@ std::string pack_batch(const PredictedBatch& batch) {
   std::string bytes;
   append(bytes, &header, 1);
   append(bytes, images.samples.data(), images.samples.size());
+  append(bytes, batch.hashes.data(), batch.hashes.size());
   for (const BadImage& fault : batch.faults) {
     const FaultHeader about{fault.sample, fault.damaged ? 1U : 0U,
                             static_cast<std::uint32_t>(fault.fault.size())};
@@ -111,6 +113,8 @@ SentBatch unpack_batch(std::string_view bytes) {
   batch.images.count = static_cast<int>(header.count);
   for (std::uint32_t i = 0; i < header.count; ++i)
     batch.images.samples.push_back(reader.take<std::uint32_t>());
+  for (std::uint32_t i = 0; i < header.nominal; ++i)
+    batch.hashes.push_back(reader.take<std::uint64_t>());
   for (std::uint32_t i = 0; i < header.num_faults; ++i) {
     const auto about = reader.take<FaultHeader>();
     batch.faults.push_back(

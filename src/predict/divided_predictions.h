@@ -38,6 +38,7 @@ struct SentBatch {
   HostBatch images;
   at::Tensor logits;
   std::vector<BadImage> faults;
+  std::vector<std::uint64_t> hashes;
 };
 
 // Serializes a batch for a rank that runs the same build.

@@ -37,6 +37,7 @@ std::vector<BatchImage> PredictedBatch::each() const {
   for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(images.nominal); ++i) {
     BatchImage& image = all.emplace_back();
     image.index = i;
+    image.hash = hashes[i - first];
     if (fault != faults.end() && fault->sample == i) image.fault = (fault++)->fault;
     if (row < images.samples.size() && images.samples[row] == i) image.row = row++;
   }
@@ -91,7 +92,11 @@ void Predictions::for_each(Dataset& set, const std::function<void(const Predicte
   for (; const HostBatch* batch = loader.next(); first += step) {
     at::Tensor logits;
     if (batch->count > 0) logits = predictor_.logits(uploader_->upload(*batch).images);
-    use({static_cast<std::uint32_t>(first), *batch, std::move(logits), loader.take_faults()});
+    std::vector<std::uint64_t> hashes;
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(batch->nominal); ++i)
+      hashes.push_back(set.samples.hash(i));
+    use({static_cast<std::uint32_t>(first), *batch, std::move(logits), loader.take_faults(),
+         std::move(hashes)});
   }
 }
 

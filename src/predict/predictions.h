@@ -23,6 +23,7 @@ struct BatchImage {
   std::uint32_t index = 0;         // index in the set
   std::optional<std::size_t> row;  // row of the logits; empty: the image is bad
   std::string fault;               // why it is bad, or what is damaged
+  std::uint64_t hash = 0;          // content_hash() of its bytes; 0: they could not be read
 };
 
 // The fault of an image whose logits are not finite.
@@ -32,7 +33,8 @@ struct PredictedBatch {
   std::uint32_t first = 0;  // index of the first of `images.nominal` images, bad or not
   const HostBatch& images;
   at::Tensor logits;  // [images.count, num_classes], float32 on the CPU; undefined if count is 0
-  std::vector<BadImage> faults;  // in the order of the images
+  std::vector<BadImage> faults;       // in the order of the images
+  std::vector<std::uint64_t> hashes;  // of all images; as BatchImage::hash
 
   // All images of the batch, bad or not.
   std::vector<BatchImage> each() const;

@@ -13,8 +13,6 @@
 
 namespace kiln {
 
-inline constexpr double kLowestTemperature = 0.05, kHighestTemperature = 20;
-
 // This rank's images: logits [N, num_classes], row-major, and labels [N]. The memory must outlive
 // it.
 struct LabeledLogits {

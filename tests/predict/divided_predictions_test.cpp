@@ -15,7 +15,8 @@ std::string packed(const HostBatch& images, const at::Tensor& logits) {
   return pack_batch({64,
                      images,
                      logits,
-                     {{65, "file missing", /*damaged=*/false}, {67, "cut off", /*damaged=*/true}}});
+                     {{65, "file missing", /*damaged=*/false}, {67, "cut off", /*damaged=*/true}},
+                     {11, 0, 13, 14}});
 }
 
 HostBatch three_of_four() {
@@ -34,6 +35,7 @@ TEST(DividedPredictions, ABatchArrivesAsItWasSent) {
   EXPECT_EQ(batch.images.count, 3);
   EXPECT_EQ(batch.images.samples, (std::vector<std::uint32_t>{64, 66, 67}));
   EXPECT_TRUE(batch.logits.equal(logits));
+  EXPECT_EQ(batch.hashes, (std::vector<std::uint64_t>{11, 0, 13, 14}));
   ASSERT_EQ(batch.faults.size(), 2u);
   EXPECT_EQ(batch.faults[0].sample, 65u);
   EXPECT_EQ(batch.faults[0].fault, "file missing");

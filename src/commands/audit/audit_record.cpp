@@ -25,6 +25,7 @@ class Recorder {
     record_.num_judged = static_cast<std::int64_t>(judged.labels.size());
     for (std::size_t row = 0; row < judged.labels.size(); ++row)
       record_.num_agreed += judged.best(row) == judged.labels[row];
+    if (!can_judge(record_)) return;
     for (const std::uint32_t row : probably_wrong(judged, noise_)) {
       const std::uint32_t image = findings_.images[row];
       const std::int32_t best = judged.best(row);
@@ -38,11 +39,14 @@ class Recorder {
 
   void add_classes() {
     for (std::size_t c = 0; c < set_.classes.size(); ++c) {
-      AuditedClass audited{
-          set_.classes[c], noise_.images(c), noise_.wrong(c), "", noise_.missing(c), 0};
+      AuditedClass audited{set_.classes[c], noise_.images(c), 0, "", 0, 0};
+      if (can_judge(record_)) {
+        audited.wrong = noise_.wrong(c);
+        audited.missing = noise_.missing(c);
+      }
       std::int64_t most = 0;
       for (std::size_t truth = 0; truth < set_.classes.size(); ++truth)
-        if (truth != c && noise_.at(c, truth) > most) {
+        if (can_judge(record_) && truth != c && noise_.at(c, truth) > most) {
           most = noise_.at(c, truth);
           audited.belongs_to = set_.classes[truth];
         }

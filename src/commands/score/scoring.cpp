@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "commands/score/answer_threshold.h"
+#include "report/record/evaluation_record.h"
 #include "run/plan/prepare.h"
 
 namespace kiln {
@@ -76,6 +77,7 @@ void Scoring::add(const Dataset& set, const PredictedBatch& predicted) {
               .fault = std::move(image.fault)};
     if (image.row) fill(row, ranked, *image.row);
     note(row, true_labels_.is_known(i));
+    note_seen(image.hash);
     names_.add(set, true_labels_, i);
     if (parts_.file) rows += encoder_->row(row);
     if (scored_dataset_ && !row.best.empty())
@@ -176,6 +178,13 @@ void Scoring::note(const Score& row, bool may_be_right) {
   if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
 }
 
+void Scoring::note_seen(std::uint64_t hash) {
+  const std::optional<SeenImages>& seen = parts_.predictor->seen_images();
+  if (!seen || hash == 0) return;
+  so_far_.num_seen_in_training += seen->was_trained_on(hash);
+  so_far_.num_seen_in_validation += seen->was_chosen_on(hash);
+}
+
 // Saves the rows and the progress, so that another job can continue if this one is killed. Saves
 // less often on slow disks.
 void Scoring::save_progress() {
@@ -209,6 +218,9 @@ void Scoring::log_result() const {
         "top-1 accuracy: %.2f %% of %s images with a label that the model knows",
         100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
         grouped(so_far_.num_labeled).c_str()));
+  for (const std::string& text :
+       seen_texts({so_far_.num_seen_in_training, so_far_.num_seen_in_validation}))
+    log_.warning(text);
 }
 
 void Scoring::explain(const TransformSpec& pixels) {

@@ -67,6 +67,7 @@ class Scoring {
   Ranked ranked_classes(const at::Tensor& logits) const;
   void fill(Score& row, const Ranked& ranked, std::size_t at) const;
   void note(const Score& row, bool may_be_right);
+  void note_seen(std::uint64_t hash);
   void save_progress();
   void log_result() const;
   void explain(const TransformSpec& pixels);

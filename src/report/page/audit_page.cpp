@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostReportImages = 24, kMostReportBytes = 400'000;
 constexpr std::size_t kMostRows = 1000, kMostFaults = 200;
 constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
-constexpr double kStrong = 0.8, kWeak = 0.5;
+constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
 std::string plural(std::int64_t count, const char* one, const char* many) {
@@ -73,26 +73,14 @@ std::size_t copies_between_classes(const AuditRecord& record) {
                     [](const CopiedImage& copy) { return copy.first.label != copy.other.label; }));
 }
 
-Finding verdict_of(const AuditRecord& record) {
-  const std::int64_t wrong = num_probably_wrong(record);
-  if (record.doubtful.empty())
-    return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
-                               " looks wrong to these models."};
-  return {Judged::kNote,
-          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
-              percent(static_cast<double>(wrong) / static_cast<double>(record.num_judged)) +
-              ") are probably wrong; " +
-              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
-                     "images deserve") +
-              " a look."};
-}
-
 std::string tiles_of(const AuditRecord& record) {
   const auto counted = [](const char* name, const char* id, std::size_t count,
                           const std::string& more) {
     return tile(name, figure(id, static_cast<double>(count), count_of(count)), more);
   };
-  return counted("Doubtful labels", "doubtful", record.doubtful.size(), "the most doubtful first") +
+  return (can_judge(record) ? counted("Doubtful labels", "doubtful", record.doubtful.size(),
+                                      "the most doubtful first")
+                            : std::string()) +
          counted("Copies", "copies", record.copies.size(),
                  count_of(copies_between_classes(record)) + " of them with another label" +
                      (record.valid_data_path.empty()
@@ -184,6 +172,7 @@ std::string odd_section(const char* id, const char* heading, const char* lead,
 }
 
 std::string noise_section(const AuditRecord& record) {
+  if (!can_judge(record)) return "";
   std::vector<const AuditedClass*> order;
   for (const AuditedClass& audited : record.classes) order.push_back(&audited);
   const auto share = [](const AuditedClass* audited) {
@@ -232,16 +221,33 @@ std::string faults_section(const AuditRecord& record) {
 
 }  // namespace
 
+Finding audit_verdict(const AuditRecord& record) {
+  if (!can_judge(record))
+    return {Judged::kWarning, "These weights cannot judge your labels (right on " +
+                                  percent(agreed_share(record)) +
+                                  "). Use weights trained on more similar images."};
+  const std::int64_t wrong = num_probably_wrong(record);
+  if (record.doubtful.empty())
+    return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
+                               " looks wrong to these models."};
+  return {Judged::kNote,
+          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
+              percent(static_cast<double>(wrong) / static_cast<double>(record.num_judged)) +
+              ") are probably wrong; " +
+              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
+                     "images deserve") +
+              " a look."};
+}
+
 std::vector<Finding> audit_findings(const AuditRecord& record) {
   std::vector<Finding> findings;
   const double agreed = agreed_share(record);
   const std::string lead = "Models that have not seen the image agree with its label for " +
                            percent(agreed) + " of " + plural(record.num_judged, "image", "images") +
                            ". ";
-  if (agreed < kWeak)
-    findings.push_back(
-        {Judged::kWarning, lead + "They know these classes poorly: many labels in the list will be "
-                                  "correct. Weights trained on more similar images help."});
+  if (!can_judge(record))
+    findings.push_back({Judged::kWarning, lead + "That is too seldom to doubt any label: the lists "
+                                                 "have copies, outliers and flaws only."});
   else if (agreed < kStrong)
     findings.push_back({Judged::kNote, lead + "Expect some correct labels in the list: those "
                                               "images are hard for the models, not wrong."});
@@ -262,7 +268,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     findings.push_back(
         {Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
                                " could not be decoded or judged."});
-  if (record.num_judged < kFewImages)
+  if (can_judge(record) && record.num_judged < kFewImages)
     findings.push_back({Judged::kNote, "With " + plural(record.num_judged, "image", "images") +
                                            " the number of wrong labels is a rough estimate; the "
                                            "ranking of the images is more reliable."});
@@ -284,7 +290,7 @@ std::string audit_html(const AuditRecord& record) {
                             " · " + std::to_string(record.num_folds) + " folds";
   const std::string main =
       section("verdict", "How many labels are wrong?",
-              verdict_line(verdict_of(record)) +
+              verdict_line(audit_verdict(record)) +
                   element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
       section("next", "What to do", what_to_do()) + doubtful_section(record) +

@@ -13,6 +13,9 @@ namespace kiln {
 // at most `num_shown` pictures per list; the files beside the page list all images.
 std::string audit_html(const AuditRecord& record);
 
+// How many labels are wrong, in a sentence.
+Finding audit_verdict(const AuditRecord& record);
+
 // How certain the audit is, and what the reader still has to decide; warnings first.
 std::vector<Finding> audit_findings(const AuditRecord& record);
 

@@ -23,16 +23,17 @@ ComparisonRow row_of(const NamedRun& named) {
   row.epochs = formatted("%zu/%d", named.run.epochs.size(), named.run.start.num_epochs);
   row.time = duration_text(summary.seconds);
   row.status = status_text(named.run.end);
-  if (summary.best == nullptr) {
+  if (summary.kept == nullptr) {
     row.top1 = row.interval = row.top5 = row.macro_recall = row.loss = row.speed = "-";
     return row;
   }
-  const Totals& valid = summary.best->valid;
+  if (summary.kept != summary.last) row.epochs += formatted(" (saved: %d)", summary.kept->epoch);
+  const Totals& valid = summary.kept->valid;
   const Interval interval = top1_interval(valid);
   row.top1 = percent(valid.top1_accuracy());
   row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
-  row.top5 = percent(valid.top5_accuracy());
-  const auto& macro = summary.best->macro;  // empty in records of older versions
+  row.top5 = has_top5(named.run.start.data) ? percent(valid.top5_accuracy()) : "-";
+  const auto& macro = summary.kept->macro;  // empty in records of older versions
   row.macro_recall = macro && std::isfinite(macro->recall) ? percent(macro->recall) : "-";
   row.loss = std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged";
   row.speed = formatted("%.0f", summary.images_per_second);
@@ -106,7 +107,7 @@ std::string figures_html(const std::vector<NamedRun>& runs) {
   const std::string finding = comparison_finding(runs);
   return section("runs", "Which is best?",
                  (finding.empty() ? "" : element("p class=\"verdict\"", escaped(finding))) +
-                     table("Runs, best top-1 first", columns, rows));
+                     table("Runs by the top-1 of their saved model", columns, rows));
 }
 
 template <typename Value>
@@ -154,7 +155,7 @@ std::string differences_html(const std::vector<NamedRun>& runs) {
 
 void sort_by_accuracy(std::vector<NamedRun>* runs) {
   std::stable_sort(runs->begin(), runs->end(), [](const NamedRun& a, const NamedRun& b) {
-    const EpochRecord *one = summary_of(a.run).best, *other = summary_of(b.run).best;
+    const EpochRecord *one = summary_of(a.run).kept, *other = summary_of(b.run).kept;
     if (one == nullptr || other == nullptr) return one != nullptr && other == nullptr;
     return one->valid.top1_accuracy() > other->valid.top1_accuracy();
   });
@@ -187,7 +188,7 @@ std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& ru
 
 std::string comparison_finding(const std::vector<NamedRun>& runs) {
   if (runs.size() < 2) return "";
-  const EpochRecord *best = summary_of(runs[0].run).best, *second = summary_of(runs[1].run).best;
+  const EpochRecord *best = summary_of(runs[0].run).kept, *second = summary_of(runs[1].run).kept;
   if (best == nullptr || second == nullptr) return "";
   const Totals &one = best->valid, &other = second->valid;
   const double p = one.top1_accuracy(), q = other.top1_accuracy();

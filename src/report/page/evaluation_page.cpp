@@ -32,7 +32,7 @@ Finding verdict_of(const EvaluatedModel& model) {
   const std::string lead =
       "It classifies " + percent(right) + " of " + plural(totals.count, "image", "images") +
       " correctly; always predicting the largest class would get " + percent(guessing) + ".";
-  if (top1_interval(totals).low > guessing) return {Judged::kGood, lead};
+  if (is_above_chance(totals.top1, totals.count, guessing)) return {Judged::kGood, lead};
   return {Judged::kWarning, lead + " That is not clearly better than guessing."};
 }
 
@@ -43,8 +43,9 @@ std::string tiles_of(const EvaluatedModel& model) {
   const double error = expected_calibration_error(figures.calibration());
   return accuracy_tile({"top1", "Top-1", totals.top1_accuracy(), top1_interval(totals),
                         majority_share(figures)}) +
-         accuracy_tile({"top-k", formatted("Top-%d", figures.k()), totals.top5_accuracy(),
-                        top5_interval(totals)}) +
+         (figures.has_top_k() ? accuracy_tile({"top-k", formatted("Top-%d", figures.k()),
+                                               totals.top5_accuracy(), top5_interval(totals)})
+                              : std::string()) +
          tile("Macro recall", figure("macro-recall", recall, percent(recall)),
               "all classes weighted equally") +
          tile("Macro F1", figure("macro-f1", f1, formatted("%.3f", f1)),
@@ -122,7 +123,7 @@ std::string models_table(const EvaluationRecord& record) {
                             element("bdi", escaped(short_name(model)))),
                     grouped(figures.totals().count), percent(figures.totals().top1_accuracy()),
                     percent(interval.low) + " to " + percent(interval.high),
-                    percent(figures.totals().top5_accuracy()),
+                    figures.has_top_k() ? percent(figures.totals().top5_accuracy()) : "–",
                     percent(macro_recall(figures.classes())),
                     formatted("%.3f", macro_f1(figures.classes())),
                     percent(expected_calibration_error(figures.calibration()))});
@@ -202,6 +203,18 @@ std::string differences_section(const EvaluationRecord& record) {
   return section("differences", "Where they differ", html);
 }
 
+// What is to be known of each of several models, by its name.
+std::vector<Finding> all_findings(const EvaluationRecord& record) {
+  std::vector<Finding> all;
+  for (const EvaluatedModel& model : record.models)
+    for (const Finding& finding : evaluation_findings(model))
+      all.push_back({finding.judged, "'" + short_name(model) + "': " + finding.text});
+  std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
+    return static_cast<int>(a.judged) > static_cast<int>(b.judged);
+  });
+  return all;
+}
+
 }  // namespace
 
 std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
@@ -211,14 +224,8 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   const auto add = [&](Judged judged, const std::string& text) {
     findings.push_back({judged, text});
   };
-  if (model.seen && model.seen->training > 0)
-    add(Judged::kWarning, plural(model.seen->training, "image is", "images are") +
-                              " identical, byte for byte, to training images of the model: the "
-                              "accuracy is optimistic. Remove them.");
-  if (model.seen && model.seen->validation > 0)
-    add(Judged::kWarning, plural(model.seen->validation, "image is", "images are") +
-                              " also among the validation images that selected the model: the "
-                              "accuracy is slightly optimistic.");
+  if (model.seen)
+    for (const std::string& text : seen_texts(*model.seen)) add(Judged::kWarning, text);
   if (model.num_unknown > 0)
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
                               " of classes that the model does "
@@ -288,6 +295,7 @@ std::string evaluation_html(const EvaluationRecord& record) {
     lines += element("p class=\"verdict\"", escaped(pair_finding(record, pair)));
   return page_of(record, formatted("%zu models compared", record.models.size()),
                  section("models", "Which is best?", lines + models_table(record)) +
+                     section("trust", "Can it be trusted?", findings_list(all_findings(record))) +
                      section("pairs", "Image by image", pairs_table(record)) +
                      differences_section(record));
 }

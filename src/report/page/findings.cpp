@@ -31,8 +31,9 @@ bool is_set_to(const RunStart& start, std::string_view option, std::string_view 
 
 // True if the accuracy is significantly above that of always predicting the largest class.
 bool has_learned(const RunSummary& summary) {
-  return summary.best != nullptr && summary.largest_class >= 0 &&
-         top1_interval(summary.best->valid).low > summary.largest_share;
+  return summary.kept != nullptr && summary.largest_class >= 0 &&
+         is_above_chance(summary.kept->valid.top1, summary.kept->valid.count,
+                         summary.largest_share);
 }
 
 // Names the classes without validation images: "“cat”, “cow”, “dog” and 2 more classes". Empty if
@@ -57,6 +58,12 @@ std::string option_of(const RunRecord& run, std::string_view name) {
   return found == run.start.options.end() ? "" : found->second;
 }
 
+// Whether the network began with weights that were trained before.
+bool starts_from_weights(const RunRecord& run) {
+  return std::any_of(run.start.plan.begin(), run.start.plan.end(),
+                     [](const auto& line) { return line.first == "weights"; });
+}
+
 // Returns a sentence, with a leading space, on what the run did for small classes or, if nothing,
 // what would help them.
 std::string against_imbalance(const RunRecord& run) {
@@ -74,7 +81,7 @@ class Finder {
 
   std::vector<Finding> all() {
     how_it_ended();
-    if (summary_.best != nullptr) {
+    if (summary_.kept != nullptr) {
       how_sure();
       trend();
       weakest_class();
@@ -118,7 +125,7 @@ class Finder {
   }
 
   void how_sure() {
-    const Totals& valid = summary_.best->valid;
+    const Totals& valid = summary_.kept->valid;
     const Interval interval = top1_interval(valid);
     out_of_fold();
     const bool are_folds = run_.details.out_of_fold.is_validation;
@@ -129,9 +136,9 @@ class Finder {
       warn(range + ": too few images to tell small differences.");
     else
       good(range + ".");
-    if (run_.epochs.size() > 1 && !are_folds)
+    if (run_.epochs.size() > 1 && !are_folds && option_of(run_, "save") != "last")
       note(
-          "The best epoch was selected on these same images, so its accuracy is slightly "
+          "The saved epoch was selected on these same images, so its accuracy is slightly "
           "optimistic; use a held-out test set for an unbiased estimate.");
   }
 
@@ -150,8 +157,8 @@ class Finder {
   }
 
   void trend() {
-    const EpochRecord& last = *summary_.last;
-    const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
+    const EpochRecord &kept = *summary_.kept, &last = *summary_.last;
+    const double train = kept.train.top1_accuracy(), valid = kept.valid.top1_accuracy();
     switch (trend_of(run_, summary_)) {
       case Trend::kDiverged:
         warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
@@ -172,7 +179,7 @@ class Finder {
       case Trend::kImproving: {
         const EpochRecord& earlier = earlier_epoch(run_.epochs);
         note(
-            formatted("It was still improving: the last epoch was the best, and top-1 rose by "
+            formatted("It was still improving: the last epoch is the saved one, and top-1 rose by "
                       "%.1f points after epoch %d.",
                       100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
         break;
@@ -192,7 +199,7 @@ class Finder {
     const std::vector<ClassScore> scores = class_scores(run_.details.confusion);
     if (scores.empty() || scores.front().images == 0) return;
     const ClassScore& worst = scores.front();
-    const double weak = kWeakRecall * summary_.best->valid.top1_accuracy();
+    const double weak = kWeakRecall * summary_.kept->valid.top1_accuracy();
     const auto num_weak = std::count_if(scores.begin(), scores.end(), [&](const ClassScore& score) {
       return score.recall() < weak;
     });
@@ -278,7 +285,7 @@ class Adviser {
       : run_(run), summary_(summary_of(run)), trend_(trend_of(run, summary_)) {}
 
   std::vector<std::string> all() {
-    if (summary_.best == nullptr) return {};
+    if (summary_.kept == nullptr) return {};
     if (run_.start.data.classes.size() == 1) return {"Add images of a second class."};
     data();
     if (trend_ == Trend::kDiverged)
@@ -288,7 +295,7 @@ class Adviser {
       improve();
     else
       begin_to_learn();
-    if (const Interval interval = top1_interval(summary_.best->valid);
+    if (const Interval interval = top1_interval(summary_.kept->valid);
         interval.high - interval.low > 2 * kWideInterval)
       add("Use more validation images: below about 400, differences of a few points are noise.");
     return std::move(steps_);
@@ -318,17 +325,20 @@ class Adviser {
       return add(
           "Train all layers (`--freeze none`), or start from weights trained on more similar "
           "images: these features do not separate the classes.");
+    const bool has_weights = starts_from_weights(run_);
     if (run_.start.steps_per_epoch > 0 && run_.start.steps_per_epoch < kFewSteps)
-      add(formatted("An epoch has only %d steps: lower `--batch-size`, or use fewer ranks.",
-                    run_.start.steps_per_epoch));
-    if (trend_ == Trend::kOverfitting)
-      add("Start from pretrained weights (`--model-name` with `--weights`), or add training "
-          "images: "
-          "these are too few to learn from scratch.");
-    else
+      add(formatted("An epoch has only %d steps: lower `--batch-size`%s.",
+                    run_.start.steps_per_epoch,
+                    run_.start.num_ranks > 1 ? ", or use fewer ranks" : ""));
+    if (trend_ != Trend::kOverfitting)
       add("Train longer (`--epochs`), and try a `--learning-rate` 3 times higher and one 3 times "
           "lower.");
-    if (trend_ != Trend::kOverfitting)
+    else if (has_weights)
+      add("Add training images, or start from weights trained on more similar images.");
+    else
+      add("Start from pretrained weights (`--model-name` with `--weights`), or add training "
+          "images: these are too few to learn from scratch.");
+    if (trend_ != Trend::kOverfitting && !has_weights)
       add("With fewer than a few hundred images per class, start from pretrained weights "
           "(`--model-name` with `--weights`).");
   }
@@ -339,13 +349,16 @@ class Adviser {
     if (trend_ == Trend::kOverfitting) {
       if (augment == "none" || augment == "flip" || augment == "standard")
         add(augment == "standard" ? "Use `--augment strong`." : "Use `--augment standard`.");
-      add("Add training images, or start from pretrained weights.");
+      add(starts_from_weights(run_) ? "Add training images."
+                                    : "Add training images, or start from pretrained weights.");
     }
-    const bool best_was_early = summary_.best->epoch * 4 <= summary_.last->epoch * 3;
-    if ((trend_ == Trend::kOverfitting || trend_ == Trend::kLossRising) && best_was_early)
+    // With --auto, the first epoch fits a head, and says nothing about the length of fine-tuning.
+    const bool is_chosen = !run_.end.automatic && option_of(run_, "save") != "last";
+    if ((trend_ == Trend::kOverfitting || trend_ == Trend::kLossRising) && is_chosen &&
+        summary_.kept->epoch * 4 <= summary_.last->epoch * 3)
       add(formatted(
-          "Use fewer `--epochs`, so that the schedule ends earlier: the best was epoch %d of %d.",
-          summary_.best->epoch, summary_.last->epoch));
+          "Use fewer `--epochs`, so that the schedule ends earlier: epoch %d of %d was saved.",
+          summary_.kept->epoch, summary_.last->epoch));
   }
 
   const RunRecord& run_;
@@ -358,9 +371,9 @@ class Adviser {
 
 Finding verdict(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
-  if (summary.best == nullptr)
+  if (summary.kept == nullptr)
     return {Judged::kWarning, "No epoch was finished, so there is no accuracy yet."};
-  const Totals& valid = summary.best->valid;
+  const Totals& valid = summary.kept->valid;
   if (valid.count == 0) return {Judged::kWarning, "No validation image could be decoded."};
   if (run.start.data.classes.size() == 1)
     return {Judged::kWarning, "There is only one class, so nothing was learned."};

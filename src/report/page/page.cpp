@@ -76,11 +76,13 @@ std::string curves_html(const RunRecord& run) {
   LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
   accuracy.series = {by_epoch(run, "training", 1,
                               [](const EpochRecord& epoch) { return epoch.train.top1_accuracy(); }),
-                     by_epoch(run, "validation", 0,
-                              [](const EpochRecord& epoch) { return epoch.valid.top1_accuracy(); }),
-                     by_epoch(run, "validation top-5", 4, [](const EpochRecord& epoch) {
-                       return epoch.valid.top5_accuracy();
+                     by_epoch(run, "validation", 0, [](const EpochRecord& epoch) {
+                       return epoch.valid.top1_accuracy();
                      })};
+  if (has_top5(run.start.data))
+    accuracy.series.push_back(by_epoch(run, "validation top-5", 4, [](const EpochRecord& epoch) {
+      return epoch.valid.top5_accuracy();
+    }));
   LineChart rate{"Learning rate", Unit::kPlain, {}};
   rate.series = {
       by_epoch(run, "epochs", 2, [](const EpochRecord& epoch) { return epoch.learning_rate; }),

@@ -100,18 +100,18 @@ struct Rung {
 // Empty before the end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
-// Values of several runs, shared by the terminal table and the page.
+// Values of several runs, of the saved model of each, shared by the terminal table and the page.
 struct ComparisonRow {
   std::string run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status;
   std::vector<std::string> cells() const {
     return {run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status};
   }
 };
-inline const ComparisonRow kComparisonHeads = {"run",      "model", "epochs",       "best top-1",
+inline const ComparisonRow kComparisonHeads = {"run",      "model", "epochs",       "top-1",
                                                "95 %",     "top-5", "macro recall", "loss",
                                                "images/s", "time",  "status"};
 
-// Best top-1 accuracy first; runs without a finished epoch last.
+// Best top-1 of the saved model first; runs without a finished epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);
 
 std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs);

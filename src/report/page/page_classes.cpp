@@ -154,6 +154,12 @@ std::string mistake(const DataRecord& data, const JudgedImage& image, const std:
 
 std::string confidence_html(const Calibration& calibration, bool chosen_here) {
   if (calibration.answers.empty()) return "";
+  if (is_at_limit(calibration.temperature))
+    return section(
+        "confidence", "How many images can it answer?",
+        element("p", formatted("Its confidence cannot be calibrated: the temperature that "
+                               "fits best is outside of %g to %g. Do not rely on it.",
+                               kLowestTemperature, kHighestTemperature)));
   std::vector<std::vector<std::string>> rows;
   rows.reserve(kWantedAccuracies.size());
   for (const double wanted : kWantedAccuracies)

@@ -10,35 +10,30 @@
 namespace kiln {
 namespace {
 
-std::string accuracy_tiles(const RunSummary& summary) {
-  const EpochRecord &best = *summary.best, &last = *summary.last;
-  const double guessing = summary.largest_share;
+// Figures of the saved model. The best epoch follows if that is another one.
+std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
+  const EpochRecord &kept = *summary.kept, &best = *summary.best;
   const auto name = [](const char* what, const EpochRecord& epoch) {
     return formatted("%s, epoch %d", what, epoch.epoch);
   };
-  return accuracy_tile({"best-top1", name("Best top-1", best), best.valid.top1_accuracy(),
-                        top1_interval(best.valid), guessing}) +
-         accuracy_tile({"best-top5", name("Top-5 of that epoch", best), best.valid.top5_accuracy(),
-                        top5_interval(best.valid)}) +
-         accuracy_tile({"last-top1", name("Last top-1", last), last.valid.top1_accuracy(),
-                        top1_interval(last.valid), guessing}) +
-         accuracy_tile({"last-top5", name("Last top-5", last), last.valid.top5_accuracy(),
-                        top5_interval(last.valid)});
-}
-
-// Tiles for the epoch whose model was kept, or the last epoch if none was. Empty for records of
-// older versions.
-std::string macro_tiles(const RunRecord& run, const RunSummary& summary) {
-  const EpochRecord* kept = kept_epoch(run);
-  const EpochRecord& epoch = kept != nullptr ? *kept : *summary.last;
-  if (!epoch.macro) return "";
-  const auto& [recall, f1] = *epoch.macro;
-  return tile(formatted("Macro recall, epoch %d", epoch.epoch),
-              figure("macro-recall", recall, percent(recall)),
-              "unweighted mean over the classes that have validation images") +
-         tile(formatted("Macro F1, epoch %d", epoch.epoch),
-              figure("macro-f1", f1, formatted("%.3f", f1)),
-              "mean over the classes that have validation images or were predicted");
+  std::string tiles = accuracy_tile({"top1", name("Top-1", kept), kept.valid.top1_accuracy(),
+                                     top1_interval(kept.valid), summary.largest_share});
+  if (has_top5(run.start.data))
+    tiles += accuracy_tile(
+        {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), top5_interval(kept.valid)});
+  if (kept.macro) {  // empty for records of older versions
+    const auto& [recall, f1] = *kept.macro;
+    tiles += tile(name("Macro recall", kept), figure("macro-recall", recall, percent(recall)),
+                  "unweighted mean over the classes that have validation images") +
+             tile(name("Macro F1", kept), figure("macro-f1", f1, formatted("%.3f", f1)),
+                  "mean over the classes that have validation images or were predicted");
+  }
+  if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
+    tiles +=
+        tile(name("Best top-1", best),
+             figure("best-top1", best.valid.top1_accuracy(), percent(best.valid.top1_accuracy())),
+             "another epoch than the one that was saved");
+  return tiles;
 }
 
 std::string saved_text(const RunEnd& end) {
@@ -71,8 +66,8 @@ std::string verdict_html(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
   const Finding answer = verdict(run);
   std::string tiles;
-  if (summary.best != nullptr) {
-    tiles = accuracy_tiles(summary) + macro_tiles(run, summary);
+  if (summary.kept != nullptr) {
+    tiles = accuracy_tiles(run, summary);
     tiles += tile("Speed",
                   figure("images-per-second", summary.images_per_second,
                          grouped(std::llround(summary.images_per_second)) + " images/s"),

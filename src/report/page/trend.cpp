@@ -36,13 +36,13 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
   if (epochs.empty()) return Trend::kNone;
   if (diverged_epoch(epochs) != nullptr) return Trend::kDiverged;
   if (epochs.size() < 2) return Trend::kNone;
-  const EpochRecord& last = *summary.last;
-  const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
+  const EpochRecord &kept = *summary.kept, &last = *summary.last;
+  const double train = kept.train.top1_accuracy(), valid = kept.valid.top1_accuracy();
   // A gap within the confidence interval of the validation accuracy may be due to chance.
-  if (train - valid > kOverfitGap && train > top1_interval(last.valid).high)
+  if (train - valid > kOverfitGap && train > top1_interval(kept.valid).high)
     return Trend::kOverfitting;
   if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;
-  const bool improves = summary.best == summary.last &&
+  const bool improves = summary.kept == summary.last &&
                         valid - earlier_epoch(epochs).valid.top1_accuracy() >= kStillRising;
   if (improves) return Trend::kImproving;
   const EpochRecord& lowest = *lowest_loss(epochs);

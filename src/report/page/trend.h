@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-// The state of training at its end. Exactly one applies, so that no two findings contradict each
-// other.
+// The state of training at its end; overfitting is that of the saved model. Exactly one applies, so
+// that no two findings contradict each other.
 enum class Trend { kNone, kDiverged, kOverfitting, kLossRising, kImproving, kSteady };
 
 Trend trend_of(const RunRecord& run, const RunSummary& summary);

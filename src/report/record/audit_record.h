@@ -73,6 +73,10 @@ struct AuditRecord {
   std::size_t num_shown = 200;           // per list, on the page
 };
 
+inline bool can_judge(const AuditRecord& record) {
+  return can_judge_labels(record.num_agreed, record.num_judged);
+}
+
 // The number of labels that are probably wrong, as estimated by confident learning.
 std::int64_t num_probably_wrong(const AuditRecord& record);
 

@@ -51,6 +51,8 @@ class Evaluation {
   void add(const PredictedImage& image);
 
   int k() const { return k_; }
+  // Whether an answer can be wrong in top-k, and top-k is another figure than top-1.
+  bool has_top_k() const { return k_ > 1 && k_ < static_cast<int>(classes_.size()); }
   // Top-1, top-k (stored as top-5), and the cross-entropy of the probabilities, each at least the
   // smallest normal float.
   const Totals& totals() const { return totals_; }

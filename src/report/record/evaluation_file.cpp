@@ -134,6 +134,21 @@ std::string name_of(const EvaluatedModel& model) {
   return model.network + " in " + model.path;
 }
 
+std::vector<std::string> seen_texts(const SeenCounts& seen) {
+  std::vector<std::string> texts;
+  const auto add = [&](long long count, const char* text) {
+    if (count > 0)
+      texts.push_back(grouped(count) + (count == 1 ? " image is " : " images are ") + text);
+  };
+  add(seen.training,
+      "identical, byte for byte, to training images of the model: the accuracy is optimistic. "
+      "Remove them.");
+  add(seen.validation,
+      "also among the validation images that selected the model: the accuracy is slightly "
+      "optimistic.");
+  return texts;
+}
+
 double majority_share(const Evaluation& figures) {
   std::int64_t most = 0;
   for (const ClassScore& score : figures.classes()) most = std::max(most, score.images);
@@ -225,7 +240,7 @@ std::vector<Metric> evaluation_metrics(const EvaluatedModel& model) {
       {"evaluation/macro F1", macro_f1(figures.classes())},
       {"evaluation/calibration error", expected_calibration_error(figures.calibration())},
       {"evaluation/images", static_cast<double>(totals.count)}};
-  if (figures.k() > 1)
+  if (figures.has_top_k())
     metrics.push_back({formatted("evaluation/top-%d", figures.k()), totals.top5_accuracy()});
   return metrics;
 }

@@ -19,6 +19,9 @@ struct SeenCounts {
   long long training = 0, validation = 0;
 };
 
+// A sentence for each kind of image that the model has seen, for the accuracy on them; empty: none.
+std::vector<std::string> seen_texts(const SeenCounts& seen);
+
 struct EvaluatedModel {
   std::string path;         // as given
   std::string network;      // "resnet18"

@@ -23,6 +23,22 @@ Interval wilson_interval(std::int64_t hits, std::int64_t count) {
   return {std::max(0.0, center - reach), std::min(1.0, center + reach)};
 }
 
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
+  constexpr double kLevel = 0.025;
+  const auto n = static_cast<double>(count), k = static_cast<double>(hits);
+  if (count <= 0 || guessing >= 1 || k <= guessing * n) return false;
+  if (guessing <= 0) return true;
+  // The chance of `hits` or more: each term from the one before it, until they no longer count.
+  double term = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                         k * std::log(guessing) + (n - k) * std::log1p(-guessing));
+  double chance = 0;
+  for (double i = k; i <= n && term > chance * 1e-12; ++i) {
+    chance += term;
+    term *= (n - i) / (i + 1) * guessing / (1 - guessing);
+  }
+  return chance < kLevel;
+}
+
 namespace {
 
 void add(const StepTimes& times, StepTimes* sum) {
@@ -89,6 +105,8 @@ RunSummary summary_of(const RunRecord& run) {
     summary.valid_seconds += epoch.valid_seconds;
     add(epoch.times, &summary.times);
   }
+  summary.kept = kept_epoch(run);
+  if (summary.kept == nullptr) summary.kept = summary.best;
   if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
   const bool ended = run.end.total_seconds > 0;
   summary.seconds =
@@ -162,10 +180,14 @@ double plausible_silence(const RunRecord& run) {
 }
 
 const EpochRecord* kept_epoch(const RunRecord& run) {
-  const auto kept =
-      std::find_if(run.epochs.begin(), run.epochs.end(),
-                   [&](const EpochRecord& epoch) { return epoch.epoch == run.end.saved_epoch; });
+  const int number = run.end.saved_epoch > 0 ? run.end.saved_epoch : run.details.epoch;
+  const auto kept = std::find_if(run.epochs.begin(), run.epochs.end(),
+                                 [&](const EpochRecord& epoch) { return epoch.epoch == number; });
   return kept == run.epochs.end() ? nullptr : &*kept;
+}
+
+bool has_top5(const DataRecord& data) {
+  return data.classes.size() > 5;
 }
 
 Interval top1_interval(const Totals& totals) {

@@ -22,13 +22,21 @@ struct Interval {
 // proportions near 1. 0 to 1 for a count of 0.
 Interval wilson_interval(std::int64_t hits, std::int64_t count);
 
-// The main figures of a run, for reports and comparisons.
+// Whether `hits` of `count` are significantly more than the share `guessing`: the exact binomial
+// test, one-sided at 2.5 % (C. J. Clopper and E. S. Pearson, The Use of Confidence or Fiducial
+// Limits, Biometrika 26, 1934). The lower bound of Wilson's interval is too high for few hits.
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing);
+
+// The main figures of a run, for reports and comparisons. The epochs are null before the end of the
+// first one.
 struct RunSummary {
+  // The epoch that all statements about the model are about: kept_epoch(), or else the best one.
+  const EpochRecord* kept = nullptr;
   const EpochRecord* best = nullptr;  // best top-1; ties broken by the lowest validation loss
-  const EpochRecord* last = nullptr;  // both null before the end of the first epoch
-  double images_per_second = 0;       // over all training time; 0: unknown
-  double seconds = 0;                 // of the run so far
-  StepTimes times;                    // sums over the epochs
+  const EpochRecord* last = nullptr;
+  double images_per_second = 0;  // over all training time; 0: unknown
+  double seconds = 0;            // of the run so far
+  StepTimes times;               // sums over the epochs
   double train_seconds = 0, valid_seconds = 0;
   int largest_class = -1;                  // of the validation images; -1: counts unknown
   double largest_share = 0;                // its share: the accuracy of always predicting it
@@ -39,8 +47,12 @@ struct RunSummary {
 // Points into `run`.
 RunSummary summary_of(const RunRecord& run);
 
-// The epoch whose model was kept; nullptr if none was. Points into `run`.
+// The epoch whose model was saved, or will be if no later one is better; nullptr if the record
+// names none. Points into `run`.
 const EpochRecord* kept_epoch(const RunRecord& run);
+
+// Whether top-5 says anything: with 5 classes or fewer every answer is right.
+bool has_top5(const DataRecord& data);
 
 Interval top1_interval(const Totals& totals);
 Interval top5_interval(const Totals& totals);

@@ -13,19 +13,22 @@ namespace {
 using Json = nlohmann::json;
 using Settings = std::map<std::string, std::string>;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
 struct Count {
   const char* name;
   std::int64_t ScoreProgress::*member;
 };
-constexpr std::array<Count, 6> kCounts{{{"images", &ScoreProgress::num_images},
-                                        {"labeled", &ScoreProgress::num_labeled},
-                                        {"right", &ScoreProgress::num_right},
-                                        {"unsure", &ScoreProgress::num_unsure},
-                                        {"bad", &ScoreProgress::num_bad},
-                                        {"damaged", &ScoreProgress::num_damaged}}};
+constexpr std::array<Count, 8> kCounts{
+    {{"images", &ScoreProgress::num_images},
+     {"labeled", &ScoreProgress::num_labeled},
+     {"right", &ScoreProgress::num_right},
+     {"unsure", &ScoreProgress::num_unsure},
+     {"seen_in_training", &ScoreProgress::num_seen_in_training},
+     {"seen_in_validation", &ScoreProgress::num_seen_in_validation},
+     {"bad", &ScoreProgress::num_bad},
+     {"damaged", &ScoreProgress::num_damaged}}};
 constexpr std::size_t kNumKeys = kCounts.size() + 7;
 
 [[noreturn]] void fail(const std::string& clause) {
@@ -102,7 +105,9 @@ ScoreProgress parse_score_progress(std::string_view json) {
   const std::int64_t num_answered = progress.num_images - progress.num_bad;
   require(num_answered >= 0 && progress.num_labeled <= num_answered &&
           progress.num_right <= progress.num_labeled && progress.num_unsure <= num_answered &&
-          progress.num_damaged <= progress.num_images);
+          progress.num_damaged <= progress.num_images &&
+          progress.num_seen_in_training <= progress.num_images &&
+          progress.num_seen_in_validation <= progress.num_images);
   return progress;
 }
 

@@ -24,6 +24,8 @@ struct ScoreProgress {
   std::int64_t num_labeled = 0;  // rows with an answer and a label that the model knows
   std::int64_t num_right = 0;    // of these rows
   std::int64_t num_unsure = 0;   // without an answer, since the model is not confident
+  // Images that the model was trained on, or selected by.
+  std::int64_t num_seen_in_training = 0, num_seen_in_validation = 0;
   std::int64_t num_bad = 0, num_damaged = 0;
   std::string first_bad = {};  // the first bad images with their faults, for a message; UTF-8
   std::uint64_t bytes = 0;     // of the file, up to the end of these rows

@@ -122,7 +122,7 @@ class Console : public RunSink {
     const Totals& valid = kept_epoch(run)->valid;
     result("top-1 accuracy",
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) + baseline_text(run));
-    if (run.start.data.classes.size() > 5)
+    if (has_top5(run.start.data))
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
     if (const auto& macro = kept_epoch(run)->macro)
       result("macro recall", percent(macro->recall) +
@@ -135,7 +135,9 @@ class Console : public RunSink {
                  formatted(" of %s training images, in %d folds",
                            grouped(judged.totals.count).c_str(), judged.folds));
     const Calibration& calibration = run.details.calibration;
-    if (!calibration.answers.empty())
+    if (!calibration.answers.empty() && is_at_limit(calibration.temperature))
+      result("confidence", "cannot be calibrated: do not rely on it");
+    else if (!calibration.answers.empty())
       result(
           "temperature",
           formatted("%.3f (of the softmax, fitted on the %s images, so slightly optimistic there)",
