@@ -1,11 +1,13 @@
 """Reports of users of other trainers, and files from them, through the real program: each case is made here, and what is right is
 compared. A class is a family of cases."""
+import gzip
 import io
 import json
 import os
 import shutil
 import subprocess
 import tarfile
+import zipfile
 
 from flow import KILN, FlowTest, files_below, kiln, main
 from jobs import ENVIRONMENT
@@ -13,6 +15,144 @@ from jobs import ENVIRONMENT
 
 class Archives(FlowTest):
     """What lies in an archive or a shard is read as the folder that unpacking would give."""
+    CLASSES = ["cat", "dog", "owl"]
+    APPLE = b"\0\5\x16\7\0\2\0\0Mac OS X        " + bytes(60)
+
+    def setUp(self):
+        super().setUp()
+        files = sorted(path for path in (self.data / "train").rglob("*") if path.is_file())
+        self.pictures = [path.read_bytes() for path in files]
+        self.suffix = files[0].suffix
+
+    def write_tar(self, name, members):
+        """A member is (name, bytes), or (name, type of link, target)."""
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        with tarfile.open(path, "w") as tar:
+            for member, *content in members:
+                entry = tarfile.TarInfo(member)
+                if len(content) == 2:
+                    entry.type, entry.linkname = content
+                    tar.addfile(entry)
+                else:
+                    entry.size = len(content[0])
+                    tar.addfile(entry, io.BytesIO(content[0]))
+        return path
+
+    def write_zip(self, name, members):
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, *content in members:
+                entry = zipfile.ZipInfo(member)
+                if len(content) == 2:
+                    entry.create_system, entry.external_attr = 3, 0o120777 << 16
+                archive.writestr(entry, content[-1])
+        return path
+
+    def write_folder(self, name, members):
+        for member, *content in members:
+            path = self.folder / name / member
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if len(content) == 2:
+                path.symlink_to(content[1])
+            else:
+                path.write_bytes(content[0])
+        return self.folder / name
+
+    def labels(self, path):
+        """The bytes of each image that is read, with its class; and what was said."""
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        made = kiln("convert", "--input-path", path, "--output-path", out)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        rows = [json.loads(line) for line in (out / "images.lst").read_text().splitlines()]
+        return sorted(((out / row["image_info"]["file_name"]).read_bytes(), row.get("category")) for row in rows), made.stderr
+
+    def forms(self, members):
+        """The same files as a folder, archives and a folder of shards."""
+        yield self.write_folder("folder", members)
+        yield self.write_zip("a.zip", members)
+        yield self.write_tar("a.tar", members)
+        yield self.write_tar("shards/s-0.tar", members).parent
+        with gzip.open(self.folder / "a.tgz", "wb", 1) as packed:
+            packed.write((self.folder / "a.tar").read_bytes())
+        yield self.folder / "a.tgz"
+
+    def stream_counts(self, path):
+        """Images by class of a validation stream."""
+        with open(path, "rb") as tar:
+            words = [KILN, *self.train_arguments(train_data_path=self.data / "train", valid_data_path="-", threads=1)]
+            result = subprocess.run([*map(str, words)], stdin=tar, capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        start = json.loads((self.folder / "logs/metrics.jsonl").read_text().splitlines()[0])
+        return start["data"]["valid_counts"], result.stdout + result.stderr
+
+    def test_one_rule_in_every_form(self):
+        """Cases 01, 02, 03, 64, 67: the label of each image is the same in every form, and what is left out is named."""
+        of, image = self.CLASSES, self.pictures
+        name = "img_0.{:02}".format
+        dotted = [entry for i in range(6) for entry in ((name(i) + self.suffix, image[i]), (name(i) + ".cls", of[i % 3].encode()))]
+        apple = [("._" + member, self.APPLE) for member, _ in dotted]
+        masks = [(name(i) + ".seg" + self.suffix, image[10 + i]) for i in range(6)]
+        expected = sorted((image[i], of[i % 3]) for i in range(6))
+        for path in self.forms(dotted + apple + masks):
+            with self.subTest(path=path.name):
+                found, said = self.labels(path)
+                self.assertEqual(found, expected)
+                self.assertIn("6 images belong to the sample of another image", said)
+        shutil.rmtree(self.folder / "folder")
+        classes = [(f"{label}/{i}{self.suffix}", image[3 * i + k]) for k, label in enumerate(of[:2]) for i in range(2)]
+        junk = [(f"{folder}/9{self.suffix}", image[20]) for folder in ("@eaDir", "__MACOSX", ".ipynb_checkpoints", "cat/@eaDir")]
+        links = [(f"owl/{i}{self.suffix}", tarfile.SYMTYPE, f"../cat/{i}{self.suffix}") for i in range(2)]
+        lost = [(f"owl/lost{self.suffix}", tarfile.SYMTYPE, "nothing")]
+        expected = sorted([(image[3 * i + k], label) for k, label in enumerate(of[:2]) for i in range(2)] +
+                          [(image[3 * i], "owl") for i in range(2)])
+        for path in self.forms(classes + junk + links + lost):
+            with self.subTest(path=path.name):
+                found, said = self.labels(path)
+                self.assertEqual(found, expected)
+                self.assertIn("owl/lost" + self.suffix, said)
+        hard = [(member, tarfile.LNKTYPE, "cat/" + member.split("/")[1]) for member, _, _ in links]
+        self.assertEqual(self.labels(self.write_tar("hard.tar", classes + hard))[0], expected)
+
+    def test_a_stream_has_the_labels_of_the_archive(self):
+        names = sorted(path.name for path in (self.data / "train").iterdir())
+        members = [entry for i in range(9) for entry in ((f"set_0.{i}{self.suffix}", self.pictures[i]),
+                                                         (f"set_0.{i}.seg{self.suffix}", self.pictures[20]),
+                                                         (f"set_0.{i}.cls", names[i // 3].encode()))]
+        counts, said = self.stream_counts(self.write_tar("stream.tar", members))
+        self.assertEqual(counts, [3, 3, 3])
+        self.assertIn("9 images belong to the sample of another image", said)
+
+    def test_contradictions_are_refused(self):
+        """Two rules with two labels, a name twice, numbers and names, a number written in two ways: both sides are named."""
+        one, other = self.pictures[:2]
+        image, second = "a.x" + self.suffix, "b" + self.suffix
+        for members, words in (
+                ([(image, one), ("a.x.cls", b"1"), ("a.cls", b"0")], ("'a.x.cls'", "'a.cls'")),
+                ([(image, one), (image, other)], (f"'{image}'", "twice")),
+                ([(image, one), ("a.x.cls", b"0"), (second, other), ("b.cls", b"cat")], ("'0'", "'cat'")),
+                ([(image, one), ("a.x.cls", b"1"), (second, other), ("b.cls", b"01")], ("'1'", "'01'")),
+                ([(image, one), ("a.x.cls", b" ")], ("'a.x.cls'", "empty"))):
+            with self.subTest(words=words):
+                made = kiln("convert", "--input-path", self.write_tar("bad.tar", members), "--output-path", self.folder / "out")
+                self.assertEqual(made.returncode, 1, made.stdout)
+                for word in words:
+                    self.assertIn(word, made.stderr)
+
+    def test_archives_of_other_programs(self):
+        """Cases 04 and 60: backslashes as separators; frames that are to be skipped, as pzstd writes."""
+        members = [(f"train\\{label}\\{i}{self.suffix}", self.pictures[3 * i + k])
+                   for k, label in enumerate(self.CLASSES) for i in range(2)]
+        expected = sorted((content, member.split("\\")[1]) for member, content in members)
+        self.assertEqual(self.labels(self.write_zip("windows.zip", members))[0], expected)
+        tar = self.write_tar("plain.tar", [(member.replace("\\", "/"), content) for member, content in members])
+        if not (program := shutil.which("zstd")):
+            self.skipTest("there is no zstd")
+        packed = subprocess.run([program, "-qc", tar], capture_output=True, check=True).stdout
+        (self.folder / "p.tar.zst").write_bytes(b"\x50\x2a\x4d\x18\4\0\0\0abcd" + packed)
+        self.assertEqual(self.labels(self.folder / "p.tar.zst")[0], expected)
 
 
 class Listings(FlowTest):
@@ -133,6 +273,15 @@ class Weights(FlowTest):
 
 class Answers(FlowTest):
     """Reports speak of the model that was saved."""
+
+    def test_score_says_which_images_the_model_has_seen(self):
+        trained = self.train(threads=1)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        for part, word in (("train", "training images of the model"), ("val", "validation images that selected the model")):
+            scored = kiln("score", "--trained-model-path", self.folder / "model", "--data-path", self.data / part,
+                          "--output-path", self.folder / "scores.csv")
+            self.assertEqual(scored.returncode, 0, scored.stderr)
+            self.assertRegex(scored.stdout + scored.stderr, rf"warning: \d+ images are .*{word}")
 
 
 class Nights(FlowTest):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -17,6 +18,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+
+// Two classes of one name would become one. "Others" stands for ids without a class.
+void require_distinct(const std::vector<std::string>& classes, const std::string& shown,
+                      const DatasetContext& context) {
+  std::unordered_map<std::string_view, std::size_t> lines;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto [found, is_new] = lines.emplace(classes[i], i + 1);
+    if (is_new || classes[i].empty() || classes[i] == "Others") continue;
+    context.fail(shown + " has '" + excerpt(classes[i]) + "' in lines " +
+                 std::to_string(found->second) + " and " + std::to_string(i + 1) +
+                 ". Use distinct names.");
+  }
+}
 
 }  // namespace
 
@@ -76,7 +90,35 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
       context.fail(shown + " has more than 100000 lines. Use fewer classes.");
     classes.push_back(line);
   }
+  require_distinct(classes, shown, context);
   return classes;
+}
+
+void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
+                    Dataset& set) {
+  constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
+  std::string first, first_file;
+  std::size_t count = 0;
+  for (const std::string& file : files) {
+    std::string name = file;
+    while (has_archive_extension(name)) name = without_extension(name);
+    const std::string_view own = numbered_set_name(name);
+    if (own.empty()) continue;
+    const std::string total = name.substr(name.rfind("-of-") + 4, kTotalBytes);
+    const std::string whole = std::string(own) + "-of-" + total;
+    if (count++ == 0) {
+      first = whole;
+      first_file = file;
+    }
+    if (whole != first)
+      context.fail("it has files of several datasets: '" + first_file + "' and '" + file +
+                   "'. Put each into its own folder.");
+  }
+  if (count == 0) return;
+  const std::size_t of = std::stoul(first.substr(first.size() - kTotalBytes));
+  if (count < of)
+    set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
+                        " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
 }
 
 void fail_archive(const DatasetContext& context, const std::string& archive,

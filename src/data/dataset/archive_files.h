@@ -28,10 +28,15 @@ void allow_open_files(std::size_t count);
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
                           const OpenFile& file);
 
-// The lines of a file, without a byte-order mark and carriage returns. `shown` is the file's name
-// in errors. Throws Error kInvalidDataset.
+// The lines of a file, without a byte-order mark and carriage returns, all different. `shown` is
+// the file's name in errors. Throws Error kInvalidDataset.
 std::vector<std::string> read_class_lines(const std::filesystem::path& file,
                                           const std::string& shown, const DatasetContext& context);
+
+// Checks that numbered files, such as train-00000-of-00008, are all of one dataset. Adds a note if
+// some are missing. Throws Error kInvalidDataset naming two that are not.
+void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
+                    Dataset& set);
 
 // Throws Error kInvalidDataset, or kUserError for kSpool. `kind` is "archive" or "record file".
 enum class ArchiveTrouble { kUnusable, kSpool, kUnreadable };

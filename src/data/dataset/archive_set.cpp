@@ -72,9 +72,12 @@ class Assembly {
     for (const ArchiveListing& listing : listings_) {
       for (const std::string& label : listing.labels) ids.emplace(label, -1);
     }
-    const bool numbers = std::all_of(ids.begin(), ids.end(),
-                                     [](const auto& entry) { return is_number(entry.first); });
-    if (!numbers) {
+    const auto number =
+        std::find_if(ids.begin(), ids.end(), [](const auto& id) { return is_number(id.first); });
+    const auto name =
+        std::find_if(ids.begin(), ids.end(), [](const auto& id) { return !is_number(id.first); });
+    if (name != ids.end()) {
+      if (number != ids.end()) refuse_mixed(number->first, name->first);
       for (auto& [label, id] : ids) {
         require_utf8(label, "the class in a .cls file,");
         id = static_cast<int>(set_.classes.size());
@@ -83,7 +86,13 @@ class Assembly {
       return ids;
     }
     std::size_t most = 0;
-    for (auto& [label, id] : ids) most = std::max<std::size_t>(most, id = std::stoi(label));
+    std::map<int, std::string> spellings;
+    for (auto& [label, id] : ids) {
+      most = std::max<std::size_t>(most, id = std::stoi(label));
+      if (const auto [other, is_new] = spellings.emplace(id, label); !is_new)
+        context_.fail("label files have '" + other->second + "' and '" + label +
+                      "'. Write each number in one way.");
+    }
     set_.classes = read_classes();
     if (!set_.classes.empty() && set_.classes.size() <= most) {
       const std::string& given = context_.records.classes_file;
@@ -94,6 +103,13 @@ class Assembly {
     for (std::size_t id = set_.classes.size(); id <= most; ++id)
       set_.classes.push_back(std::to_string(id));
     return ids;
+  }
+
+  // Together they may stand for one class.
+  void refuse_mixed(const std::string& number, const std::string& name) const {
+    context_.fail("label files have numbers ('" + number + "') and names ('" +
+                  printable(name.substr(0, 200)) +
+                  "') of classes. Write the names, or the numbers, in all of them.");
   }
 
   // Reads the names of numbered classes from --classes, or else from classes.txt next to the
@@ -227,6 +243,7 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   for (const std::string& archive : archives) {
     if (!archive.empty()) set.stamps.push_back(context.stamp(archive));
   }
+  check_numbered(context, archives, set);
   std::vector<ArchiveListing> listings(archives.size());
   in_parallel(archives.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_archive(context, archives[i]); });

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/label_files.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -105,7 +106,7 @@ std::uint64_t hash_of(const FileFacts& facts, std::uint64_t hash) {
 
 bool counts_by_its_contents(const FolderEntry& entry) {
   return entry.kind == FolderEntry::Kind::kFile &&
-         (has_image_extension(entry.name) || entry.name.ends_with(".cls"));
+         (has_image_extension(entry.name) || is_label_file(entry.name));
 }
 
 // The facts of `entries`, by position; empty where one has none. On network mounts each takes a

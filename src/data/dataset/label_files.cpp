@@ -90,7 +90,7 @@ void LabelFiles::require_agreement(std::string_view image, std::size_t own,
 LabelFiles::Match LabelFiles::match(const std::vector<std::string_view>& images) const {
   Match match{std::vector<ImageLabel>(images.size()), {}};
   std::vector<std::size_t> own(images.size());
-  std::vector<bool> is_owned(files_.size());
+  std::vector<bool> is_owned(files_.size()), is_used(files_.size());
   for (std::size_t i = 0; i < images.size(); ++i) {
     own[i] = file_named(without_extension(images[i]));
     if (own[i] != kNoFile) is_owned[own[i]] = true;
@@ -106,6 +106,7 @@ LabelFiles::Match LabelFiles::match(const std::vector<std::string_view>& images)
       const std::size_t whole = file_named(key->first);
       if (whole != kNoFile && !is_owned[whole]) {
         require_agreement(images[i], own[i], whole);
+        is_used[whole] = true;
       }
       continue;
     }
@@ -117,7 +118,8 @@ LabelFiles::Match LabelFiles::match(const std::vector<std::string_view>& images)
   for (const auto& [file, image] : photographs)
     match.images[image] = {ImageLabel::Kind::kGiven, files_[file].label};
   for (std::size_t file = 0; file < files_.size(); ++file)
-    if (!is_owned[file] && !photographs.contains(file)) match.spare.push_back(files_[file].name);
+    if (!is_owned[file] && !is_used[file] && !photographs.contains(file))
+      match.spare.push_back(files_[file].name);
   return match;
 }
 

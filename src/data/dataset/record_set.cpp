@@ -186,29 +186,6 @@ class RecordClasses {
   std::string shown_names_;
 };
 
-// Checks that numbered files, such as train-00000-of-00008, are all of one dataset. Adds a note if
-// some are missing.
-void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
-                    Dataset& set) {
-  std::string_view name;
-  std::size_t count = 0, of = 0;
-  for (const std::string& file : files) {
-    const std::string_view own = numbered_set_name(file);
-    if (own.empty()) continue;
-    if (!name.empty() && own != name) {
-      context.fail("it has files of several datasets: '" + std::string(name) + "' and '" +
-                   std::string(own) + "'. Put each into its own folder.");
-    }
-    name = own;
-    ++count;
-    of = std::stoul(file.substr(name.size() + std::string_view("-00000-of-").size(), 5));
-  }
-  if (count < of) {
-    set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
-                        " files of '" + std::string(name) + "' are present");
-  }
-}
-
 void add_images(const std::vector<std::string>& files, const std::vector<std::vector<int>>& ids,
                 std::vector<RecordListing>& listings, Dataset& set) {
   std::size_t num_several = 0;

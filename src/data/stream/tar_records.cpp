@@ -111,8 +111,8 @@ class TarRecords final : public RecordStream {
   void add_label(const std::string& name, const std::string& text) {
     if (num_by_folder_ > 0)
       throw StreamFault("has the label file '" + printable(name) + "' after " +
-                        grouped(num_by_folder_) +
-                        " images without one: write each image and its label file one after the "
+                        grouped(num_by_folder_) + (num_by_folder_ == 1 ? " image" : " images") +
+                        " without one: write each image and its label file one after the "
                         "other");
     enter_key_of(name);
     labels_.add(name, text);

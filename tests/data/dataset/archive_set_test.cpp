@@ -114,6 +114,14 @@ TEST_F(ArchiveTest, class_files_may_contain_names) {
       (std::vector<std::string>{"ant", "owl"}));
 }
 
+TEST_F(ArchiveTest, a_class_twice_in_the_list_is_refused) {
+  scratch_.put("classes.txt", "cat\ndog\ncat\n");
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
+  EXPECT_NE(
+      error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("lines 1 and 3"),
+      std::string::npos);
+}
+
 TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
   scratch_.put("classes.txt", "cat\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
@@ -139,10 +147,39 @@ TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
 
 TEST_F(ArchiveTest, repeated_names_are_refused) {
   expect_fault(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "c"}}),
-               "'cat/1.jpg' appears in it twice");
+               "'cat/1.jpg' appears in it twice, with two contents");
+  const Dataset set = read(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "a"}}));
+  EXPECT_EQ(set.samples.size(), 2U);
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find("'cat/1.jpg'"), std::string::npos) << set.notes[0];
 }
 
-TEST_F(ArchiveTest, links_and_folders_are_skipped_and_sparse_files_refused) {
+TEST_F(ArchiveTest, links_are_followed_inside_the_archive) {
+  const auto link = [](const std::string& name, const std::string& target, char type) {
+    std::string header = tar_member(name, "");
+    header[156] = type;
+    target.copy(header.data() + 157, 100);
+    return with_checksum(header);
+  };
+  const Dataset set =
+      read(link("x/dog/1.jpg", "../cat/1.jpg", '2') + link("x/dog/2.jpg", "x/cat/2.jpg", '1') +
+           link("x/elk", "cat", '2') + link("x/dog/3.jpg", "../../../1.jpg", '2') +
+           link("x/dog/4.jpg", "4.jpg", '2') + link("x/dog/5.jpg", "/1.jpg", '2') +
+           link("x/dog/6.jpg", "none.jpg", '2') + link("x/cat/up", "..", '2') +
+           tar_of({{"x/cat/1.jpg", "a"}, {"x/cat/2.jpg", "b"}}));
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog", "elk"}));
+  ASSERT_EQ(set.samples.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(set.samples.label(i), static_cast<int>(i / 2));
+    EXPECT_EQ(bytes_of_image(set, static_cast<int>(i)), i % 2 == 0 ? "a" : "b");
+  }
+  std::string notes;
+  for (const std::string& note : set.notes) notes += note + "\n";
+  for (const char* name : {"x/dog/3.jpg", "x/dog/4.jpg", "x/dog/5.jpg", "x/dog/6.jpg", "x/cat/up"})
+    EXPECT_NE(notes.find(name), std::string::npos) << notes;
+}
+
+TEST_F(ArchiveTest, broken_links_and_folders_are_skipped_and_sparse_files_refused) {
   std::string link = tar_member("cat/9.jpg", "");
   link[156] = '2';
   std::string folder = tar_member("cat/", "");

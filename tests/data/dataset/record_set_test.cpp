@@ -111,6 +111,15 @@ TEST_F(RecordSet, FilesOfAFolderBelongTogether) {
       std::string::npos);
 }
 
+TEST_F(RecordSet, TwoExportsInOneFolderAreRefused) {
+  scratch_.put("train-00000-of-00002", example("a", 1));
+  scratch_.put("train-00001-of-00002", example("b", 2));
+  scratch_.put("train-00000-of-00003", example("a", 1));
+  const std::string text = error_of([&] { read_dataset(scratch_.path(), "Data"); }).message();
+  for (const char* name : {"'train-00000-of-00002'", "'train-00000-of-00003'"})
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+}
+
 TEST_F(RecordSet, AFileOfNamesTellsWhereNumbersBegin) {
   const RecordOptions names = with_classes("cat\ndog\nelk\n");
   EXPECT_EQ(labels(read("a.rec", im2rec("a", 3) + im2rec("b", 1), names)),

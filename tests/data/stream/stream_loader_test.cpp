@@ -252,14 +252,46 @@ TEST_F(StreamLoaderTest, TarsFollowEachOtherAndFoldersAreClasses) {
   EXPECT_EQ(reds(stream, 1), numbers(20));
 }
 
-// As in the files of a folder of tars.
-TEST_F(StreamLoaderTest, LinksArePassedOver) {
+// A stream cannot go back to what a link leads to.
+TEST_F(StreamLoaderTest, LinksAreErrorsButForThoseThatAreNeverData) {
   std::string tar;
-  for (int i = 0; i < 20; ++i)
-    tar += member(i) + link("train/" + std::to_string(i) + ".cls") + link("train/link.png");
+  for (int i = 0; i < 20; ++i) tar += member(i) + link("train/._" + std::to_string(i) + ".cls");
   put_epochs({tar + tar_end()});
   StreamLoader stream(plan(), pool_, 1, 0);
   EXPECT_EQ(reds(stream, 1), numbers(20));
+  put_epochs({member(0) + link("train/link.png") + tar_of(20)});
+  EXPECT_NE(failure(plan(), ErrorCode::kInvalidDataset).find("'train/link.png'"),
+            std::string::npos);
+}
+
+// The rule of label files is that of archives (data/dataset/label_files.h).
+TEST_F(StreamLoaderTest, LabelFilesBelongToTheirOwnImage) {
+  std::string tar;
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "train/set_0." + std::to_string(i);
+    const std::string label = tar_member(name + ".cls", std::to_string(i % 3));
+    const std::string photo = tar_member(name + ".png", image(i));
+    tar += i % 2 == 0 ? photo + label : label + photo;
+    tar += tar_member(name + ".seg.png", image(99));
+  }
+  put_epochs({tar + tar_end()});
+  StreamLoader stream(plan(), pool_, 1, 0);
+  EXPECT_EQ(reds(stream, 1), numbers(20));
+}
+
+TEST_F(StreamLoaderTest, LabelFilesThatCannotBeMatchedAreErrors) {
+  const auto fails_with = [&](const std::string& bytes, const std::string& words) {
+    put_epochs({bytes + tar_of(20)});
+    EXPECT_NE(failure(plan(), ErrorCode::kInvalidDataset).find(words), std::string::npos) << words;
+  };
+  fails_with(tar_member("a/1.png", image(0)), "after 1 image");
+  fails_with(
+      tar_member("k.1.png", image(0)) + tar_member("k.1.cls", "0") + tar_member("k.cls", "1"),
+      "different labels");
+  std::string many = tar_member("k.0.png", image(0)) + tar_member("k.0.cls", "0");
+  for (int i = 1; i < 70; ++i) many += tar_member("k." + std::to_string(i) + ".png", image(0));
+  fails_with(many, "more than 64 images");
+  fails_with(tar_member("k.png", image(0)) + tar_member("k.cls", " \n"), "is empty");
 }
 
 TEST_F(StreamLoaderTest, DamageAndMissingLabelsAreErrors) {

@@ -30,6 +30,55 @@ TEST(Verdict, ComparesWithTheMajorityClass) {
   EXPECT_EQ(verdict(run).judged, Judged::kWarning);
 }
 
+TEST(Verdict, SpeaksOfTheSavedEpoch) {
+  RunRecord run = sample_run(5, {"a", "b", "c"});
+  run.end.saved_epoch = 1;
+  EXPECT_HAS(verdict(run).text, "top-1 is 60.0 %");
+  EXPECT_HAS(all_of(run, Judged::kGood) + all_of(run, Judged::kWarning),
+             "between 55.1 % and 64.7 %");
+  EXPECT_HAS(comparison_text({{"a", run}}), "5/5 (saved: 1)");
+  EXPECT_HAS(verdict_html(run), "id=\"best-top1\"");
+  EXPECT_LACKS(verdict_html(run), "id=\"top5\"");  // says nothing for three classes
+  run.end.saved_epoch = 0;                         // still running: what would be saved now
+  run.details.epoch = 2;
+  EXPECT_HAS(verdict(run).text, "top-1 is 75.0 %");
+}
+
+TEST(Verdict, AFewHitsAreNoEvidence) {
+  RunRecord run = sample_run(1, std::vector<std::string>(47, "x"));
+  run.start.data.valid_counts.assign(47, 1);
+  run.epochs[0].valid = {47, 3, 3, 47};
+  EXPECT_EQ(verdict(run).judged, Judged::kWarning);  // though Wilson's interval begins at 2.2 %
+  run.epochs[0].valid = {47, 6, 6, 47};
+  EXPECT_EQ(verdict(run).judged, Judged::kGood);
+}
+
+TEST(Verdict, ChanceIsAnExactBinomialTest) {
+  EXPECT_FALSE(is_above_chance(14, 20, 0.5));  // 5.8 %
+  EXPECT_TRUE(is_above_chance(15, 20, 0.5));   // 2.1 %
+  EXPECT_FALSE(is_above_chance(0, 0, 0.5));
+  EXPECT_FALSE(is_above_chance(20, 20, 1));
+  EXPECT_TRUE(is_above_chance(1, 20, 0));
+  EXPECT_TRUE(is_above_chance(510'000, 1'000'000, 0.5));
+}
+
+TEST(NextSteps, GiveOnlyAdviceThatApplies) {
+  RunRecord run = sample_run(2);
+  for (EpochRecord& epoch : run.epochs) epoch.valid = totals_of(400, 1, 0.5);
+  run.start.steps_per_epoch = 5;
+  const auto steps = [&] {
+    std::string all;
+    for (const std::string& step : next_steps(run)) all += step + "\n";
+    return all;
+  };
+  EXPECT_LACKS(steps(), "fewer ranks");
+  EXPECT_HAS(steps(), "pretrained weights");
+  run.start.num_ranks = 2;
+  run.start.plan = {{"weights", "122 of 122 tensors"}};
+  EXPECT_HAS(steps(), "fewer ranks");
+  EXPECT_LACKS(steps(), "pretrained weights");
+}
+
 TEST(Verdict, NamesWhatIsUnknown) {
   EXPECT_HAS(verdict(sample_run(0)).text, "No epoch was finished");
   EXPECT_HAS(verdict(sample_run(1, {"only"})).text, "only one class");
