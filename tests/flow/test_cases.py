@@ -67,7 +67,7 @@ class Archives(FlowTest):
         made = kiln("convert", "--input-path", path, "--output-path", out)
         self.assertEqual(made.returncode, 0, made.stderr)
         rows = [json.loads(line) for line in (out / "images.lst").read_text().splitlines()]
-        return sorted(((out / row["image_info"]["file_name"]).read_bytes(), row.get("category")) for row in rows), made.stderr
+        return sorted(((out / row["image_info"]["file_name"]).read_bytes(), row.get("category")) for row in rows), made.stdout + made.stderr
 
     def forms(self, members):
         """The same files as a folder, archives and a folder of shards."""

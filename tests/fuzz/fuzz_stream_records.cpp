@@ -89,6 +89,8 @@ Outcome read_all(const std::string& path, std::size_t size) {
     outcome.fault = fault.what();
   } catch (const ArchiveFault& fault) {
     outcome.fault = fault.what();
+  } catch (const LabelFault& fault) {
+    outcome.fault = fault.what();
   } catch (const RecordFault& fault) {
     outcome.fault = fault.what();
   }

@@ -70,8 +70,8 @@ def check_packed(kiln, folder):
 
 def check_foreign(kiln, folder):
     rng = random.Random(1)
-    images = [bytes(rng.randrange(256) for _ in range(rng.randrange(10, 20_000))) for _ in range(40)]
-    images[3] = bytes(4) + struct.pack("<I", record_formats.MAGIC) * 2 + b"jpeg"
+    images = [b"\xff\xd8\xff" + bytes(rng.randrange(256) for _ in range(rng.randrange(10, 20_000))) for _ in range(40)]
+    images[3] = b"\xff\xd8\xff\xe0" + struct.pack("<I", record_formats.MAGIC) * 2 + b"jpeg"
     labels = [rng.randrange(1, 5) for _ in images]
     labels[:4] = [1, 2, 3, 4]
     example, records = record_formats.example_class(), []

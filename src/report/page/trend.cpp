@@ -42,7 +42,7 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
   if (train - valid > kOverfitGap && train > top1_interval(kept.valid).high)
     return Trend::kOverfitting;
   if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;
-  const bool improves = summary.kept == summary.last &&
+  const bool improves = summary.best == summary.last && summary.kept == summary.last &&
                         valid - earlier_epoch(epochs).valid.top1_accuracy() >= kStillRising;
   if (improves) return Trend::kImproving;
   const EpochRecord& lowest = *lowest_loss(epochs);

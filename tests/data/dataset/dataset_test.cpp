@@ -59,7 +59,8 @@ TEST(ClassFolders, skipped_files_are_noted) {
   const ScratchFolder scratch;
   scratch.put("cat/1.jpg");
   scratch.put("cat/deep/2.jpg");
-  scratch.put("cat/._1.jpg");
+  scratch.put("cat/.1.jpg");
+  scratch.put("cat/._1.jpg");  // what macOS leaves behind is not worth a word
   scratch.put("beside.jpg");
   scratch.put("__MACOSX/1.jpg");
   fs::create_directory(scratch / "empty");

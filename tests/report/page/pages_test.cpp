@@ -149,7 +149,7 @@ TEST(Comparison, SortsShowsAndDiffers) {
   EXPECT_EQ(runs[0].name, "better");
   EXPECT_EQ(runs[2].name, "begun");
   const std::string text = comparison_text(runs);
-  EXPECT_TRUE(has(text, "better  resnet18  6/6     85.0 %      81.2 to 88.2"));
+  EXPECT_TRUE(has(text, "better  resnet18  6/6     85.0 %  81.2 to 88.2"));
   EXPECT_TRUE(has(text, "--learning-rate  0.02    0.01   0.01"));
   EXPECT_TRUE(has(text, "leads by 10.0 points of top-1, which is statistically significant."));
   EXPECT_TRUE(has(comparison_html(runs), "<th scope=\"row\" class=\"text\">learning-rate</th>"));

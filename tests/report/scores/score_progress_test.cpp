@@ -52,7 +52,7 @@ TEST(ScoreProgress, RefusesOtherTexts) {
                                   std::string("[]"),
                                   whole + "x",
                                   whole.substr(0, whole.size() / 2),
-                                  with("\"version\": 1", "\"version\": 2"),
+                                  with("\"version\": 2", "\"version\": 3"),
                                   with("\"images\": 312", "\"images\": -1"),
                                   with("\"images\": 312", "\"images\": 3.5"),
                                   with("\"images\": 312", "\"images\": 99999999999999999999"),
