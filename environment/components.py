@@ -12,7 +12,7 @@ import sys
 from urllib.parse import quote
 
 LISTS = pathlib.Path(__file__).parent
-HEADERS_COMPILED_IN = ("nlohmann-json3-dev", "libstb-dev")
+HEADERS_COMPILED_IN = ("nlohmann-json3-dev",)
 
 
 def debian_package(path):

@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import os
+import random
 import shutil
+import struct
 import subprocess
 import tarfile
 import zipfile
@@ -265,6 +267,42 @@ class Pixels(FlowTest):
 
 class Bitmaps(FlowTest):
     """Bitmaps have Pillow's pixels, the same ones every time; sizes fit in memory."""
+
+    @staticmethod
+    def bitmap(form, seed):
+        """A bitmap of 32 x 32 pixels, and the same picture as PPM."""
+        draw = random.Random(seed)
+        count = 86 if form == "short" else 256
+        colors = [bytes(draw.randrange(256) for _ in range(3)) for _ in range(count)]
+        data = bytes(draw.randrange(256) for _ in range(1024))
+        pixels = b"".join(colors[index][::-1] if index < count else b"\0\0\0" for index in data)
+        header = (struct.pack("<IHHHH", 12, 32, 32, 1, 8) if form == "os2"
+                  else struct.pack("<IIiHHIIIIII", 40, 32, -32, 1, 8, 0, 1024, 0, 0, count, 0))
+        palette = b"".join(color + (b"" if form == "os2" else b"\0") for color in colors)
+        if form == "suggested":
+            header, palette = struct.pack("<IIiHHIIIIII", 52, 32, -32, 1, 24, 0, 0, 0, 0, 4, 0) + bytes(12), bytes(16)
+            data = b"".join(pixels[at:at + 3][::-1] for at in range(0, len(pixels), 3))
+        if form == "os2":  # the bottom row first
+            pixels = b"".join(pixels[at:at + 96] for at in range(31 * 96, -1, -96))
+        offset = 14 + len(header) + len(palette)
+        return (b"BM" + struct.pack("<IHHI", offset + len(data), 0, 0, offset) + header + palette + data,
+                b"P6 32 32 255\n" + pixels)
+
+    def test_bitmaps_of_every_kind(self):
+        """Cases 62 and 11: a palette shorter than its indexes, OS/2's header, a suggested palette. The model is that of the same
+        pictures in another format."""
+        models = []
+        for kind in range(2):
+            data = self.folder / f"data{kind}"
+            for number, form in enumerate(("short", "os2", "suggested") * 4):
+                path = data / "ab"[number % 2] / f"{number}{('.bmp', '.ppm')[kind]}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(self.bitmap(form, number)[kind])
+            result = self.train(train_data_path=data, valid_data_path=data, batch_size=6)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("bad image", result.stderr)
+            models.append((self.folder / "model/model.safetensors").read_bytes())
+        self.assertEqual(models[0], models[1])
 
 
 class Weights(FlowTest):

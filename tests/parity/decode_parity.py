@@ -226,11 +226,6 @@ def add_others(cases, rgb):
         cases.add(f"WebP lossless {name}", encoded(source, "WEBP", lossless=True, exact=True))
     frames = [image.rotate(180)]
     cases.add("WebP animation", encoded(image, "WEBP", save_all=True, append_images=frames, lossless=True))
-    cases.add("BMP RGB", encoded(image, "BMP"))
-    cases.add("BMP RGBA", encoded(with_alpha, "BMP"))
-    cases.add("BMP gray", encoded(image.convert("L"), "BMP"))
-    cases.add("BMP palette", encoded(image.quantize(100), "BMP"))
-    cases.add("BMP bilevel", encoded(image.convert("1"), "BMP"))
     cases.add("PPM", encoded(image, "PPM"))
     cases.add("PGM", encoded(image.convert("L"), "PPM"))
     cases.add("PBM", encoded(image.convert("1"), "PPM"))
@@ -241,6 +236,67 @@ def add_others(cases, rgb):
     wide = RANDOM.integers(0, 65536, (HEIGHT, WIDTH)).astype(">u2")
     high = np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, -1)
     cases.add("PGM 16 bits", f"P5 {WIDTH} {HEIGHT} 65535\n".encode() + wide.tobytes(), high)
+
+
+def bmp(bits, rows, palette=b"", *, header=40, compression=0, colors=0, masks=(), gap=0, offset=None, top_down=False):
+    """`rows`: bytes of each row from the top, or the run lengths of all. `colors`: what the header says of the palette."""
+    runs = isinstance(rows, bytes)
+    data = rows if runs else b"".join(row.ljust((len(row) + 3) // 4 * 4, b"\0") for row in rows[::1 if top_down else -1])
+    height = BMP_HEIGHT if runs else len(rows)
+    if header == 12:
+        head = struct.pack("<IHHHH", header, BMP_WIDTH, height, 1, bits)
+    else:
+        head = struct.pack("<IIiHHIIIIII", header, BMP_WIDTH, -height if top_down else height, 1, bits, compression, 0, 0, 0,
+                           colors, 0)
+        head += struct.pack(f"<{len(masks)}I", *masks)
+        head = head.ljust(header, b"\0")
+    begin = 14 + len(head) + len(palette) + gap
+    return (b"BM" + struct.pack("<IHHI", begin + len(data), 0, 0, begin if offset is None else offset) + head + palette
+            + bytes(gap) + data)
+
+
+BMP_WIDTH, BMP_HEIGHT = 21, 7
+BMP_RUNS = b"".join((  # rows of run lengths, of pixels as they are, with skipped pixels, with more than the row holds
+    bytes([20, 0x12, 1, 3, 0, 0]), bytes([0, 6]) + bytes(range(6)) + bytes([0, 5]) + bytes(range(9, 15)),
+    bytes([10, 0x7f, 0, 0, 5, 0x21, 0, 2, 3, 1, 9, 7, 0, 0]), bytes([255, 0x34, 0, 0]), bytes([0, 2, 200, 9])))
+BMP_MASKS = {16: ((0xF800, 0x7E0, 0x1F), (0x7C00, 0x3E0, 0x1F)), 24: ((0xFF0000, 0xFF00, 0xFF),),
+             32: ((0xFF0000, 0xFF00, 0xFF, 0), (0xFF000000, 0xFF0000, 0xFF00, 0), (0xFF000000, 0xFF00, 0xFF, 0),
+                  (0xFF000000, 0xFF0000, 0xFF00, 0xFF), (0xFF, 0xFF00, 0xFF0000, 0xFF000000),
+                  (0xFF0000, 0xFF00, 0xFF, 0xFF000000), (0xFF000000, 0xFF00, 0xFF, 0xFF0000), (0, 0, 0, 0))}
+
+
+def add_bmp(cases, rgb):
+    image = Image.fromarray(rgb)
+    for mode in ("RGB", "RGBA", "L", "1", "P"):
+        cases.add(f"BMP {mode}", encoded(image.convert(mode), "BMP"))
+    rows = {bits: [RANDOM.bytes((BMP_WIDTH * bits + 7) // 8) for _ in range(BMP_HEIGHT)] for bits in (1, 4, 8, 16, 24, 32)}
+    for header in (12, 40, 52, 56, 64, 108, 124):
+        for bits, samples in rows.items():
+            palette = RANDOM.bytes((3 if header == 12 else 4) << bits) if bits <= 8 else b""
+            for gap in (0, 1, 70):
+                cases.add(f"BMP {bits} bits, header {header}, gap {gap}", bmp(bits, samples, palette, header=header, gap=gap))
+            if header != 12:
+                cases.add(f"BMP {bits} bits, header {header}, top row first",
+                          bmp(bits, samples, palette, header=header, top_down=True))
+            for masks in BMP_MASKS.get(bits, ()) if header >= 56 else ():
+                cases.add(f"BMP {bits} bits, header {header}, {masks}",
+                          bmp(bits, samples, header=header, masks=masks, compression=3))
+    for bits, all_masks in BMP_MASKS.items():
+        cases.add(f"BMP {bits} bits, fields after the header", bmp(bits, rows[bits], masks=all_masks[0][:3], compression=3))
+    for count in (1, 2, 5, 255):
+        grays = b"".join(bytes([level, level, level, 0]) for level in range(count))
+        for name, palette in (("colors", RANDOM.bytes(4 * count)), ("grays", grays)):
+            if count > 2 or name == "colors":
+                cases.add(f"BMP 8 bits, {count} {name}", bmp(8, rows[8], palette, colors=count))
+            for bits in (1, 4, 8):
+                for compression in (1, 2):
+                    cases.add(f"BMP runs {compression}, {bits} bits, {count} {name}",
+                              bmp(bits, BMP_RUNS, palette, colors=count, compression=compression, top_down=count == 5))
+    cases.add("BMP OS/2, palette cut by the pixels", bmp(8, rows[8], RANDOM.bytes(30), header=12))
+    cases.add("BMP where the pixels are within the palette", bmp(8, rows[8], RANDOM.bytes(20), colors=200, offset=60))
+    cases.add("BMP offset 0", bmp(4, rows[4], RANDOM.bytes(64), offset=0))
+    cases.add("BMP offset of the header's end", bmp(4, rows[4], RANDOM.bytes(20), colors=5, offset=54))
+    cases.add("BMP 24 bits, suggested palette", bmp(24, rows[24], RANDOM.bytes(20), colors=5))
 
 
 def resized(image, size):
@@ -319,7 +375,7 @@ def main():
     rgb = picture()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(folder)
-        for add in (add_jpeg, add_png, add_tiff, add_others, add_turned, add_resized, add_large_jpeg):
+        for add in (add_jpeg, add_png, add_tiff, add_bmp, add_others, add_turned, add_resized, add_large_jpeg):
             add(cases, rgb)
         add_photographs(cases)
         failures = list(failures_of(cases, sys.argv[1]))

@@ -1,67 +1,220 @@
-// Decodes BMP with stb_image, which is compiled here for that format only.
-#include <cstring>
-#include <memory>
-#include <new>
+// Decodes BMP (Microsoft, "Bitmap Storage") without a library, by Pillow's rules: palettes, run
+// lengths, bit fields, the headers of Windows and OS/2. Alpha is dropped. Pillow reads pixels of 4
+// and 8 bits wrongly if their palette begins as that of another depth's gray images; Kiln does not.
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <string>
-
-#define STB_IMAGE_IMPLEMENTATION
-#define STB_IMAGE_STATIC
-#define STBI_ONLY_BMP
-#define STBI_NO_STDIO
-#include <stb/stb_image.h>
+#include <utility>
 
 #include "data/image/codec.h"
 
 namespace kiln::codec {
 namespace {
 
-constexpr std::uint32_t kOldHeader = 12;  // bytes; OS/2's header, with 16-bit sides
+enum Compression : std::uint32_t { kNone = 0, kRuns8 = 1, kRuns4 = 2, kBitFields = 3 };
 
-struct FreePixels {
-  void operator()(stbi_uc* pixels) const { stbi_image_free(pixels); }
+constexpr std::size_t kHeaderBegin = 14;
+constexpr std::uint32_t kOldLength = 12;  // OS/2's first header, with 16-bit sides
+constexpr std::size_t kMasksBegin = 54;   // within the header, or after one of 40 bytes
+
+using Color = std::array<std::uint8_t, 3>;   // red, green, blue
+using Masks = std::array<std::uint32_t, 4>;  // red, green, blue, alpha
+using Palette = std::array<Color, 256>;
+
+struct Header {
+  ImageSize size;
+  bool top_down = false;
+  std::uint32_t bits = 0;  // a pixel
+  std::uint32_t compression = kNone;
+  Masks masks{};
+  std::uint32_t num_colors = 0;         // of the palette
+  std::size_t color_bytes = 4;          // of each color in the file
+  std::size_t palette = 0, pixels = 0;  // where they begin in the file
 };
 
-// stb_image reads zeros after the end, so a truncated file would decode as black.
-void check_length(std::string_view bytes, ImageSize size) {
-  const bool old = little32(bytes, 14) == kOldHeader;
-  if (bytes.size() < 34) throw ImageFault("BMP data ends early");
-  const std::uint64_t bits = little16(bytes, old ? 24 : 28);
-  const std::uint64_t stride = (bits * static_cast<std::uint64_t>(size.width) + 31) / 32 * 4;
-  const std::uint64_t padding = stride - (bits * static_cast<std::uint64_t>(size.width) + 7) / 8;
-  const std::uint32_t compression = old ? 0 : little32(bytes, 30);
-  if (compression == 1 || compression == 2) throw ImageFault("run-length BMP is not supported");
-  const std::uint64_t rows = stride * static_cast<std::uint64_t>(size.height) - padding;
-  if (little32(bytes, 10) + rows > bytes.size()) throw ImageFault("BMP data ends early");
+[[noreturn]] void fail_unsupported(const std::string& what) {
+  throw ImageFault("a BMP with " + what + " is not supported");
+}
+
+Header read_header(std::string_view bytes) {
+  Header header{.size = read_bmp_size(bytes)};
+  const std::uint32_t length = little32(bytes, kHeaderBegin);
+  const std::size_t end = kHeaderBegin + length;
+  require_bytes(bytes.size(), end, "BMP");
+  if (length == kOldLength) {
+    header.bits = little16(bytes, 24);
+    header.color_bytes = 3;
+  } else {
+    header.top_down = bytes[25] == '\xff';
+    header.bits = little16(bytes, 28);
+    header.compression = little32(bytes, 30);
+    header.num_colors = little32(bytes, 46);
+  }
+  header.palette = end;
+  if (header.compression == kBitFields) {
+    header.palette = std::max(end, kMasksBegin + 12);
+    require_bytes(bytes.size(), header.palette, "BMP");
+    const std::size_t count = length >= 56 ? 4 : 3;
+    for (std::size_t i = 0; i < count; ++i) header.masks[i] = little32(bytes, kMasksBegin + 4 * i);
+  }
+  const bool indexed = header.bits <= 8;
+  if (header.num_colors == 0 && indexed) header.num_colors = 1U << header.bits;
+  const std::size_t palette_bytes = indexed ? header.num_colors * header.color_bytes : 0;
+  header.pixels = little32(bytes, 10);
+  if (header.pixels == 0 || (header.pixels == end && indexed))
+    header.pixels = header.palette + palette_bytes;
+  return header;
+}
+
+// Colors that the file lacks are black; if the palette is that of a gray image, they continue it.
+Palette read_palette(std::string_view bytes, const Header& header) {
+  constexpr std::uint32_t kMaxColors = 65536;
+  const std::uint32_t count = header.num_colors;
+  const std::size_t stored = (bytes.size() - header.palette) / header.color_bytes;
+  if (count > kMaxColors || std::min<std::size_t>(count, stored) > Palette().size())
+    fail_unsupported("a palette of " + std::to_string(count) + " colors");
+  Palette palette{}, gray{};
+  for (std::size_t i = 0; i < gray.size(); ++i)
+    gray[i].fill(static_cast<std::uint8_t>(count <= 2 && i > 0 ? 255 : i));
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(count, stored); ++i) {
+    const auto* color = bytes.data() + header.palette + i * header.color_bytes;
+    for (std::size_t c = 0; c < 3; ++c) palette[i][c] = static_cast<std::uint8_t>(color[2 - c]);
+  }
+  const bool is_whole = count <= stored;
+  return is_whole && std::equal(&palette[0], palette.data() + count, &gray[0]) ? gray : palette;
+}
+
+// Reads the rows in `data`. color_of(value of a pixel's bits) returns its Color.
+template <typename ColorOf>
+void read_rows(std::string_view data, std::size_t bits, std::size_t stride, const Header& header,
+               ImagePart& part, ColorOf color_of) {
+  const auto width = static_cast<std::size_t>(header.size.width);
+  const auto height = static_cast<std::size_t>(header.size.height);
+  require_bytes(data.size(), (height - 1) * stride + (width * bits + 7) / 8, "BMP");
+  std::uint8_t* const pixels = begin_whole(header.size, part).data();
+  const auto* in = reinterpret_cast<const std::uint8_t*>(data.data());
+  for (std::size_t y = 0; y < height; ++y, in += stride) {
+    std::uint8_t* out = pixels + (header.top_down ? y : height - 1 - y) * width * 3;
+    for (std::size_t at = 0; at < width * bits; at += bits, out += 3) {
+      std::uint32_t value = in[at / 8];
+      if (bits < 8) value = value >> (8 - bits - at % 8) & ((1U << bits) - 1);
+      for (std::size_t i = 1; i < bits / 8; ++i) value |= std::uint32_t{in[at / 8 + i]} << 8 * i;
+      std::ranges::copy(color_of(value), out);
+    }
+  }
+}
+
+// The bit fields that Pillow reads; of each number of bits, the first is that of files without.
+constexpr std::uint32_t k0 = 0xff, k1 = 0xff00, k2 = 0xff0000, k3 = 0xff000000;
+constexpr std::pair<std::uint32_t, Masks> kFields[] = {
+    {16, {0x7c00, 0x3e0, 0x1f}}, {16, {0xf800, 0x7e0, 0x1f}}, {24, {k2, k1, k0}},
+    {32, {k2, k1, k0, 0}},       {32, {k3, k2, k1, 0}},       {32, {k3, k1, k0, 0}},
+    {32, {k3, k2, k1, k0}},      {32, {k0, k1, k2, k3}},      {32, {k2, k1, k0, k3}},
+    {32, {k3, k1, k0, k2}},
+};
+
+Masks masks_of(const Header& header) {
+  Masks wanted = header.masks;
+  if (header.bits != 32) wanted[3] = 0;
+  const bool usual = header.compression == kNone || (header.bits == 32 && wanted == Masks{});
+  for (const auto& [bits, masks] : kFields)
+    if (bits == header.bits && (usual || masks == wanted)) return masks;
+  fail_unsupported("such bit fields");
+}
+
+// Returns a function: a pixel's value -> its Color.
+auto colors_of_fields(const Header& header) {
+  const Masks masks = masks_of(header);
+  std::array<std::array<std::uint8_t, 256>, 3> levels{};  // of each channel's values
+  for (std::size_t c = 0; c < 3; ++c) {
+    const std::uint32_t highest = masks[c] >> std::countr_zero(masks[c]);
+    for (std::uint32_t i = 0; i < 256; ++i)
+      levels[c][i] = static_cast<std::uint8_t>((i & highest) * 255 / highest);
+  }
+  return [masks, levels](std::uint32_t value) {
+    Color color;
+    for (std::size_t c = 0; c < 3; ++c)
+      color[c] = levels[c][value >> std::countr_zero(masks[c]) & 0xff];
+    return color;
+  };
+}
+
+// Returns what run lengths stand for, a byte a pixel; what is skipped is 0.
+std::string unpack_runs(std::string_view bytes, const Header& header) {
+  const auto width = static_cast<std::size_t>(header.size.width);
+  const std::size_t all = width * static_cast<std::size_t>(header.size.height);
+  const std::size_t a_byte = header.compression == kRuns4 ? 2 : 1;
+  const auto byte_at = [&](std::size_t at) { return static_cast<std::uint8_t>(bytes[at]); };
+  std::string out;
+  std::size_t x = 0;
+  const auto add = [&](std::size_t count, int byte) {
+    for (std::size_t i = 0; i < count; ++i)
+      out += static_cast<char>(a_byte == 1 ? byte : i % 2 == 0 ? byte >> 4 : byte & 15);
+  };
+  for (std::size_t at = header.pixels; out.size() < all && at + 2 <= bytes.size();) {
+    const std::uint8_t count = byte_at(at), code = byte_at(at + 1);
+    const std::size_t left = all - out.size();
+    at += 2;
+    if (count > 0) {
+      const std::size_t fits = std::min<std::size_t>(count, width - std::min(x, width));
+      add(fits, code);
+      x += fits;
+    } else if (code == 0) {  // end of the row
+      out.resize((out.size() + width - 1) / width * width);
+      x = 0;
+    } else if (code == 1) {  // end of the image
+      break;
+    } else if (code == 2) {  // columns and rows to skip
+      if (at + 2 > bytes.size()) break;
+      out.resize(out.size() + std::min(left, byte_at(at) + byte_at(at + 1) * width));
+      x = out.size() % width;
+      at += 2;
+    } else {  // as many pixels as `code`, then the file's next even place
+      const std::size_t end = at + (std::min<std::size_t>(left, code) + a_byte - 1) / a_byte;
+      if (end > bytes.size()) break;
+      for (std::size_t rest = std::min<std::size_t>(left, code); at < end; rest -= a_byte)
+        add(std::min(a_byte, rest), byte_at(at++));
+      x += code;
+      at += at % 2;
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
 void decode_bmp(std::string_view bytes, ImagePart& part) {
-  const ImageSize size = read_bmp_size(bytes);
-  check_length(bytes, size);
-  if (bytes.size() > 0x7fffffff) throw ImageFault("a BMP file larger than 2 GiB is not supported");
-  int width = 0, height = 0, channels = 0;
-  const std::unique_ptr<stbi_uc, FreePixels> pixels(
-      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
-                            static_cast<int>(bytes.size()), &width, &height, &channels, 3));
-  if (pixels == nullptr) {
-    const std::string reason = stbi_failure_reason();
-    if (reason == "outofmem") throw std::bad_alloc();
-    throw ImageFault("broken BMP: " + reason);
+  const Header header = read_header(bytes);
+  const std::uint32_t bits = header.bits, compression = header.compression;
+  const auto width = static_cast<std::size_t>(header.size.width);
+  const std::size_t stride = (width * bits + 31) / 32 * 4;
+  const std::string_view data = bytes.substr(std::min(bytes.size(), header.pixels));
+  const bool has_runs = compression == kRuns8 || compression == kRuns4;
+  if ((bits == 1 || bits == 4 || bits == 8) && (has_runs || compression == kNone)) {
+    const Palette palette = read_palette(bytes, header);
+    const auto color_of = [&](std::uint32_t index) { return palette[index]; };
+    if (has_runs)
+      read_rows(unpack_runs(bytes, header), 8, width, header, part, color_of);
+    else
+      read_rows(data, bits, stride, header, part, color_of);
+  } else if ((bits == 16 || bits == 24 || bits == 32) && !has_runs && compression <= kBitFields) {
+    read_rows(data, bits, stride, header, part, colors_of_fields(header));
+  } else {
+    fail_unsupported(std::to_string(bits) + " bits a pixel and compression " +
+                     std::to_string(compression));
   }
-  if (ImageSize{height, width} != size) throw ImageFault("broken BMP: inconsistent size");
-  const auto target = begin_whole(size, part);
-  std::memcpy(target.data(), pixels.get(), target.size());
 }
 
 ImageSize read_bmp_size(std::string_view bytes) {
+  constexpr std::array<std::uint32_t, 7> kLengths = {12, 40, 52, 56, 64, 108, 124};
+  const std::uint32_t length = little32(bytes, kHeaderBegin);
+  if (std::ranges::count(kLengths, length) == 0)
+    fail_unsupported("a header of " + std::to_string(length) + " bytes");
   if (bytes.size() < 26) fail_in_header("BMP");
-  if (little32(bytes, 14) == kOldHeader) {
-    return checked_size(little16(bytes, 18), little16(bytes, 20));
-  }
-  const auto height = static_cast<std::int32_t>(little32(bytes, 22));  // negative: top row first
-  return checked_size(little32(bytes, 18),
-                      static_cast<std::uint64_t>(height < 0 ? -std::int64_t{height} : height));
+  if (length == kOldLength) return checked_size(little16(bytes, 18), little16(bytes, 20));
+  const std::uint32_t height = little32(bytes, 22);
+  return checked_size(little32(bytes, 18), height >> 24 == 0xff ? 0 - height : height);
 }
 
 }  // namespace kiln::codec

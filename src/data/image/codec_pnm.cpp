@@ -1,5 +1,4 @@
-// Decodes PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)), without a library,
-// since stb_image supports neither the plain formats nor maxima other than 255.
+// Decodes PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)), without a library.
 #include <algorithm>
 #include <string>
 

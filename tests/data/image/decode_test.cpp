@@ -101,6 +101,46 @@ TEST(Decode, ReadsEveryPnmForm) {
   }
 }
 
+// A BMP of 8 bits a pixel; `rest` follows the header. tests/parity/ compares all forms with Pillow.
+std::string bmp_of(int width, int height, char bits, char compression, const std::string& rest) {
+  using std::string_literals::operator""s;
+  const auto byte = [](int value) { return std::string{static_cast<char>(value)} + "\0\0\0"s; };
+  return "BM"s + std::string(12, '\0') + byte(40) + byte(width) + byte(height) + "\1\0"s + bits +
+         "\0"s + byte(compression) + std::string(12, '\0') + byte(2) + byte(0) + rest;
+}
+
+TEST(Decode, ABmpIsBlackBeyondItsPalette) {
+  using std::string_literals::operator""s;
+  const Image expected{{1, 4}, {3, 2, 1, 9, 8, 7, 0, 0, 0, 0, 0, 0}};
+  const std::string palette = "\1\2\3\0\7\x08\x09\0"s;
+  for (const std::string& bytes :
+       {bmp_of(4, 1, 8, 0, palette + "\0\1\2\xff"s), bmp_of(4, 1, 4, 0, palette + "\x01\x2f\0\0"s),
+        bmp_of(4, 1, 8, 1, palette + "\0\4\0\1\2\xff"s),
+        bmp_of(4, 1, 4, 2, palette + "\2\1\2\x2f"s)}) {
+    EXPECT_EQ(test::largest_difference(decode_image(bytes).image, expected), 0);
+  }
+  const Image gray{{1, 4}, {0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0, 0}};
+  const std::string black_and_white = "\0\0\0\0\xff\xff\xff\0"s;
+  EXPECT_EQ(test::largest_difference(
+                decode_image(bmp_of(4, 1, 8, 0, black_and_white + "\0\1\1\0"s)).image, gray),
+            0);
+}
+
+TEST(Decode, SaysWhatOfABmpIsNotRead) {
+  using std::string_literals::operator""s;
+  EXPECT_EQ(fault_of(bmp_of(4, 1, 2, 0, "12345678")),
+            "a BMP with 2 bits a pixel and compression 0 is not supported");
+  EXPECT_EQ(fault_of(bmp_of(4, 1, 24, 4, "12345678")),
+            "a BMP with 24 bits a pixel and compression 4 is not supported");
+  EXPECT_EQ(fault_of(bmp_of(1, 1, 32, 3, std::string(16, 'x'))),
+            "a BMP with such bit fields is not supported");
+  EXPECT_EQ(fault_of("BM" + std::string(12, '\0') + "\x10\0\0\0"s + std::string(20, '\0')),
+            "a BMP with a header of 16 bytes is not supported");
+  for (const std::string& runs : {""s, "\4"s, "\3\1"s, "\3\1\0\1"s, "\0\3\1\1"s, "\0\2\1"s})
+    EXPECT_EQ(fault_of(bmp_of(4, 1, 8, 1, "12345678" + runs)), "BMP data ends early")
+        << runs.size();
+}
+
 TEST(Decode, DescribesFilesThatAreNotImages) {
   EXPECT_EQ(fault_of(""), "not an image: the file is empty");
   EXPECT_EQ(fault_of("<!DOCTYPE html><html>"),

@@ -78,6 +78,16 @@ TEST(HostileImages, AJpegHeaderAloneTakesNoMemory) {
   }
 }
 
+TEST(HostileImages, ABmpHeaderAloneTakesNoMemory) {
+  for (const std::uint32_t compression : {0U, 1U}) {
+    std::string bmp = test::encode_bmp(test::gradient(8, 8));
+    bmp.replace(18, 8, little32(kSide) + little32(kSide));
+    if (compression != 0) bmp[28] = 8;
+    bmp.replace(30, 4, little32(compression));
+    expect_refused(bmp, "BMP");
+  }
+}
+
 struct TiffForm {
   std::uint32_t side, tile;
   std::uint16_t samples, photometric, planes, compression;
