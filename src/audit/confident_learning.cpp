@@ -121,6 +121,12 @@ std::int32_t JudgedLabels::best(std::size_t i) const {
   return static_cast<std::int32_t>(std::max_element(all.begin(), all.end()) - all.begin());
 }
 
+std::int64_t JudgedLabels::num_agreed() const {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) count += best(i) == labels[i] ? 1 : 0;
+  return count;
+}
+
 std::int64_t LabelNoise::images(std::size_t label) const {
   const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(label * num_classes);
   return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(num_classes), std::int64_t{0});

@@ -24,6 +24,8 @@ struct JudgedLabels {
   float self_confidence(std::size_t i) const { return row(i)[static_cast<std::size_t>(labels[i])]; }
   // The most probable class; the first one on ties.
   std::int32_t best(std::size_t i) const;
+  // The number of images whose label is that class.
+  std::int64_t num_agreed() const;
 };
 
 // The joint distribution of given and true labels, as counts of images.

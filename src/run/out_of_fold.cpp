@@ -59,10 +59,8 @@ std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at:
       {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
       images.labels,
       num_classes};
-  std::int64_t num_agreed = 0;
-  for (std::size_t row = 0; row < images.labels.size(); ++row)
-    num_agreed += judged.best(row) == images.labels[row];
-  if (!can_judge_labels(num_agreed, static_cast<std::int64_t>(images.labels.size()))) return {};
+  if (!can_judge_labels(judged.num_agreed(), static_cast<std::int64_t>(images.labels.size())))
+    return {};
   std::vector<JudgedImage> doubtful;
   for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
     const std::uint32_t sample = images.samples[row];

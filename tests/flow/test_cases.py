@@ -26,10 +26,14 @@ class Archives(FlowTest):
         self.pictures = [path.read_bytes() for path in files]
         self.suffix = files[0].suffix
 
+    def place(self, name):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
     def write_tar(self, name, members):
         """A member is (name, bytes), or (name, type of link, target)."""
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
+        path = self.place(name)
         with tarfile.open(path, "w") as tar:
             for member, *content in members:
                 entry = tarfile.TarInfo(member)
@@ -42,8 +46,7 @@ class Archives(FlowTest):
         return path
 
     def write_zip(self, name, members):
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
+        path = self.place(name)
         with zipfile.ZipFile(path, "w") as archive:
             for member, *content in members:
                 entry = zipfile.ZipInfo(member)
@@ -54,8 +57,7 @@ class Archives(FlowTest):
 
     def write_folder(self, name, members):
         for member, *content in members:
-            path = self.folder / name / member
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = self.place(f"{name}/{member}")
             if len(content) == 2:
                 path.symlink_to(content[1])
             else:

@@ -23,8 +23,7 @@ class Recorder {
     const JudgedLabels& judged = findings_.judged;
     record_.num_images = static_cast<std::int64_t>(set_.samples.size());
     record_.num_judged = static_cast<std::int64_t>(judged.labels.size());
-    for (std::size_t row = 0; row < judged.labels.size(); ++row)
-      record_.num_agreed += judged.best(row) == judged.labels[row];
+    record_.num_agreed = judged.num_agreed();
     if (!can_judge(record_)) return;
     for (const std::uint32_t row : probably_wrong(judged, noise_)) {
       const std::uint32_t image = findings_.images[row];
@@ -39,18 +38,17 @@ class Recorder {
 
   void add_classes() {
     for (std::size_t c = 0; c < set_.classes.size(); ++c) {
-      AuditedClass audited{set_.classes[c], noise_.images(c), 0, "", 0, 0};
-      if (can_judge(record_)) {
-        audited.wrong = noise_.wrong(c);
-        audited.missing = noise_.missing(c);
-      }
+      AuditedClass& audited = record_.classes.emplace_back(
+          AuditedClass{set_.classes[c], noise_.images(c), 0, "", 0, 0});
+      if (!can_judge(record_)) continue;
+      audited.wrong = noise_.wrong(c);
+      audited.missing = noise_.missing(c);
       std::int64_t most = 0;
       for (std::size_t truth = 0; truth < set_.classes.size(); ++truth)
-        if (can_judge(record_) && truth != c && noise_.at(c, truth) > most) {
+        if (truth != c && noise_.at(c, truth) > most) {
           most = noise_.at(c, truth);
           audited.belongs_to = set_.classes[truth];
         }
-      record_.classes.push_back(std::move(audited));
     }
     for (std::size_t i = 0; i < is_doubtful_.size(); ++i)
       if (is_doubtful_[i])

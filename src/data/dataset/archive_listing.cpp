@@ -63,15 +63,18 @@ class Members {
   SampleTable take_others() { return without_repeats(std::move(others_)); }
 
  private:
+  void add_followed(const std::string& name, const ArchiveMember& member) {
+    if (++num_followed_ > most_followed_)
+      throw ArchiveFault("its links lead to many times the files that it has");
+    add(name, member);
+  }
+
   // Adds as `name` what the link `path` leads to.
   void follow(const std::string& name, const std::string& path) {
     const std::optional<std::string> real = links_.resolved(path);
     if (!real) return left_out_.add(LeftOut::Kind::kLinkOutside, name);
-    if (const auto found = members_.find(*real); found != members_.end()) {
-      if (++num_followed_ > most_followed_)
-        throw ArchiveFault("its links lead to many times the files that it has");
-      return add(name, found->second);
-    }
+    if (const auto found = members_.find(*real); found != members_.end())
+      return add_followed(name, found->second);
     const std::string folder = real->empty() ? "" : *real + "/";
     const bool is_inside = std::find(inside_.begin(), inside_.end(), folder) != inside_.end();
     if (is_inside || ("/" + path).starts_with("/" + folder))
@@ -81,9 +84,7 @@ class Members {
     for (auto file = std::lower_bound(names_.begin(), names_.end(), folder);
          file != names_.end() && file->starts_with(folder); ++file) {
       is_folder = true;
-      if (++num_followed_ > most_followed_)
-        throw ArchiveFault("its links lead to many times the files that it has");
-      add(name + "/" + file->substr(folder.size()), members_.at(*file));
+      add_followed(name + "/" + file->substr(folder.size()), members_.at(*file));
     }
     for (const ArchiveLinks::Link& link : links_.all()) {
       if (!link.name.starts_with(folder)) continue;
@@ -208,15 +209,16 @@ void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
   for (const Sample& image : listing.images) names.push_back(image.file_name);
   const LabelFiles::Match match = labels.match(names);
   std::vector<bool> keep(names.size(), true);
+  bool keeps_all = true;
   for (std::size_t i = 0; i < names.size(); ++i) {
     listing.images.set_label(i, match.images[i].label);
     if (match.images[i].kind != ImageLabel::Kind::kBesidePhotograph) continue;
     listing.left_out.add(LeftOut::Kind::kBesidePhotograph, std::string(names[i]));
-    keep[i] = false;
+    keep[i] = keeps_all = false;
   }
   for (const std::string& name : match.spare)
     listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
-  listing.images = listing.images.only(keep);
+  if (!keeps_all) listing.images = listing.images.only(keep);
   listing.labels = labels.labels();
 }
 

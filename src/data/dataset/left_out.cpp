@@ -38,32 +38,23 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
 }  // namespace
 
 void LeftOut::add(Kind kind, std::string name) {
-  Names& names = of(kind);
-  ++names.count;
-  if (names.first.size() < kMaxNamed) names.first.push_back(std::move(name));
+  kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
 }
 
 void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {
   other_files.add(prefix, other.other_files);
-  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-    Names& names = kinds_[kind];
-    names.count += other.kinds_[kind].count;
-    for (const std::string& name : other.kinds_[kind].first)
-      if (names.first.size() < kMaxNamed) names.first.push_back(prefix + name);
-  }
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
+    kinds_[kind].add_all(prefix, other.kinds_[kind]);
 }
 
 std::vector<std::string> LeftOut::notes() const {
   std::vector<std::string> notes;
   for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-    const auto& [count, first] = kinds_[kind];
-    if (count == 0) continue;
-    std::string named;
-    for (const std::string& name : first)
-      named += (named.empty() ? "'" : ", '") + printable(name) + "'";
-    notes.push_back(grouped(static_cast<long long>(count)) + " " +
-                    (count == 1 ? kRows[kind].one : kRows[kind].many) + ": " + named +
-                    (count > first.size() ? ", …" : ""));
+    const FewNames& names = kinds_[kind];
+    if (names.count() == 0) continue;
+    notes.push_back(grouped(static_cast<long long>(names.count())) + " " +
+                    (names.count() == 1 ? kRows[kind].one : kRows[kind].many) + ": " +
+                    names.quoted());
   }
   for (std::string& note : other_files.notes()) notes.push_back(std::move(note));
   return notes;

@@ -41,15 +41,7 @@ class LeftOut {
   OtherFiles other_files;
 
  private:
-  struct Names {
-    std::size_t count = 0;
-    std::vector<std::string> first;  // at most kMaxNamed
-  };
-  static constexpr std::size_t kMaxNamed = 10;
-
-  Names& of(Kind kind) { return kinds_[static_cast<std::size_t>(kind)]; }
-
-  std::array<Names, static_cast<std::size_t>(Kind::kNumKinds)> kinds_;
+  std::array<FewNames, static_cast<std::size_t>(Kind::kNumKinds)> kinds_;
 };
 
 }  // namespace kiln

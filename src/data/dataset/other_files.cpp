@@ -1,6 +1,7 @@
 #include "data/dataset/other_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 
@@ -20,27 +21,33 @@ std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
 
 }  // namespace
 
+void FewNames::add(std::string name) {
+  ++count_;
+  if (names_.size() < kMaxNamed) names_.push_back(std::move(name));
+}
+
+void FewNames::add_all(const std::string& prefix, const FewNames& inside) {
+  count_ += inside.count_;
+  for (const std::string& name : inside.names_)
+    if (names_.size() < kMaxNamed) names_.push_back(prefix + name);
+}
+
+std::string FewNames::quoted() const {
+  return "'" + printable(joined(names_, "', '")) + "'" + (count_ > names_.size() ? ", …" : "");
+}
+
 void OtherFiles::add(std::string_view path) {
-  Group& group = groups_[unread_kind_of_name(path)];
-  ++group.count;
-  if (group.names.size() < kMaxNamed) group.names.emplace_back(path);
+  groups_[unread_kind_of_name(path)].add(std::string(path));
 }
 
 void OtherFiles::add(const std::string& prefix, const OtherFiles& inside) {
-  for (const auto& [kind, found] : inside.groups_) {
-    Group& group = groups_[kind];
-    group.count += found.count;
-    for (const std::string& name : found.names)
-      if (group.names.size() < kMaxNamed) group.names.push_back(prefix + name);
-  }
+  for (const auto& [kind, names] : inside.groups_) groups_[kind].add_all(prefix, names);
 }
 
 std::vector<std::string> OtherFiles::notes() const {
   std::vector<std::string> notes;
-  for (const auto& [kind, group] : groups_)
-    notes.push_back(note_of(kind, group.count, group.count == 1) + ": '" +
-                    printable(joined(group.names, "', '")) + "'" +
-                    (group.count > group.names.size() ? ", …" : ""));
+  for (const auto& [kind, names] : groups_)
+    notes.push_back(note_of(kind, names.count(), names.count() == 1) + ": " + names.quoted());
   std::rotate(notes.begin(), notes.begin() + (groups_.contains(nullptr) ? 1 : 0), notes.end());
   return notes;
 }

@@ -11,6 +11,22 @@
 
 namespace kiln {
 
+// How many names there are, and the first few of them.
+class FewNames {
+ public:
+  void add(std::string name);
+  // Adds the names in a folder or archive, which `prefix` completes.
+  void add_all(const std::string& prefix, const FewNames& inside);
+
+  std::size_t count() const { return count_; }
+  // "'a', 'b', …".
+  std::string quoted() const;
+
+ private:
+  std::size_t count_ = 0;
+  std::vector<std::string> names_;
+};
+
 class OtherFiles {
  public:
   void add(std::string_view path);
@@ -26,11 +42,7 @@ class OtherFiles {
   std::string instead_of_images() const;
 
  private:
-  struct Group {
-    std::size_t count = 0;
-    std::vector<std::string> names;  // the first few
-  };
-  std::map<const UnreadKind*, Group> groups_;  // nullptr: any other kind
+  std::map<const UnreadKind*, FewNames> groups_;  // nullptr: any other kind
 };
 
 }  // namespace kiln
