@@ -53,11 +53,12 @@ def prepare(path, how):
     for name, values in how.get("transforms", []):  # of kiln train --transform-path: torchvision's operations
         operation = getattr(torchvision.transforms, name)
         image = (operation(**values) if isinstance(values, dict) else operation(values))(image)
-    if how["resize_short_side"] is None:
-        if (image.height, image.width) != (height, width):
-            sys.exit(f"{path} is {image.width}x{image.height}, but the model takes {width}x{height} as stored: resize it first.")
-    elif not (how["keep_exact_size"] and (image.height, image.width) == (height, width)):
-        image = functional.resize(image, how["resize_short_side"])  # bilinear; of a Pillow image always antialiased
+    if not (how["keep_exact_size"] and (image.height, image.width) == (height, width)):
+        size = how["resize_short_side"]
+        if size is None:  # the least size that covers the input
+            is_tall = image.height * width >= image.width * height
+            size = [image.height * width // image.width, width] if is_tall else [height, image.width * height // image.height]
+        image = functional.resize(image, size)  # bilinear; of a Pillow image always antialiased
     image = functional.center_crop(image, [height, width])
     return functional.normalize(functional.to_tensor(image), how["mean"], how["std"])
 

@@ -40,16 +40,13 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   if (config.first_image_size > 0)
     inputs.size_reason += ", growing from " + std::to_string(config.first_image_size);
   if (side == 0) {
-    if (const auto size = common_size({&inputs.train, &inputs.valid})) {
-      inputs.pixels.output = *size;
-      inputs.size_reason = "all images have this size";
-      if (!inputs.train.is_stream()) return;
-      inputs.size_reason = "all validation images have this size";
-      inputs.pixels.short_side = usual_short_side(std::max(size->height, size->width));
+    const AutomaticSize chosen = automatic_size({&inputs.train, &inputs.valid});
+    inputs.size_reason = chosen.reason;
+    if (chosen.is_stored) {
+      inputs.pixels.output = chosen.size;
       return;
     }
-    side = kDefaultImageSide;
-    inputs.size_reason = "images have several sizes";
+    side = chosen.size.height;
   }
   inputs.pixels.output = {side, side};
   inputs.pixels.short_side = usual_short_side(side);

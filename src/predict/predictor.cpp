@@ -127,8 +127,8 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
   }
   if (!directory_.preprocessing)
     notes_.push_back(
-        formatted("The model has no %s: images are not resized and must have the size that it was "
-                  "trained on.",
+        formatted("The model has no %s: images are resized to the size of the first one, which "
+                  "should be that of the training images.",
                   std::string(kPreprocessingFile).c_str()));
 }
 

@@ -51,7 +51,8 @@ TransformSpec plan_for_people(const TransformSpec& plan) {
   small.augment = Augment::kNone;
   if (scale == 1.0) return small;
   small.output = {scaled(size.height), scaled(size.width)};
-  small.short_side = std::max({scaled(plan.short_side), small.output.height, small.output.width});
+  if (plan.short_side > 0)
+    small.short_side = std::max({scaled(plan.short_side), small.output.height, small.output.width});
   small.keep_exact = false;
   return small;
 }

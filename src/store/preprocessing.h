@@ -3,7 +3,8 @@
 //
 //   {
 //     "version": 1,
-//     "resize_short_side": 256,   null: images are not resized and must have the input's size
+//     "resize_short_side": 256,   null: images are resized to the least size that covers the
+//                                 input's
 //     "keep_exact_size": true,    an image that already has the input's size is not resized
 //     "input_size": [224, 224],   height, width: center crop
 //     "mean": [0.5, 0.5, 0.5],    of R, G, B, each from 0 to 1
@@ -16,8 +17,8 @@
 //
 // If the model uses the operations of a TransformationDirectory, the version is 2,
 // "resize_short_side" is not used, and one more key follows: "transforms", the inference form of
-// the operations in the format of `_transforms.json`. After them every image must have the input's
-// size.
+// the operations in the format of `_transforms.json`. An image that then has another size than the
+// input is resized to cover it, and cropped.
 #pragma once
 
 #include <string>

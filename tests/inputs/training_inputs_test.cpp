@@ -42,6 +42,23 @@ TEST(ChoosePixels, TakesTheSizeThatAllImagesHave) {
   EXPECT_EQ(inputs.smallest_batch, 1);
 }
 
+TEST(ChoosePixels, KeepsALargeSizeOnlyOfAnImageDirectory) {
+  using Kind = Dataset::Kind;
+  for (const Kind kind : {Kind::kImageDirectory, Kind::kClassFolders, Kind::kCoco, Kind::kArchives})
+    for (const ImageSize size : {ImageSize{256, 200}, ImageSize{257, 200}, ImageSize{64, 480}}) {
+      TrainingInputs inputs = inputs_of({size, size});
+      inputs.train.kind = kind;
+      choose_transforms({}, inputs);
+      const bool keeps = kind == Kind::kImageDirectory || size.height == 256;
+      EXPECT_EQ(inputs.pixels.output, keeps ? size : (ImageSize{224, 224}));
+      EXPECT_EQ(inputs.pixels.short_side, keeps ? 0 : 256);
+    }
+  TrainingInputs large = inputs_of({{1512, 2016}});
+  large.train.kind = Kind::kClassFolders;
+  choose_transforms({}, large);
+  EXPECT_EQ(large.size_reason, "all images have 2016x1512, larger than 256");
+}
+
 TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
   TrainingInputs inputs = inputs_of({{48, 40}, {64, 64}});
   choose_transforms({}, inputs);

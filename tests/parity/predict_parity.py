@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,7 +81,10 @@ def check(kiln, folder, data, name, weights, options, by_name=False):
         assert abs(confidence - float(calibrated[photo]["confidence"])) < close + 0.0006, f"{line}: {calibrated[photo]}"
     right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
     assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
-    if options == PRETRAINED:
+    if options == PRETRAINED or by_name:
+        if by_name:  # a model that takes images as stored, of an input that is not square
+            how["input_size"] = [40, 24]
+            (folder / "model/preprocessing.json").write_text(json.dumps(how))
         network = predict["load_network"](folder / "model")
         with torch.inference_mode():
             check_kinds(kiln, folder, lambda path: network(predict["prepare"](path, how)[None])[0].softmax(0).tolist())
@@ -92,10 +96,11 @@ def check(kiln, folder, data, name, weights, options, by_name=False):
 def check_kinds(kiln, folder, probabilities_of):
     """Every kind of file that decode_parity.py makes, and every orientation: score's probabilities are predict.py's."""
     files = decode_parity.Cases(folder / "kinds")
+    shutil.rmtree(files.folder, ignore_errors=True)
     files.folder.mkdir()
     rgb = decode_parity.picture()
-    for add in (decode_parity.add_jpeg, decode_parity.add_png, decode_parity.add_tiff, decode_parity.add_others,
-                decode_parity.add_turned):
+    for add in (decode_parity.add_jpeg, decode_parity.add_png, decode_parity.add_tiff, decode_parity.add_bmp,
+                decode_parity.add_others, decode_parity.add_turned):
         add(files, rgb)
     names = {}
     for name, path, *_ in files.list:  # the contents tell the format

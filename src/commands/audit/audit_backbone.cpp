@@ -61,11 +61,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   backbone.pixels = pixels_of_size(config.image_size > 0 ? config.image_size : kUsualSize);
   if (stored) {
     backbone.normalization = stored->normalization;
-    // A model trained on images of one size, without resizing, may now be given other sizes.
-    if (config.image_size == 0)
-      backbone.pixels = stored->resize_short_side > 0 || !stored->transforms.empty()
-                            ? pixels_of(*stored, config.trained_model_path)
-                            : pixels_of_size(stored->height);
+    if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
   }
   require_usable(backbone.pixels, network);
   backbone.description =

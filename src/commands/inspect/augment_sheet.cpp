@@ -28,14 +28,14 @@ constexpr int kQuality = 85;
 TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
   TransformSpec plan;
   plan.augment = *config.augment;
-  if (config.image_size == 0) {
+  int side = config.image_size;
+  if (side == 0) {
     scan_sizes(set, SizesWanted::kCommon);
-    if (const auto size = common_size({&set})) {
-      plan.output = *size;
-      return plan;
-    }
+    const AutomaticSize chosen = automatic_size({&set});
+    plan.output = chosen.size;
+    if (chosen.is_stored) return plan;
+    side = chosen.size.height;
   }
-  const int side = config.image_size > 0 ? config.image_size : kDefaultImageSide;
   plan.output = {side, side};
   plan.short_side = usual_short_side(side);
   return plan;

@@ -21,7 +21,7 @@ namespace {
 ImageSize size_of(const InspectConfig& config, Dataset& set) {
   if (config.image_size > 0) return {config.image_size, config.image_size};
   scan_sizes(set, SizesWanted::kCommon);
-  return common_size({&set}).value_or(ImageSize{kDefaultImageSide, kDefaultImageSide});
+  return automatic_size({&set}).size;
 }
 
 }  // namespace

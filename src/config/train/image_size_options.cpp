@@ -32,8 +32,9 @@ CropSize crop_size_value(const Option& option, const std::string& text, const st
 std::vector<TrainOption> image_size_options() {
   Option image_size =
       integer("image-size", "auto", 16, 2048, "pixels", kImages,
-              "Resize images to this height and width. auto: the stored size if all images share "
-              "one, else 224. 128:224: training starts at 128 pixels and grows to 224 in steps of "
+              "Resize images to this height and width. auto: the size that all images share, if "
+              "they are an ImageDirectory or have no side above 256; else 224. 128:224: training "
+              "starts at 128 pixels and grows to 224 in steps of "
               "32, each for the same number of epochs; validation always uses the last size.");
   image_size.kind = ValueKind::kTrainingSize;
   image_size.value_name = "auto|N|N:N";

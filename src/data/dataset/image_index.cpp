@@ -253,4 +253,18 @@ std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {
   return common;
 }
 
+AutomaticSize automatic_size(const std::vector<const Dataset*>& sets) {
+  constexpr int kMostKept = 256, kUsual = 224;
+  const std::string images =
+      sets.front()->is_stream() ? "all validation images have " : "all images have ";
+  const std::optional<ImageSize> common = common_size(sets);
+  if (!common) return {{kUsual, kUsual}, false, "images have several sizes"};
+  if (sets.front()->kind == Dataset::Kind::kImageDirectory ||
+      std::max(common->height, common->width) <= kMostKept)
+    return {*common, true, images + "this size"};
+  return {{kUsual, kUsual},
+          false,
+          images + formatted("%dx%d, larger than %d", common->width, common->height, kMostKept)};
+}
+
 }  // namespace kiln

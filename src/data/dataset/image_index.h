@@ -52,7 +52,15 @@ std::size_t scan_sizes(Dataset& set, SizesWanted wanted);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);
-// What images of several sizes are resized to unless the user names a size: both sides, in pixels.
-inline constexpr int kDefaultImageSide = 224;
+// The size of the images of a run unless the user names one. An ImageDirectory of one size keeps
+// it, as the designer's component does; other images do if no side is above 256 pixels. All others
+// become 224 x 224.
+struct AutomaticSize {
+  ImageSize size;
+  bool is_stored = false;  // the size that all images have
+  std::string reason;      // "all images have this size"
+};
+// Of datasets with sizes from scan_sizes(); the first one decides which rule applies.
+AutomaticSize automatic_size(const std::vector<const Dataset*>& sets);
 
 }  // namespace kiln

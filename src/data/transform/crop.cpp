@@ -11,6 +11,22 @@ ResampleAxis axis_of(int begin, int length, int resized, int first, int count) {
   return {static_cast<double>(begin), static_cast<double>(length), resized, first, count};
 }
 
+int other_side(std::int64_t side, int from, int other, ImageSize whole) {
+  const std::int64_t resized = side * other / from;
+  if (side * resized > kMaxImagePixels)
+    throw ImageFault("too elongated to resize: " + text_of(whole));
+  return static_cast<int>(resized);
+}
+
+// The other side follows, rounded down.
+ImageSize with_height(ImageSize from, int side) {
+  return {side, other_side(side, from.height, from.width, from)};
+}
+
+ImageSize with_width(ImageSize from, int side) {
+  return {other_side(side, from.width, from.height, from), side};
+}
+
 void copy_row(const std::uint8_t* from, int width, bool mirror, std::uint8_t* to) {
   const auto bytes = static_cast<std::size_t>(width) * 3;
   if (!mirror) {
@@ -31,22 +47,22 @@ int center_offset(int excess) {
   return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
 }
 
-ImageSize resized_size(ImageSize from, std::int64_t short_side) {
-  const std::int64_t long_side =
-      short_side * std::max(from.height, from.width) / std::min(from.height, from.width);
-  if (short_side * long_side > kMaxImagePixels)
-    throw ImageFault("too elongated to resize: " + text_of(from));
-  const auto a = static_cast<int>(short_side), b = static_cast<int>(long_side);
-  return from.height <= from.width ? ImageSize{a, b} : ImageSize{b, a};
+ImageSize resized_size(ImageSize from, int short_side) {
+  return from.height <= from.width ? with_height(from, short_side) : with_width(from, short_side);
+}
+
+ImageSize covering_size(ImageSize from, ImageSize out) {
+  const bool is_tall =
+      std::int64_t{from.height} * out.width >= std::int64_t{from.width} * out.height;
+  return is_tall ? with_width(from, out.width) : with_height(from, out.height);
 }
 
 Placing place_center(ImageSize whole, const TransformSpec& plan) {
   const ImageSize out = plan.output;
   ImageSize resized = whole;
   if (whole != out || !plan.keep_exact) {
-    if (plan.short_side == 0)
-      throw ImageFault("its size is " + text_of(whole) + ", not " + text_of(out));
-    resized = resized_size(whole, plan.short_side);
+    resized =
+        plan.short_side > 0 ? resized_size(whole, plan.short_side) : covering_size(whole, out);
     if (resized.height < out.height || resized.width < out.width)
       throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
   }

@@ -25,7 +25,11 @@ int center_offset(int excess);
 // The size of an image of size `from` after its short side is resized to `short_side` and its
 // aspect ratio kept, as torchvision's Resize does: the long side is rounded down. Throws ImageFault
 // if that is too long.
-ImageSize resized_size(ImageSize from, std::int64_t short_side);
+ImageSize resized_size(ImageSize from, int short_side);
+
+// The least size of an image of size `from`, its aspect ratio kept, that covers `out`: one side is
+// equal, the other rounded down. Throws ImageFault if it is too long.
+ImageSize covering_size(ImageSize from, ImageSize out);
 
 // The center of the resized image, as specified by the plan. Throws ImageFault for an image that
 // the plan does not accept.

@@ -81,14 +81,23 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
   if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
 }
 
-// Copies the result of a chain to `target`. Throws ImageFault if it is not of the expected size.
-void put(const Image& image, ImageSize size, std::uint8_t* target) {
-  if (image.size != size)
-    throw ImageFault("the operations of the transformation produce " +
-                     std::to_string(image.size.width) + "x" + std::to_string(image.size.height) +
-                     " pixels, but the others " + std::to_string(size.width) + "x" +
-                     std::to_string(size.height));
-  std::memcpy(target, image.pixels.data(), image.pixels.size());
+// Writes the part of `view` that the placing selects.
+void put(const PixelView& view, int reduction, const Placing& placing, bool mirror,
+         Resampler& resampler, std::uint8_t* target) {
+  if (is_copy(placing))
+    copy_region(view, unchanged_region(placing), mirror, target);
+  else
+    resampler.write(view, reduced(placing.rows, reduction), reduced(placing.columns, reduction),
+                    mirror, target);
+}
+
+// Gives the result of a chain its size.
+void fit(Image& image, ImageSize size, Resampler& resampler) {
+  if (image.size == size) return;
+  Image fitted{size, std::vector<std::uint8_t>(image_bytes({.output = size}))};
+  put({image.pixels.data(), {0, 0, image.size}}, 1, place_center(image.size, {.output = size}),
+      /*mirror=*/false, resampler, fitted.pixels.data());
+  image = std::move(fitted);
 }
 
 }  // namespace
@@ -170,12 +179,7 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   Stopwatch watch;
   decode_part(bytes, choose, part);
   scratch_->times.decode = watch.lap();
-  if (is_copy(placing)) {
-    copy_region(part.view(), unchanged_region(placing), mirror, target);
-  } else {
-    scratch_->resampler.write(part.view(), reduced(placing.rows, part.reduction),
-                              reduced(placing.columns, part.reduction), mirror, target);
-  }
+  put(part.view(), part.reduction, placing, mirror, scratch_->resampler, target);
   scratch_->times.resample = watch.lap();
   change_pixels(plan, key, random, target, scratch_->copy);
   scratch_->times.augment = watch.lap();
@@ -188,9 +192,11 @@ std::string ImagePipeline::write_by_chain(std::string_view bytes, const Transfor
   DecodedImage decoded = decode_image(bytes);
   scratch_->times.decode = watch.lap();
   plan.chain->fixed.apply(decoded.image, kInferenceKey, scratch_->memory);
+  if (plan.chain->can_be_kept) fit(decoded.image, plan.output, scratch_->resampler);
   scratch_->times.resample = watch.lap();
   plan.chain->drawn.apply(decoded.image, key, scratch_->memory);
-  put(decoded.image, plan.output, target);
+  fit(decoded.image, plan.output, scratch_->resampler);
+  std::ranges::copy(decoded.image.pixels, target);
   scratch_->times.augment = watch.lap();
   return std::move(decoded.damage);
 }
@@ -200,7 +206,8 @@ void ImagePipeline::augment(const TransformSpec& plan, const DrawKey& key, std::
     if (plan.chain->drawn.empty()) return;
     Image image{plan.output, {pixels, pixels + image_bytes(plan)}};
     plan.chain->drawn.apply(image, key, scratch_->memory);
-    put(image, plan.output, pixels);
+    fit(image, plan.output, scratch_->resampler);
+    std::ranges::copy(image.pixels, pixels);
     return;
   }
   RandomSequence random = draws_of(key);

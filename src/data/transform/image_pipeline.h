@@ -20,14 +20,13 @@ namespace kiln {
 struct TransformSpec {
   ImageSize output;  // the size of every image in a batch
   // Images are resized to this short side, which is at least that of `output`, and then
-  // center-cropped. 0: no resizing; an image of any other size is a bad image. Not used with random
-  // crops, which accept any size.
+  // center-cropped. 0: to the least size that covers `output`. Not used with random crops.
   int short_side = 0;
   bool keep_exact = true;  // images that already have `output` size are not resized
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of random erasing
-  // Operations that replace all of the above except `output`, the size that every image must have
-  // after them. Compared by identity. nullptr: none.
+  // Operations that replace all of the above except `output`: an image that has another size after
+  // them is resized to cover it, and center-cropped. Compared by identity. nullptr: none.
   std::shared_ptr<const ImageChain> chain = {};
   bool operator==(const TransformSpec&) const = default;
 };
@@ -78,8 +77,7 @@ class ImagePipeline {
                     std::uint8_t* target);
 
   // Does the part of write() that follows the plan's kept_form(): turns the pixels written with
-  // kept_form(), RGB [output.height, output.width, 3], into those of the plan. Throws ImageFault if
-  // operations change the size.
+  // kept_form(), RGB [output.height, output.width, 3], into those of the plan. Throws ImageFault.
   void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
 
   // The times of the last image for which write() returned.

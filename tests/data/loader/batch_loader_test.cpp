@@ -172,9 +172,7 @@ TEST_F(BatchLoaderTest, BadImagesAreLeftOutAndNamed) {
   EXPECT_EQ(first[1].fault, "file missing");
   while (loader.next() != nullptr) {
   }
-  const std::vector<BadImage> rest = loader.take_faults();
-  ASSERT_EQ(rest.size(), 1U);
-  EXPECT_EQ(rest[0].fault, "its size is 9 x 8, not 8 x 8");
+  EXPECT_TRUE(loader.take_faults().empty()) << "another size is resized";
 }
 
 TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {

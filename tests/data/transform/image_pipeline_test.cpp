@@ -97,13 +97,34 @@ TEST(ImagePipeline, KeepsAnImageOfTheOutputSize) {
   const Image image = test::noise(40, 56);
   const std::string bytes = test::encode_png(image);
   EXPECT_EQ(test::largest_difference(write(bytes, {.output = {40, 56}}).image, image), 0);
-  EXPECT_EQ(fault_of(bytes, {.output = {56, 40}}), "its size is 56 x 40, not 40 x 56");
   TransformSpec plan = {.output = {40, 56}, .short_side = 46};
   EXPECT_EQ(test::largest_difference(write(bytes, plan).image, image), 0);
   plan.keep_exact = false;
   EXPECT_GT(test::largest_difference(write(bytes, plan).image, image), 0);
   EXPECT_EQ(fault_of(bytes, {.output = {50, 50}, .short_side = 46}),
             "resized to 64 x 46 it is smaller than 50 x 50");
+}
+
+// Without a short side, an image of another size is resized until it covers the output.
+TEST(ImagePipeline, CoversTheOutputWithImagesOfOtherSizes) {
+  const auto left_half = [](int height, int width) {
+    Image image = test::plain(height, width, 200, 0, 0);
+    for (int y = 0; y < height; ++y)
+      for (int x = width / 2; x < width; ++x) image.pixels[(y * width + x) * 3] = 0;
+    return test::encode_png(image);
+  };
+  for (const ImageSize from : {ImageSize{80, 100}, {300, 100}, {24, 30}, {40, 4000}, {7, 3}}) {
+    const Image image = write(left_half(from.height, from.width), {.output = {40, 56}}).image;
+    const std::uint8_t* row = image.pixels.data() + 20 * 56 * 3;
+    EXPECT_GT(row[3], 190) << from.height;
+    EXPECT_LT(row[54 * 3], 10) << from.height;
+  }
+  const Image cut = test::noise(40, 60);
+  const Image middle = write(test::encode_png(cut), {.output = {40, 56}}).image;
+  EXPECT_TRUE(std::equal(middle.pixels.begin(), middle.pixels.begin() + 56 * 3,
+                         cut.pixels.begin() + 2 * 3));
+  EXPECT_EQ(fault_of(test::encode_png(test::plain(1, 20000, 1, 2, 3)), {.output = {224, 224}}),
+            "too elongated to resize: 20000 x 1");
 }
 
 TEST(ImagePipeline, CropsWithoutResizing) {
