@@ -306,31 +306,6 @@ class Bitmaps(FlowTest):
             models.append((self.folder / "model/model.safetensors").read_bytes())
         self.assertEqual(models[0], models[1])
 
-    def test_a_model_takes_any_photo(self):
-        """Photos of one size: an ImageDirectory keeps it, class folders only up to 256 pixels. The model takes photos of any
-        other size, as stored or resized to cover its input."""
-        def photo(path, width, height):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(f"P6 {width} {height} 255\n".encode() + os.urandom(3 * width * height))
-
-        data, others = self.folder / "data", self.folder / "others"
-        for number in range(4):
-            photo(data / "ab"[number % 2] / f"{number}.ppm", 264, 40)
-        for width, height in ((264, 40), (40, 264), (32, 32), (500, 357), (9, 300)):
-            photo(others / f"{width}x{height}.ppm", width, height)
-        converted = kiln("convert", data, self.folder / "directory")
-        self.assertEqual(converted.returncode, 0, converted.stderr)
-        for path, size in ((data, [224, 224]), (self.folder / "directory", [40, 264])):
-            result = self.train(train_data_path=path, valid_data_path=path, batch_size=2)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            trained = json.loads((self.folder / "model/training.json").read_text())
-            self.assertEqual(trained["data"]["image_size"], size)
-            self.assertEqual(trained["data"]["resize_short_side"], 256 if path == data else None)
-            scored = kiln("score", "--trained-model-path", self.folder / "model", "--data-path", others)
-            self.assertEqual(scored.returncode, 0, scored.stderr)
-            self.assertNotIn("bad image", scored.stdout + scored.stderr)
-            self.assertIn("Scored 5 images", scored.stdout + scored.stderr)
-
 
 class Weights(FlowTest):
     """Weights that other programs wrote."""
@@ -453,6 +428,35 @@ class Ranks(FlowTest):
         said = "32 training images do not have the bytes that this run read under the same name before: 'circle/0000.jpg', "
         self.assertIn(said, result.stdout + result.stderr)
         self.assertIn(said, (self.folder / "logs/metrics.jsonl").read_text())
+
+
+class Sizes(FlowTest):
+    """Which size the images of a run have, and what that takes."""
+
+    def test_a_model_takes_any_photo(self):
+        """Photos of one size: an ImageDirectory keeps it, class folders only up to 256 pixels. The model takes photos of any
+        other size, as stored or resized to cover its input."""
+        def photo(path, width, height):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(f"P6 {width} {height} 255\n".encode() + os.urandom(3 * width * height))
+
+        data, others = self.folder / "data", self.folder / "others"
+        for number in range(4):
+            photo(data / "ab"[number % 2] / f"{number}.ppm", 264, 40)
+        for width, height in ((264, 40), (40, 264), (32, 32), (500, 357), (9, 300)):
+            photo(others / f"{width}x{height}.ppm", width, height)
+        converted = kiln("convert", data, self.folder / "directory")
+        self.assertEqual(converted.returncode, 0, converted.stderr)
+        for path, size in ((data, [224, 224]), (self.folder / "directory", [40, 264])):
+            result = self.train(train_data_path=path, valid_data_path=path, batch_size=2)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            trained = json.loads((self.folder / "model/training.json").read_text())
+            self.assertEqual(trained["data"]["image_size"], size)
+            self.assertEqual(trained["data"]["resize_short_side"], 256 if path == data else None)
+            scored = kiln("score", "--trained-model-path", self.folder / "model", "--data-path", others)
+            self.assertEqual(scored.returncode, 0, scored.stderr)
+            self.assertNotIn("bad image", scored.stdout + scored.stderr)
+            self.assertIn("Scored 5 images", scored.stdout + scored.stderr)
 
 
 if __name__ == "__main__":
