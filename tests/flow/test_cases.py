@@ -262,6 +262,28 @@ class Listings(FlowTest):
 class Labels(FlowTest):
     """What labels mean is decided once, over all ranks, parts and both sets."""
 
+    def ranks(self, *parts, **options):
+        """One rank for each (training, validation)."""
+        words = []
+        for train, valid in parts:
+            words += [*([":"] if words else []), "-np", 1, KILN, *self.train_arguments(
+                train_data_path=train, valid_data_path=valid, shard_by="none", batch_size=4, threads=1, loader_threads=1, **options)]
+        return subprocess.run(["mpirun", "--oversubscribe", *map(str, words)], capture_output=True, text=True,
+                              env={**os.environ, **ENVIRONMENT}, timeout=100)
+
+    def counts(self, trained):
+        """Of each class, in the order of the model: its name, training and validation images."""
+        self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
+        data = json.loads((self.folder / "model/training.json").read_text())["data"]
+        return [(name, *data["counts"][name].values()) for name in data["classes"]]
+
+    def test_ranks_keep_the_given_order(self):
+        order = sorted((path.name for path in (self.data / "train").iterdir()), reverse=True)
+        (self.folder / "order.txt").write_text("".join(f"{name}\n" for name in order))
+        both = (self.data / "train", self.data / "val")
+        found = self.counts(self.ranks(both, both, classes=self.folder / "order.txt"))
+        self.assertEqual([name for name, *_ in found], order)
+
 
 class Pixels(FlowTest):
     """The same picture everywhere: orientation and depth."""

@@ -55,9 +55,15 @@ void require_equal_sets(World& world, const Dataset& set) {
   }
 }
 
+// The classes of all ranks: in the order that all have, as --classes gives it, or else sorted.
 std::vector<std::string> joined_classes(World& world, const std::vector<std::string>& mine) {
   std::set<std::string> names;
-  for (const auto& theirs : world.gather(mine)) names.insert(theirs.begin(), theirs.end());
+  bool are_equal = true;
+  for (const auto& theirs : world.gather(mine)) {
+    are_equal = are_equal && theirs == mine;
+    names.insert(theirs.begin(), theirs.end());
+  }
+  if (are_equal) return mine;
   return {names.begin(), names.end()};
 }
 
