@@ -43,18 +43,17 @@ TEST(ChoosePixels, TakesTheSizeThatAllImagesHave) {
 }
 
 TEST(ChoosePixels, KeepsALargeSizeOnlyOfAnImageDirectory) {
-  using Kind = Dataset::Kind;
-  for (const Kind kind : {Kind::kImageDirectory, Kind::kClassFolders, Kind::kCoco, Kind::kArchives})
+  for (const bool is_image_directory : {false, true})
     for (const ImageSize size : {ImageSize{256, 200}, ImageSize{257, 200}, ImageSize{64, 480}}) {
       TrainingInputs inputs = inputs_of({size, size});
-      inputs.train.kind = kind;
+      inputs.train.is_image_directory = is_image_directory;
+      inputs.valid.is_image_directory = !is_image_directory;  // the training set decides
       choose_transforms({}, inputs);
-      const bool keeps = kind == Kind::kImageDirectory || size.height == 256;
+      const bool keeps = is_image_directory || size.height == 256;
       EXPECT_EQ(inputs.pixels.output, keeps ? size : (ImageSize{224, 224}));
       EXPECT_EQ(inputs.pixels.short_side, keeps ? 0 : 256);
     }
   TrainingInputs large = inputs_of({{1512, 2016}});
-  large.train.kind = Kind::kClassFolders;
   choose_transforms({}, large);
   EXPECT_EQ(large.size_reason, "all images have 2016x1512, larger than 256");
 }

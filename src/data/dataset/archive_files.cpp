@@ -121,6 +121,19 @@ void check_numbered(const DatasetContext& context, const std::vector<std::string
                         " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
 }
 
+void take_source(const DatasetContext& context, Dataset& set) {
+  const fs::path file = context.root / kSourceName;
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return;
+  set.stamps.push_back(context.stamp(kSourceName));
+  try {
+    set.is_image_directory =
+        first_bytes(file, kImageDirectorySource.size()) == kImageDirectorySource;
+  } catch (const std::system_error& fault) {
+    context.fail(std::string(kSourceName) + " cannot be read: " + why_unreadable(fault) + ".");
+  }
+}
+
 void fail_archive(const DatasetContext& context, const std::string& archive,
                   const std::string& kind, ArchiveTrouble trouble, const std::string& reason) {
   const std::string shown =

@@ -38,6 +38,9 @@ std::vector<std::string> read_class_lines(const std::filesystem::path& file,
 void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
                     Dataset& set);
 
+// Sets is_image_directory as the kSourceName next to the files says.
+void take_source(const DatasetContext& context, Dataset& set);
+
 // Throws Error kInvalidDataset, or kUserError for kSpool. `kind` is "archive" or "record file".
 enum class ArchiveTrouble { kUnusable, kSpool, kUnreadable };
 [[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,

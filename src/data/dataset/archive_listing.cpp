@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "data/archive/archive.h"
 #include "data/archive/links.h"
@@ -181,25 +182,6 @@ void read_members(const OpenFile& file, Members& members) {
   members.follow_links();
 }
 
-void list_members(ArchiveListing& listing) {
-  Members members(listing.file, listing.left_out);
-  read_members(listing.file, members);
-  listing.images = members.take_images();
-  LabelFiles labels;
-  const SampleTable others = members.take_others();
-  std::string text;
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    const std::string_view name = others.file_name(i);
-    if (is_label_file(name)) {
-      read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
-      labels.add(name, text);
-    } else {
-      listing.left_out.other_files.add(name);
-    }
-  }
-  take_labels(labels, listing);
-}
-
 }  // namespace
 
 void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
@@ -226,15 +208,43 @@ OpenFile open_archive(const DatasetContext& context, const std::string& archive)
   return open_or_unpack(context, archive).file;
 }
 
+ArchiveListing list_open_archive(OpenFile file) {
+  ArchiveListing listing;
+  listing.file = std::move(file);
+  Members members(listing.file, listing.left_out);
+  read_members(listing.file, members);
+  listing.images = members.take_images();
+  listing.others = members.take_others();
+  return listing;
+}
+
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
   OpenArchive open = open_or_unpack(context, archive);
-  ArchiveListing listing;
-  listing.file = std::move(open.file);
-  with_archive_named(context, archive, "archive", [&] { list_members(listing); });
+  ArchiveListing listing = with_archive_named(
+      context, archive, "archive", [&] { return list_open_archive(std::move(open.file)); });
   if (open.is_unpacked)
-    listing.note = unpacked_note(context, archive, listing.file) +
-                   "; uncompressed tars and 'kiln pack' shards need no space)";
+    listing.notes.push_back(unpacked_note(context, archive, listing.file) +
+                            "; uncompressed tars and 'kiln pack' shards need no space)");
   return listing;
+}
+
+void label_images(const DatasetContext& context, const std::string& archive,
+                  ArchiveListing& listing) {
+  const SampleTable others = std::exchange(listing.others, {});
+  LabelFiles labels;
+  std::string text;
+  with_archive_named(context, archive, "archive", [&] {
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const std::string_view name = others.file_name(i);
+      if (is_label_file(name)) {
+        read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
+        labels.add(name, text);
+      } else {
+        listing.left_out.other_files.add(name);
+      }
+    }
+    take_labels(labels, listing);
+  });
 }
 
 }  // namespace kiln

@@ -1,12 +1,16 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "base/system.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -17,6 +21,17 @@ namespace fs = std::filesystem;
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 5 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string_view folder_of(std::string_view name) {
+  return name.substr(0, name.rfind('/') + 1);
+}
+
+// Shortens a folder, with a trailing slash, to the part that it shares with another.
+void shorten_to_shared(std::string& shared, std::string_view folder) {
+  const auto end = std::mismatch(shared.begin(), shared.end(), folder.begin(), folder.end());
+  shared.erase(end.first, shared.end());
+  shared.erase(shared.rfind('/') + 1);
 }
 
 // Assigns labels and an order to the images of all archives.
@@ -156,13 +171,11 @@ class Assembly {
     std::string common;
     bool is_first = true, all_alike = true;
     for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
-      const std::string_view folder = name.substr(0, name.rfind('/') + 1);
+      const std::string_view folder = folder_of(name);
       if (is_first) common = folder;
       is_first = false;
       all_alike = all_alike && folder == common;
-      const auto end = std::mismatch(common.begin(), common.end(), folder.begin(), folder.end());
-      common.erase(end.first, common.end());
-      common.erase(common.rfind('/') + 1);
+      shorten_to_shared(common, folder);
     });
     if (all_alike && !common.empty()) common.erase(common.rfind('/', common.size() - 2) + 1);
     return common;
@@ -213,6 +226,52 @@ class Assembly {
   LeftOut left_out_;
 };
 
+// The folders of an archive that hold all of its images, from the outermost.
+std::vector<std::string> folders_of_all(const ArchiveListing& listing) {
+  const SampleTable& files = listing.images.empty() ? listing.others : listing.images;
+  std::string shared(files.empty() ? "" : folder_of(files.file_name(0)));
+  for (const Sample& file : files) shorten_to_shared(shared, folder_of(file.file_name));
+  std::vector<std::string> folders = {""};
+  for (std::size_t end = shared.find('/'); end != shared.npos; end = shared.find('/', end + 1))
+    folders.push_back(shared.substr(0, end + 1));
+  return folders;
+}
+
+bool may_have_list(const SampleTable& others, std::string_view folder) {
+  return std::any_of(others.begin(), others.end(), [&](const Sample& file) {
+    const std::string_view name = file.file_name.substr(folder_of(file.file_name).size());
+    return folder_of(file.file_name) == folder &&
+           (name == kMetaName || name == kListName || name.ends_with(".json"));
+  });
+}
+
+// Reads an ImageDirectory or COCO folder in an archive: all of it, or the folder that holds all of
+// its images. Empty if it is neither.
+std::optional<Dataset> read_listed_archive(const DatasetContext& context,
+                                           const std::string& archive, ArchiveListing& listing) {
+  return with_archive_named(context, archive, "archive", [&]() -> std::optional<Dataset> {
+    for (const std::string& folder : folders_of_all(listing)) {
+      if (!may_have_list(listing.others, folder)) continue;
+      std::optional<Dataset> set =
+          read_by_list(context, ArchiveFiles(listing, folder, archive), listing.notes);
+      if (!set) continue;
+      if (!set->list_name.empty()) set->list_name.insert(0, folder);
+      return set;
+    }
+    return std::nullopt;
+  });
+}
+
+// Lists of several archives would give one name to different images.
+void require_alone(const DatasetContext& context, const std::vector<std::string>& archives,
+                   std::size_t listed, Dataset::Kind kind) {
+  if (archives.size() == 1) return;
+  context.fail("the archive '" + archives[listed] + "' holds its own list of images (" +
+               describe(kind) +
+               "), which cannot be read together with other archives. Give this "
+               "archive alone, or pack the images into shards ('kiln pack').");
+}
+
 }  // namespace
 
 std::string fault_of_class_line(std::string_view name, bool is_first) {
@@ -245,19 +304,32 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   }
   check_numbered(context, archives, set);
   std::vector<ArchiveListing> listings(archives.size());
-  in_parallel(archives.size(), kScanThreads,
-              [&](std::size_t i) { listings[i] = list_archive(context, archives[i]); });
+  std::vector<std::optional<Dataset>> listed(archives.size());
+  in_parallel(archives.size(), kScanThreads, [&](std::size_t i) {
+    listings[i] = list_archive(context, archives[i]);
+    listed[i] = read_listed_archive(context, archives[i], listings[i]);
+    if (!listed[i]) label_images(context, archives[i], listings[i]);
+  });
   OtherFiles other_files;
   for (std::size_t i = 0; i < listings.size(); ++i) {
-    if (!listings[i].note.empty()) set.notes.push_back(std::move(listings[i].note));
+    std::ranges::move(listings[i].notes, std::back_inserter(set.notes));
     other_files.add(archives.size() == 1 ? "" : archives[i] + "/",
                     listings[i].left_out.other_files);
+  }
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (!listed[i]) continue;
+    require_alone(context, archives, i, listed[i]->kind);
+    std::ranges::move(listed[i]->notes, std::back_inserter(set.notes));
+    listed[i]->notes = std::move(set.notes);
+    listed[i]->stamps = std::move(set.stamps);
+    return *std::move(listed[i]);
   }
   Assembly(context, std::move(listings), archives, set).run();
   if (set.samples.empty()) {
     context.fail(other_files.instead_of_images() +
                  ". Give an archive with one folder of images per class; " + image_names_advice());
   }
+  take_source(context, set);
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
   return set;

@@ -9,13 +9,12 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/text_file.h"
+#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
@@ -42,8 +41,8 @@ Outline outline_of(std::string_view text) {
 class CocoReader {
  public:
   CocoReader(std::string_view text, const Outline& outline, std::string file,
-             const DatasetContext& context)
-      : text_(text), outline_(outline), file_(std::move(file)), context_(context) {}
+             const ListedFiles& files, const DatasetContext& context)
+      : text_(text), outline_(outline), file_(std::move(file)), files_(files), context_(context) {}
 
   Dataset read() {
     set_.kind = Dataset::Kind::kCoco;
@@ -53,7 +52,7 @@ class CocoReader {
     read_categories();
     for_each("annotations",
              [&](const json& annotation, std::size_t i) { read_annotation(annotation, i); });
-    check_listed_files(set_, {}, file_, context_);
+    find_listed_images(set_, files_, {}, file_, context_);
     set_.schema_json = schema_text(set_.classes);
     set_.samples_json = samples_text(set_);
     return std::move(set_);
@@ -176,6 +175,7 @@ class CocoReader {
   std::string_view text_;
   const Outline& outline_;
   std::string file_;
+  const ListedFiles& files_;
   const DatasetContext& context_;
   Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
@@ -196,24 +196,22 @@ bool begins_as_json(std::string_view bytes) {
 
 }  // namespace
 
-std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(context.root)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(".json") && !name.starts_with('.')) files.push_back(name);
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<SourceStamp> stamps = {context.stamp("")};
-  for (const std::string& file : files) {
-    stamps.push_back(context.stamp(file));
+std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
+                                 std::vector<std::string>& notes) {
+  std::vector<SourceStamp> stamps;
+  const auto stamp = [&](const std::string& file) {
+    if (std::optional<SourceStamp> found = files.stamp(file)) stamps.push_back(*found);
+  };
+  stamp("");
+  for (const std::string& file : files.json_names()) {
+    stamp(file);
     try {
-      if (!begins_as_json(first_bytes(context.root / file, kEnough)))
-        throw JsonFault(1, "is not JSON");
-      const std::string text = read_text(context.root / file, kMaxCocoBytes);
+      if (!begins_as_json(files.first_bytes(file, kEnough))) throw JsonFault(1, "is not JSON");
+      const std::string text = files.read_text(file, kMaxCocoBytes);
       const Outline outline = outline_of(text);
       if (!outline.document.is_object() || !holds_list(outline.document, "images")) continue;
       if (!holds_list(outline.document, "annotations")) continue;
-      Dataset set = CocoReader(text, outline, file, context).read();
+      Dataset set = CocoReader(text, outline, file, files, context).read();
       set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
       return set;
     } catch (const JsonFault& fault) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -244,7 +245,8 @@ Dataset read_dataset(const fs::path& root, const std::string& name, const Record
 namespace {
 
 Dataset read_folder_of_any_kind(const DatasetContext& context) {
-  if (is_image_directory(context.root)) return read_image_directory(context);
+  const FolderFiles files(context);
+  if (is_image_directory(files)) return read_image_directory(context, files);
   const auto [shards, records] = find_packed_files(context.root);
   if (!shards.empty() && !records.empty())
     context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
@@ -252,7 +254,7 @@ Dataset read_folder_of_any_kind(const DatasetContext& context) {
   if (!shards.empty()) return read_archives(context, shards);
   if (!records.empty()) return read_records(context, records);
   std::vector<std::string> notes;
-  std::optional<Dataset> coco = read_coco(context, notes);
+  std::optional<Dataset> coco = read_coco(context, files, notes);
   Dataset set = coco ? std::move(*coco) : read_folders(context);
   set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
   return set;
@@ -303,6 +305,7 @@ void share_archives(const Dataset& from, Dataset& to) {
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   Dataset part;
   part.kind = set.kind;
+  part.is_image_directory = set.is_image_directory;
   part.root = set.root;
   part.name = set.name;
   part.classes = set.classes;

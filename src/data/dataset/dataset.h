@@ -142,12 +142,15 @@ struct Dataset {
   };
 
   Kind kind = Kind::kImageDirectory;
+  // An ImageDirectory in any form: a folder, an archive, or shards or record files that `kiln pack`
+  // made of one.
+  bool is_image_directory = false;
   std::filesystem::path root;
   std::string name;                    // in error messages: "Training dataset"
   std::vector<std::string> classes;    // by class id; ids without a category are named "Others"
   SampleTable samples;                 // in list order
   std::vector<ImageArchive> archives;  // the archives that contain the samples
-  std::string list_name;     // the list file of an ImageDirectory, relative to the root; or empty
+  std::string list_name;     // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;   // `_schema.json`, as stored or as `kiln convert` would write it
   std::string samples_json;  // `_samples.json`, as `kiln convert` would write it
   std::string read_with;     // reading_text() of the options used to read it

@@ -218,6 +218,7 @@ void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
 std::string to_bytes(const Dataset& set, SetParts parts) {
   Writer writer;
   writer.number(static_cast<std::int64_t>(set.kind));
+  writer.number(set.is_image_directory ? 1 : 0);
   writer.texts(set.classes);
   writer.texts({set.list_name, set.schema_json, set.samples_json, set.read_with});
   writer.number(set.first_label.value_or(-1));
@@ -241,6 +242,7 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   Reader reader(bytes);
   Dataset set;
   set.kind = static_cast<Dataset::Kind>(reader.number());
+  set.is_image_directory = reader.number() == 1;
   set.classes = reader.texts();
   const std::vector<std::string> texts = reader.texts();
   if (texts.size() != 4) throw InternalError("the image list is from a different program");

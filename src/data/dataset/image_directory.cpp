@@ -1,22 +1,14 @@
 // An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error, and
 // the folder is never read as another kind.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/system.h"
-#include "base/text_file.h"
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/archive_files.h"
+#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -26,14 +18,13 @@ constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
 constexpr std::uint64_t kMaxListBytes = 2ULL << 30;
 
-namespace fs = std::filesystem;
-
 const char* const kRewrite =
     ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
 
-std::string read_part(const DatasetContext& context, const std::string& file, std::uint64_t limit) {
+std::string read_part(const DatasetContext& context, const ListedFiles& files,
+                      const std::string& file, std::uint64_t limit) {
   try {
-    return read_text(context.root / file, limit);
+    return files.read_text(file, limit);
   } catch (const std::system_error& fault) {
     context.fail(file + " cannot be read: " + fault.code().message() + kRewrite);
   } catch (const std::length_error&) {
@@ -76,9 +67,9 @@ Entries entries_of_yaml(const std::string& text) {
   }
 }
 
-Entries read_meta(const DatasetContext& context) {
+Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
   const std::string file(kMetaName);
-  const std::string text = read_part(context, file, kMaxMetaBytes);
+  const std::string text = read_part(context, files, file, kMaxMetaBytes);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   try {
     if (first == std::string::npos) throw JsonFault(1, "is empty");
@@ -98,78 +89,17 @@ std::string name_in(const Entries& meta, const std::string& key, std::string_vie
   return found->second;
 }
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kMaxNamed = 10;
-constexpr std::size_t kWorthListing = 32;  // files; in smaller folders, each is checked on its own
-
-// Says why `path` is not a regular file; empty if it is one.
-std::string fault_of(const fs::path& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return errno == ENOENT ? "is missing" : std::string("cannot be read: ") + std::strerror(errno);
-  }
-  return S_ISREG(info.st_mode) ? "" : "is not a file";
-}
-
-bool is_file_in(const FolderEntries& entries, std::string_view name) {
-  const auto found =
-      std::lower_bound(entries.begin(), entries.end(), name,
-                       [](const FolderEntry& entry, std::string_view n) { return entry.name < n; });
-  return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
-}
-
-// The samples in one folder, by position.
-struct ListedFolder {
-  std::string name;  // relative to the root, with a trailing slash; empty: the root
-  std::vector<std::uint32_t> samples;
-};
-
-std::vector<ListedFolder> group_by_folder(const SampleTable& samples) {
-  std::map<std::string_view, std::vector<std::uint32_t>> groups;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::string_view file = samples.file_name(i);
-    groups[file.substr(0, file.rfind('/') + 1)].push_back(static_cast<std::uint32_t>(i));
-  }
-  std::vector<ListedFolder> folders;
-  folders.reserve(groups.size());
-  for (auto& [name, positions] : groups)
-    folders.push_back({std::string(name), std::move(positions)});
-  return folders;
-}
-
-using Faults = std::map<std::uint32_t, std::string>;
-
-Faults faults_in(const ListedFolder& folder, const SampleTable& samples, const fs::path& root) {
-  FolderEntries entries;
-  if (folder.samples.size() >= kWorthListing) {
-    try {
-      entries = FolderEntries(root / folder.name);
-    } catch (const fs::filesystem_error&) {  // each of its files is then checked on its own
-    }
-  }
-  Faults faults;
-  for (const std::uint32_t i : folder.samples) {
-    const std::string_view file = samples.file_name(i);
-    if (is_file_in(entries, file.substr(folder.name.size()))) continue;
-    if (std::string fault = fault_of(root / file); !fault.empty())
-      faults.emplace(i, std::move(fault));
-  }
-  return faults;
-}
 
 }  // namespace
 
-bool is_image_directory(const fs::path& root) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(root / kMetaName, ignored)) ||
-         fs::exists(fs::symlink_status(root / kListName, ignored));
+bool is_image_directory(const ListedFiles& files) {
+  return files.holds(kMetaName) || files.holds(kListName);
 }
 
-DirectoryNames read_directory_names(const DatasetContext& context) {
+DirectoryNames read_directory_names(const DatasetContext& context, const ListedFiles& files) {
   Entries meta;
-  std::error_code ignored;
-  if (fs::exists(fs::symlink_status(context.root / kMetaName, ignored))) meta = read_meta(context);
+  if (files.holds(kMetaName)) meta = read_meta(context, files);
   const std::string type = name_in(meta, "type", "ImageDirectory", context);
   if (type != "ImageDirectory") {
     context.fail("it is of type '" + type.substr(0, 80) +
@@ -182,32 +112,33 @@ DirectoryNames read_directory_names(const DatasetContext& context) {
 }
 
 std::vector<std::string> listed_files(const DatasetContext& context) {
-  const DirectoryNames names = read_directory_names(context);
-  const std::string bytes = read_part(context, names.list, kMaxListBytes);
+  const FolderFiles folder(context);
+  const DirectoryNames names = read_directory_names(context, folder);
+  const std::string bytes = read_part(context, folder, names.list, kMaxListBytes);
   std::vector<std::string> files;
   const ListedImages listed = parse_image_list(bytes, names.list, ListSchema{}, context);
   for (const Sample& item : listed.samples) files.emplace_back(item.file_name);
   return files;
 }
 
-Dataset read_image_directory(const DatasetContext& context) {
-  const DirectoryNames names = read_directory_names(context);
+Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files) {
+  const DirectoryNames names = read_directory_names(context, files);
   Dataset set;
   set.kind = Dataset::Kind::kImageDirectory;
+  set.is_image_directory = true;
   set.root = context.root;
   set.list_name = names.list;
   for (const std::string& file :
-       {std::string(), std::string(kMetaName), names.list, names.schema, names.samples}) {
-    set.stamps.push_back(context.stamp(file));
-  }
-  set.schema_json = read_part(context, names.schema, kMaxSchemaBytes);
+       {std::string(), std::string(kMetaName), names.list, names.schema, names.samples})
+    if (std::optional<SourceStamp> stamp = files.stamp(file)) set.stamps.push_back(*stamp);
+  set.schema_json = read_part(context, files, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
-  const std::string list = read_part(context, names.list, kMaxListBytes);
+  const std::string list = read_part(context, files, names.list, kMaxListBytes);
   ListedImages listed = parse_image_list(list, names.list, schema, context);
   set.samples = std::move(listed.samples);
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string file(set.samples.file_name(i));
-    const fs::path normal = fs::path(file).lexically_normal();
+    const std::filesystem::path normal = std::filesystem::path(file).lexically_normal();
     for (const std::string& own :
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
       if (normal != own) continue;
@@ -215,7 +146,7 @@ Dataset read_image_directory(const DatasetContext& context) {
                    file + "' is a metadata file of the directory, not an image. Remove the line.");
     }
   }
-  check_listed_files(set, listed.lines, names.list, context);
+  find_listed_images(set, files, listed.lines, names.list, context);
   if (const auto& lines = listed.implausible_lines; !lines.empty()) {
     set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
                         " images a size of more than " + std::to_string(kMaxImagePixels) +
@@ -227,19 +158,27 @@ Dataset read_image_directory(const DatasetContext& context) {
   return set;
 }
 
-void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
-                        const DatasetContext& context) {
-  const std::vector<ListedFolder> folders = group_by_folder(set.samples);
-  std::vector<SourceStamp> stamps(folders.size());
-  std::mutex mutex;
-  Faults faults;
-  in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    stamps[i] = context.stamp(folders[i].name);
-    Faults found = faults_in(folders[i], set.samples, context.root);
-    const std::scoped_lock lock(mutex);
-    faults.merge(found);
+std::optional<Dataset> read_by_list(const DatasetContext& context, const ListedFiles& files,
+                                    std::vector<std::string>& notes) {
+  if (is_image_directory(files)) return read_image_directory(context, files);
+  return read_coco(context, files, notes);
+}
+
+std::string read_image_list(const Dataset& set) {
+  const DatasetContext context{.root = set.root, .name = set.name};
+  if (set.archives.empty())
+    return read_part(context, FolderFiles(context), set.list_name, kMaxListBytes);
+  const ImageArchive& archive = set.archives.front();
+  return with_archive_named(context, archive.name, "archive", [&] {
+    const ArchiveListing listing = list_open_archive(archive.file.duplicate());
+    return read_part(context, ArchiveFiles(listing, "", archive.name), set.list_name,
+                     kMaxListBytes);
   });
-  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
+}
+
+void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
+                        const std::string& list, const DatasetContext& context) {
+  const ListFaults faults = files.find_images(set);
   if (faults.empty()) return;
   std::string named;
   std::size_t num_named = 0;

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix3";
+constexpr std::string_view kMagic = "kiln-ix4";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
@@ -259,8 +259,7 @@ AutomaticSize automatic_size(const std::vector<const Dataset*>& sets) {
       sets.front()->is_stream() ? "all validation images have " : "all images have ";
   const std::optional<ImageSize> common = common_size(sets);
   if (!common) return {{kUsual, kUsual}, false, "images have several sizes"};
-  if (sets.front()->kind == Dataset::Kind::kImageDirectory ||
-      std::max(common->height, common->width) <= kMostKept)
+  if (sets.front()->is_image_directory || std::max(common->height, common->width) <= kMostKept)
     return {*common, true, images + "this size"};
   return {{kUsual, kUsual},
           false,

@@ -52,27 +52,37 @@ struct DirectoryNames {
   std::string list, schema, samples;
 };
 
-// True if `root` has `_meta.yaml` or `images.lst`.
-bool is_image_directory(const std::filesystem::path& root);
-DirectoryNames read_directory_names(const DatasetContext& context);
-Dataset read_image_directory(const DatasetContext& context);
+class ListedFiles;  // listed_files.h
+
+// True if there is `_meta.yaml` or `images.lst`.
+bool is_image_directory(const ListedFiles& files);
+DirectoryNames read_directory_names(const DatasetContext& context, const ListedFiles& files);
+Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files);
 
 // The files named in the list of an ImageDirectory, without checking that they exist.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
-// Reads the first *.json in the root, by name, that contains images and annotations; empty if there
-// is none. Unreadable JSON files are mentioned in `notes`.
-std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
+// The list of an ImageDirectory, a folder or in an archive, as text. Throws Error kInvalidDataset.
+std::string read_image_list(const Dataset& set);
+
+// Reads the first *.json, by name, that contains images and annotations; empty if there is none.
+// Unreadable JSON files are mentioned in `notes`.
+std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
+                                 std::vector<std::string>& notes);
+
+// An ImageDirectory, or else a COCO folder; empty if it is neither.
+std::optional<Dataset> read_by_list(const DatasetContext& context, const ListedFiles& files,
+                                    std::vector<std::string>& notes);
 
 // Reads class folders one level deep. If there are none, or with `every_image`: every image at any
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
-// Checks that every sample is a regular file; otherwise Error kInvalidDataset names the first ten
-// that are not. `lines` (may be empty) are the line numbers of the samples in `list`. Adds the
-// folders' stamps to the set.
-void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
-                        const DatasetContext& context);
+// Finds the samples among the files; Error kInvalidDataset names the first ten that are not there.
+// `lines` (may be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to
+// the set.
+void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
+                        const std::string& list, const DatasetContext& context);
 
 // `_schema.json` and `images.lst` of an ImageDirectory, parsed strictly.
 
@@ -131,9 +141,10 @@ std::string samples_text(const Dataset& set, const std::array<std::string, kNumS
 struct ArchiveListing {
   OpenFile file;       // not open: a folder
   SampleTable images;  // in the order of the archive; `label` is an index into `labels`, or -1
+  SampleTable others;  // the other files, until label_images()
   std::vector<std::string> labels;  // from label files
   LeftOut left_out;
-  std::string note;
+  std::vector<std::string> notes;
 };
 
 // Gives the images their labels, and leaves out those that are beside a photograph. Throws
@@ -143,10 +154,16 @@ void take_labels(const LabelFiles& labels, ArchiveListing& listing);
 // A folder whose label files decide: the images of `listing`, relative to the root.
 Dataset read_label_files(const DatasetContext& context, ArchiveListing listing);
 
-// Reads an archive as the folder that unpacking it would give. `archive` is relative to the root,
-// or empty. Throws Error kInvalidDataset if the archive is damaged or truncated, a path leads out
-// of it, a name appears twice with two contents, or label files contradict each other.
+// Lists an archive as the folder that unpacking it would give, without labels. `archive` is
+// relative to the root, or empty. Throws Error kInvalidDataset if the archive is damaged or
+// truncated, a path leads out of it, or a name appears twice with two contents.
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
+// The same for a tar or zip that is open. Throws ArchiveFault, ImageFault, std::system_error.
+ArchiveListing list_open_archive(OpenFile file);
+// take_labels() from the label files among `others`, which is then empty. Throws Error
+// kInvalidDataset.
+void label_images(const DatasetContext& context, const std::string& archive,
+                  ArchiveListing& listing);
 
 // Opens the archive itself, or its unpacked contents. Throws Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
@@ -167,8 +184,14 @@ struct PackedFiles {
 };
 PackedFiles find_packed_files(const std::filesystem::path& root);
 
-// Reads `archives`, which are relative to the root and in order; "" is the root itself. Where there
-// are label files (label_files.h), these give an image's class as a number, a line of `classes.txt`
+// The file next to shards or record files that says what `kiln pack` made them of, and what it then
+// says of an ImageDirectory.
+inline constexpr const char* kSourceName = "source.txt";
+inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
+
+// Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
+// of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
+// label files (label_files.h), these give an image's class as a number, a line of `classes.txt`
 // next to the shards, or a name. Otherwise the class is the image's folder,
 // one level below the path that all images share. Without classes, or with `every_image`: every
 // image, in the order of the archives; images without a class have no label. Throws Error

@@ -240,6 +240,7 @@ Dataset read_records(const DatasetContext& context, const std::vector<std::strin
               [&](std::size_t i) { listings[i] = list_records(context, files[i]); });
   const std::vector<std::vector<int>> ids = RecordClasses(context, listings, files, set).ids();
   add_images(files, ids, listings, set);
+  take_source(context, set);
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
   return set;

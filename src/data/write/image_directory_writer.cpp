@@ -14,8 +14,8 @@
 #include "base/output_folder.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 
@@ -78,13 +78,14 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   const Contents contents = contents_of(folder);
   if (contents.files.empty()) return {};
   const std::string advice = " Empty it or choose another output.";
-  if (!is_image_directory(folder)) {
+  const DatasetContext earlier{.root = folder, .name = "Earlier output"};
+  if (!is_image_directory(FolderFiles(earlier))) {
     refuse(folder, "it contains '" + contents.files.front().string() +
                        "' and is not an earlier ImageDirectory." + advice);
   }
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
   try {
-    for (const std::string& file : listed_files({.root = folder, .name = "Earlier output"})) {
+    for (const std::string& file : listed_files(earlier)) {
       known.insert(fs::path(file).lexically_normal());
     }
   } catch (const Error& fault) {
@@ -114,14 +115,6 @@ std::string output_name(const Dataset& set, std::size_t position) {
   context.fail("'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
 }
 
-std::string read_list(const Dataset& set) {
-  try {
-    return read_text(set.root / set.list_name, UINT64_MAX);
-  } catch (const std::system_error& fault) {
-    fail_to_read(set, set.list_name, fault.code().message());
-  }
-}
-
 std::string read_image(const Dataset& set, std::size_t i) {
   try {
     std::string bytes;
@@ -146,7 +139,7 @@ std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
 }
 
 std::string list_text(const Dataset& set) {
-  if (!set.list_name.empty()) return read_list(set);
+  if (!set.list_name.empty()) return read_image_list(set);
   std::string text;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const int label = set.samples[i].label;
@@ -254,7 +247,7 @@ std::vector<std::string> changed_names(const Dataset& set, const std::string& ex
 std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
   if (!set.list_name.empty()) {
     const DatasetContext context{.root = set.root, .name = set.name};
-    return renamed_list(read_list(set), set.list_name,
+    return renamed_list(read_image_list(set), set.list_name,
                         parse_schema(set.schema_json, std::string(kSchemaName), context), names,
                         context);
   }
@@ -326,7 +319,7 @@ void ImageDirectoryOutput::complete(const Dataset& set, std::vector<bool> keep) 
   if (std::ranges::count(keep, false) == 0)
     return add_texts({list_text(set), set.schema_json, set.samples_json});
   const Dataset part = part_of(set, keep);
-  add_texts({set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep),
+  add_texts({set.list_name.empty() ? list_text(part) : kept_lines(read_image_list(set), keep),
              part.schema_json, samples_text(part)});
 }
 

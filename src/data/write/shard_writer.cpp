@@ -282,6 +282,7 @@ OutputFolder take_shard_output(const fs::path& folder, const fs::path& input) {
 CompleteShards::CompleteShards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
   refuse_class_names(set);
   for (const std::string& name : set.classes) classes_ += name + "\n";
+  is_image_directory_ = set.is_image_directory;
   packed_ = ShardWriter(set, std::move(plan), folder).run(files_);
 }
 
@@ -294,8 +295,12 @@ std::vector<FinishedFile> CompleteShards::files() const {
 
 void CompleteShards::put_in_place(const OutputFolder& folder,
                                   const std::vector<FinishedFile>& of_others) {
-  files_.emplace_back(folder.path() / "classes.txt");
-  files_.back().write(classes_);
+  const auto add = [&](const char* name, std::string_view text) {
+    files_.emplace_back(folder.path() / name);
+    files_.back().write(text);
+  };
+  add(kClassesName, classes_);
+  if (is_image_directory_) add(kSourceName, kImageDirectorySource);
   folder.replace(std::move(files_), {}, of_others);
 }
 
