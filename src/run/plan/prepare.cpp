@@ -24,6 +24,7 @@
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
 #include "run/plan/shared_images.h"
+#include "run/plan/step_fits.h"
 #include "run/plan/valid_stream.h"
 #include "run/time_limit.h"
 #include "train/replicas.h"
@@ -212,6 +213,7 @@ void read_inputs(TrainingJob& job) {
   world.agree([&] {
     check_recipe_of_features(job);
     check_feature_memory(job);
+    check_step_memory(job);
   });
   job.train_print = print_of(inputs.train);
   job.valid_print = print_of(inputs.valid);
