@@ -545,12 +545,12 @@ class Sizes(FormsTest):
     def test_a_step_that_cannot_fit_is_refused(self):
         """hostile.md, M3: before the first step, with a batch or a size that fits. The memory of this machine decides which."""
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        side = int((4 * total / (24 * 4000)) ** 0.5)  # bytes a pixel of densenet161, whose estimate is higher
+        side = int((4 * total / (24 * 2600)) ** 0.5)  # bytes for a pixel, densenet121
         folder = self.folder / "transformation"
         folder.mkdir()
         (folder / "_meta.yaml").write_text("type: TransformationDirectory\nextension: {}\ntransform_type: Image\n")
         (folder / "_transforms.json").write_text(json.dumps([["Resize", [side, side]]]))
-        network = {"untrained_model_path": None, "model_name": "densenet161"}
+        network = {"untrained_model_path": None, "model_name": "densenet121"}
         result = self.train(transform_path=folder, **network)
         self.assert_fails(result, 3, 138, f"24 images of {side} x {side} pixels", "--batch-size", "--transform-path that give")
 

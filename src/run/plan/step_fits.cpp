@@ -3,6 +3,8 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -41,35 +43,46 @@ double free_bytes(const TrainingJob& job) {
   return memory == nullptr ? HUGE_VAL : static_cast<double>(memory->getMemoryInfo(index).first);
 }
 
-void require(const StepNeed& need) {
-  if (const std::string fault = step_fault(need); !fault.empty())
-    throw Error(ErrorCode::kModuleOutOfMemory, fault);
-}
-
-}  // namespace
-
-std::string step_fault(const StepNeed& need) {
-  const double least = least_bytes(need);
-  if (least <= need.free) return "";
-  const auto text = [](double bytes) { return bytes_text(static_cast<long long>(bytes)); };
+std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
+  const auto text = [](double number) { return bytes_text(static_cast<long long>(number)); };
   const int batch = batch_that_should_fit(need), side = side_that_should_fit(need);
   std::string advice;
   if (batch >= need.least_batch) advice = "--batch-size " + std::to_string(batch) + " or less";
   if (side >= kSideStep)
     advice += (advice.empty() ? "" : ", or ") + need.size_option +
               formatted(" %d x %d pixels or less", side, side);
-  return formatted(
-      "%s with %d images of %d x %d pixels takes at least %s, but %s are free: use %s.",
-      need.step.is_backward ? "A training step" : "Predicting", need.step.batch_size,
-      need.step.width, need.step.height, text(least).c_str(), text(need.free).c_str(),
-      advice.empty() ? "a machine with more memory" : advice.c_str());
+  return formatted("%s with %d images of %d x %d pixels %s %s, but %s are free: use %s.",
+                   need.step.is_backward ? "A training step" : "Predicting", need.step.batch_size,
+                   need.step.width, need.step.height, takes.c_str(), text(bytes).c_str(),
+                   text(need.free).c_str(),
+                   advice.empty() ? "a machine with more memory" : advice.c_str());
 }
 
-void check_step_memory(const TrainingJob& job) {
-  const TrainingInputs& inputs = job.inputs;
+void check(const StepNeed& need, std::vector<std::string>& warnings) {
+  if (const std::string fault = step_fault(need); !fault.empty())
+    throw Error(ErrorCode::kModuleOutOfMemory, fault);
+  if (std::string warning = step_warning(need); !warning.empty())
+    warnings.push_back(std::move(warning));
+}
+
+}  // namespace
+
+std::string step_fault(const StepNeed& need) {
+  const double least = least_bytes(need);
+  return least <= need.free ? "" : sentence(need, "takes at least", least);
+}
+
+std::string step_warning(const StepNeed& need) {
+  const double most = kMostToLeast * least_bytes(need);
+  return most <= need.free ? "" : sentence(need, "may take", most);
+}
+
+void check_step_memory(TrainingJob& job) {
+  TrainingInputs& inputs = job.inputs;
   const bool by_chain = inputs.transform.has_value();
   const bool is_backward =
       !job.uses_features && job.config.optimization.freeze != Freeze::kBackbone;
+  const Precision precision = job.precision.precision;
   const ModelSpec& spec = inputs.untrained.spec;
   StepNeed need{
       .network = spec.model_name,
@@ -77,17 +90,17 @@ void check_step_memory(const TrainingJob& job) {
                .width = inputs.pixels.output.width,
                .batch_size = job.config.optimization.batch_size,
                .is_backward = is_backward,
-               .is_half = job.precision.precision == Precision::kBf16,
+               .is_half = precision == Precision::kBf16 || precision == Precision::kFp16,
                .memory_efficient = spec.memory_efficient},
       .least_batch = inputs.smallest_batch,
       .free = free_bytes(job),
       .size_option = by_chain ? "operations in --transform-path that give" : "--image-size of"};
-  require(need);
+  check(need, inputs.notes);
   need.step.height = inputs.valid_pixels.output.height;
   need.step.width = inputs.valid_pixels.output.width;
   need.step.is_backward = false;
   if (!by_chain) need.size_option = "--eval-crop of";
-  require(need);
+  check(need, inputs.notes);
 }
 
 }  // namespace kiln

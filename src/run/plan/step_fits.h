@@ -23,9 +23,12 @@ struct StepNeed {
 // fits.
 std::string step_fault(const StepNeed& need);
 
+// The same for what a step may take (kMostToLeast). Empty if that fits.
+std::string step_warning(const StepNeed& need);
+
 // Throws Error kModuleOutOfMemory for steps in training or validation that cannot fit: on a CPU
 // into this rank's share of the available memory, on a GPU into its free memory. Swap space does
-// not count.
-void check_step_memory(const TrainingJob& job);
+// not count. Adds a warning to the inputs' notes for those that may not fit.
+void check_step_memory(TrainingJob& job);
 
 }  // namespace kiln
