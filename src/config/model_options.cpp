@@ -11,7 +11,8 @@ Option weights(const std::string& last_layer) {
       "weights", "FILE", "", kModel,
       "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model "
       "directory, SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which "
-      "is downloaded once and cached in ~/.cache/kiln/weights. " +
+      "is downloaded once and cached in ~/.cache/kiln/weights. Of several state dicts in a file, "
+      "such as state_dict and state_dict_ema, FILE#NAME takes one. " +
           last_layer);
 }
 
@@ -33,7 +34,7 @@ std::vector<Option> init_model_options() {
       name,
       required_path("untrained-model-path", "DIR",
                     "Output folder for the UntrainedModelDirectory."),
-      weights("A last layer without 1000 outputs is not loaded."),
+      weights("A model keeps its classes; another last layer without 1000 outputs is not loaded."),
       weights_sha256(),
       yes_or_no(
           "pretrained", ValueKind::kBoolean, "", kModel,
@@ -62,11 +63,12 @@ void check_family(Binder& binder, const Config& config) {
   }
 }
 
-// Returns, for example, "resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe".
+// Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
+// recipe".
 std::string published_files(const KnownNetwork& network) {
   const auto& [file, newer] = network.published;
-  return std::string(file) +
-         (newer.empty() ? "" : ", or " + std::string(newer) + " of its newer recipe");
+  return weights_url(file) +
+         (newer.empty() ? "" : ", or " + weights_url(newer) + " of its newer recipe");
 }
 
 void check_pretrained(Binder& binder, const std::string& model_name, bool pretrained) {
@@ -74,8 +76,8 @@ void check_pretrained(Binder& binder, const std::string& model_name, bool pretra
   if (pretrained && !binder.given("weights")) {
     binder.fault(
         "pretrained", ErrorCode::kFailedToDownloadFiles,
-        "--pretrained is True, but Kiln has no default weights to download: give a file with "
-        "--weights" +
+        "--pretrained is True, but Kiln has no default weights to download: give a file or its URL "
+        "with --weights" +
             (network == nullptr ? ""
                                 : " (torchvision publishes " + published_files(*network) + ")") +
             ", or set --pretrained False.");

@@ -31,10 +31,13 @@ void check_file(const std::string& path, const std::string& sha256) {
 }  // namespace
 
 std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log) {
+  const auto [file, part] = file_and_part(weights);
   if (is_url(weights))
-    return fetch_file({.url = weights, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)
-        .string();
-  if (!sha256.empty()) check_file(weights, sha256);
+    return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)
+               .string() +
+           (part.empty() ? "" : "#" + part);
+  std::error_code fault;
+  if (!sha256.empty() && std::filesystem::exists(file, fault)) check_file(file, sha256);
   return weights;
 }
 

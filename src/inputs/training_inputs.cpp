@@ -157,7 +157,8 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
                            .zero_init_residual = config.zero_init_residual,
                            .num_classes = {},
                            .normalization = {}};
-  if (!config.weights.empty()) inputs.weights = read_weight_source(config.weights);
+  if (!config.weights.empty())
+    inputs.weights = read_weight_source(config.weights, config.model_name);
 }
 
 void read_validation(const DataConfig& config, bool with_sizes, TrainingInputs& inputs) {

@@ -63,6 +63,10 @@ const std::vector<KnownNetwork>& known_networks() {
   return kNetworks;
 }
 
+std::string weights_url(std::string_view published_file) {
+  return "https://download.pytorch.org/models/" + std::string(published_file);
+}
+
 bool NetworkFamily::allows(std::string_view option) const {
   return std::find(options.begin(), options.end(), option) != options.end();
 }

@@ -58,6 +58,9 @@ struct KnownNetwork {
   const NetworkFamily& family() const;
 };
 
+// Where torchvision publishes a file of weights.
+std::string weights_url(std::string_view published_file);
+
 const std::vector<KnownNetwork>& known_networks();
 std::vector<std::string> network_names();
 

@@ -1,5 +1,6 @@
 #include "store/model_directory.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -163,8 +164,9 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   const std::filesystem::path model_path = folder / directory.spec.model_file;
   try {
     directory.state = read_state_dict(read_state_dict_file(model_path));
+    require_finite(directory.state);
   } catch (const FormatFault& fault) {
-    fail(model_path, std::string("is not a readable model: ") + fault.what(), kCopyAgain);
+    fail(model_path, std::string("is not a usable model: ") + fault.what(), kCopyAgain);
   } catch (const std::system_error& fault) {
     fail(model_path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
@@ -190,7 +192,8 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   return directory;
 }
 
-std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state) {
+std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state,
+                                              const std::vector<std::string>& labels) {
   std::vector<OutputFile> files;
   ModelSpec own = spec;  // it may come from a directory with different file names
   own.model_file = kModelFile;
@@ -199,6 +202,7 @@ std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const State
   files.push_back({std::string(kModelFile), write_torch_zip(state)});
   files.push_back(
       {std::string(kMetaFile), "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n"});
+  if (spec.num_classes) files.push_back({std::string(kLabelMapFile), format_label_map(labels)});
   return files;
 }
 
@@ -209,10 +213,11 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   }
   ModelSpec spec = model.spec;
   spec.normalization = model.preprocessing.normalization;
-  std::vector<OutputFile> files = untrained_model_files(spec, model.state);
-  files.back().bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
-  files.push_back({"model.safetensors", write_safetensors(model.state)});
-  files.push_back({std::string(kLabelMapFile), format_label_map(model.labels)});
+  std::vector<OutputFile> files = untrained_model_files(spec, model.state, model.labels);
+  const auto meta = std::find_if(files.begin(), files.end(),
+                                 [](const OutputFile& file) { return file.name == kMetaFile; });
+  meta->bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  files.push_back({std::string(kSafetensorsFile), write_safetensors(model.state)});
   files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
   files.push_back({std::string(kCalibrationFile), format_calibration(model.calibration)});
   if (model.seen_images)

@@ -57,8 +57,10 @@ struct OutputFile {
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
-// The files of an untrained model directory, including `_meta.yaml`.
-std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state);
+// The files of a model directory to train, including `_meta.yaml`. `labels`: the classes that the
+// weights know, if `spec` has their number.
+std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state,
+                                              const std::vector<std::string>& labels = {});
 
 struct TrainedModel {
   ModelSpec spec;  // with num_classes; its normalization is taken from `preprocessing`

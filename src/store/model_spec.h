@@ -17,7 +17,8 @@ namespace kiln {
 
 inline constexpr std::string_view kMetaFile = "_meta.yaml";
 inline constexpr std::string_view kSpecFile = "model_spec.yaml";
-inline constexpr std::string_view kModelFile = "model";  // the weights
+inline constexpr std::string_view kModelFile = "model";                    // the weights
+inline constexpr std::string_view kSafetensorsFile = "model.safetensors";  // the same weights
 inline constexpr std::string_view kLabelMapFile = "index_to_label.csv";
 inline constexpr std::string_view kPreprocessingFile = "preprocessing.json";
 inline constexpr std::string_view kCalibrationFile = "calibration.json";
@@ -25,8 +26,8 @@ inline constexpr std::string_view kSeenImagesFile = "seen_images.bin";
 
 // Written by this program, besides `_meta.yaml`.
 inline constexpr std::array<std::string_view, 10> kOwnFiles{
-    kSpecFile,        kModelFile,      "model.safetensors", kLabelMapFile,   kPreprocessingFile,
-    kCalibrationFile, kSeenImagesFile, "_schema.json",      "_samples.json", "training.json"};
+    kSpecFile,        kModelFile,      kSafetensorsFile, kLabelMapFile,   kPreprocessingFile,
+    kCalibrationFile, kSeenImagesFile, "_schema.json",   "_samples.json", "training.json"};
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 

@@ -1,8 +1,10 @@
 // Reads the subset of Python's pickle format (protocols 2 to 5) that state dicts need, as pure
 // data: nothing is ever called.
 //
-// Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. All other
-// classes and opcodes are rejected by name. Time and memory are bounded. Format: Python's
+// Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. What belongs
+// to another class, such as the argparse.Namespace beside the weights of a training program, is
+// skipped and leaves an opaque value: its class's name and nothing else. Opcodes that torch.save
+// does not write are rejected by name. Time and memory are bounded. Format: Python's
 // Lib/pickletools.py and torch/serialization.py.
 #pragma once
 
@@ -29,21 +31,25 @@ enum class PickleKind {
   kDict,
   kClass,
   kStorage,
-  kTensor
+  kTensor,
+  kOpaque
 };
-
-std::string_view describe(PickleKind kind);  // "a number", …
 
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
-  std::int64_t number = 0;        // kBool, kInt; kStorage: elements
-  std::string_view text;          // kString; kClass: "module name"; kStorage: its key
+  std::int64_t number = 0;  // kBool, kInt; kStorage: elements
+  // kString; kClass: "module name", or a storage class; kStorage: its key; kOpaque: its class.
+  std::string_view text;
+  std::string_view module;        // kOpaque: of the class; empty for Python's own types
   DType dtype = DType::kFloat32;  // kStorage
   // kTuple, kList: the items. kDict: key, value, key, value, … kStorage: empty, or a view in an old
   // file (key, first element, number of elements). kTensor: storage, first element, shape (a
   // tuple), strides (a tuple).
   std::vector<const PickleValue*> items;
 };
+
+// For messages: "a number", "an object of the Python class 'argparse.Namespace'", …
+std::string describe(const PickleValue& value);
 
 // Strings point into the input bytes; pointers are valid while the document exists.
 struct PickleDocument {
@@ -92,19 +98,24 @@ class PickleMachine {
   void push_number(PickleKind kind, std::int64_t value) { make(kind).number = value; }
   void push_text(std::string_view text) { make(PickleKind::kString).text = text; }
   void push_class(std::string_view module, std::string_view name);
+  void push_opaque(std::string_view name, std::string_view module = {});
+  // An object of a class that is not known; `what` made it.
+  void push_object_of(const PickleValue& type, const char* what);
   PickleValue* pop();
   Items pop_to_mark();
+  // The value on the stack; null if it is opaque, so that what is put into it does not matter.
   PickleValue* top(PickleKind kind, const char* opcode);
 
   bool scalar(unsigned char opcode);
   bool container(unsigned char opcode);
   bool memo(unsigned char opcode);
   bool object(unsigned char opcode);
+  bool opaque(unsigned char opcode);
 
   void tuple(std::size_t size);
   void remember(std::size_t index);
   void recall(std::size_t index);
-  void long1();
+  void long_number(std::uint64_t size);
   void read_class();
   void stack_class();
   void extend(PickleValue& container, const Items& items);
@@ -114,6 +125,7 @@ class PickleMachine {
   void build();
   void ordered_dict(const PickleValue& arguments);
   void tensor(const PickleValue& arguments, bool first_version);
+  void parameter(const PickleValue& arguments);
   void persistent_id();
 
   std::string_view bytes_;

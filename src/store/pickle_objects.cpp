@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -14,38 +16,15 @@ struct OpcodeName {
 
 // Opcodes outside the supported subset.
 constexpr std::array kOpcodeNames{
-    OpcodeName{'0', "POP"},
-    OpcodeName{'1', "POP_MARK"},
-    OpcodeName{'2', "DUP"},
-    OpcodeName{'F', "FLOAT"},
-    OpcodeName{'I', "INT"},
-    OpcodeName{'L', "LONG"},
-    OpcodeName{'P', "PERSID"},
-    OpcodeName{'R', "REDUCE"},
-    OpcodeName{'S', "STRING"},
-    OpcodeName{'V', "UNICODE"},
-    OpcodeName{'b', "BUILD"},
-    OpcodeName{'d', "DICT"},
-    OpcodeName{'g', "GET"},
-    OpcodeName{'i', "INST"},
-    OpcodeName{'l', "LIST"},
-    OpcodeName{'o', "OBJ"},
-    OpcodeName{'p', "PUT"},
-    OpcodeName{'B', "BINBYTES"},
-    OpcodeName{'C', "SHORT_BINBYTES"},
-    OpcodeName{0x81, "NEWOBJ"},
-    OpcodeName{0x82, "EXT1"},
-    OpcodeName{0x83, "EXT2"},
-    OpcodeName{0x84, "EXT4"},
-    OpcodeName{0x8b, "LONG4"},
-    OpcodeName{0x8e, "BINBYTES8"},
-    OpcodeName{0x8f, "EMPTY_SET"},
-    OpcodeName{0x90, "ADDITEMS"},
-    OpcodeName{0x91, "FROZENSET"},
-    OpcodeName{0x92, "NEWOBJ_EX"},
-    OpcodeName{0x96, "BYTEARRAY8"},
-    OpcodeName{0x97, "NEXT_BUFFER"},
-    OpcodeName{0x98, "READONLY_BUFFER"},
+    OpcodeName{'2', "DUP"},          OpcodeName{'F', "FLOAT"},
+    OpcodeName{'I', "INT"},          OpcodeName{'L', "LONG"},
+    OpcodeName{'P', "PERSID"},       OpcodeName{'S', "STRING"},
+    OpcodeName{'V', "UNICODE"},      OpcodeName{'d', "DICT"},
+    OpcodeName{'g', "GET"},          OpcodeName{'i', "INST"},
+    OpcodeName{'l', "LIST"},         OpcodeName{'o', "OBJ"},
+    OpcodeName{'p', "PUT"},          OpcodeName{0x82, "EXT1"},
+    OpcodeName{0x83, "EXT2"},        OpcodeName{0x84, "EXT4"},
+    OpcodeName{0x97, "NEXT_BUFFER"}, OpcodeName{0x98, "READONLY_BUFFER"},
 };
 
 struct StorageClass {
@@ -69,18 +48,9 @@ constexpr std::array kStorageClasses{
 constexpr std::size_t kMaxClassName = 200;
 constexpr std::string_view kOrderedDict = "collections OrderedDict";
 
-bool is_known_class(std::string_view name) {
-  DType ignored{};
-  return name == kOrderedDict || name == "torch._utils _rebuild_tensor_v2" ||
-         name == "torch._utils _rebuild_tensor" || name == "torch._utils _rebuild_parameter" ||
-         (name.starts_with("torch ") && find_storage_class(name.substr(6), ignored));
-}
-
-std::string dotted(std::string_view name) {
-  std::string text(name);
-  if (const auto space = text.find(' '); space != std::string::npos) text[space] = '.';
-  return text;
-}
+constexpr std::string_view kRebuildTensor = "torch._utils _rebuild_tensor_v2";
+constexpr std::string_view kOldRebuildTensor = "torch._utils _rebuild_tensor";
+constexpr std::string_view kRebuildParameter = "torch._utils _rebuild_parameter";
 
 }  // namespace
 
@@ -108,6 +78,37 @@ bool find_storage_class(std::string_view name, DType& dtype) {
   return false;
 }
 
+std::string describe(const PickleValue& value) {
+  switch (value.kind) {
+    case PickleKind::kNone:
+      return "None";
+    case PickleKind::kBool:
+      return "a boolean";
+    case PickleKind::kInt:
+      return "an integer";
+    case PickleKind::kFloat:
+      return "a number";
+    case PickleKind::kString:
+      return "a string";
+    case PickleKind::kTuple:
+      return "a tuple";
+    case PickleKind::kList:
+      return "a list";
+    case PickleKind::kDict:
+      return value.items.empty() ? "an empty dictionary" : "a dictionary";
+    case PickleKind::kClass:
+      return "a class";
+    case PickleKind::kStorage:
+      return "a storage";
+    case PickleKind::kTensor:
+      return "a tensor";
+    case PickleKind::kOpaque:
+      return "an object of the Python class '" + std::string(value.module) +
+             (value.module.empty() ? "" : ".") + std::string(value.text) + "'";
+  }
+  return "something unknown";
+}
+
 // The few classes, calls and storages that state dicts consist of.
 
 void PickleMachine::read_class() {
@@ -132,40 +133,89 @@ void PickleMachine::stack_class() {
 }
 
 void PickleMachine::push_class(std::string_view module, std::string_view name) {
+  static constexpr std::string_view kKnown[] = {kOrderedDict, kRebuildTensor, kOldRebuildTensor,
+                                                kRebuildParameter};
   const std::string full = std::string(module) + ' ' + std::string(name);
-  if (!is_known_class(full)) {
-    throw FormatFault("its pickle refers to the Python object '" + dotted(full) +
-                      "', which no state dict needs");
-  }
-  static constexpr std::string_view kKnown[] = {kOrderedDict, "torch._utils _rebuild_tensor_v2",
-                                                "torch._utils _rebuild_tensor",
-                                                "torch._utils _rebuild_parameter"};
-  PickleValue& value = make(PickleKind::kClass);
+  const auto* const known = std::find(std::begin(kKnown), std::end(kKnown), full);
+  DType ignored{};
+  if (known != std::end(kKnown))
+    make(PickleKind::kClass).text = *known;
+  else if (module == "torch" && find_storage_class(name, ignored))
+    make(PickleKind::kClass).text = name;
+  else
+    push_opaque(name, module);
+}
+
+void PickleMachine::push_opaque(std::string_view name, std::string_view module) {
+  PickleValue& value = make(PickleKind::kOpaque);
   value.text = name;
-  for (const std::string_view known : kKnown) {
-    if (full == known) value.text = known;
+  value.module = module;
+}
+
+void PickleMachine::push_object_of(const PickleValue& type, const char* what) {
+  if (type.kind != PickleKind::kOpaque)
+    throw FormatFault("its pickle has opcode " + std::string(what) + " on " + describe(type));
+  push_opaque(type.text, type.module);
+}
+
+// What leaves an opaque value: objects of other classes, bytes, sets.
+bool PickleMachine::opaque(unsigned char opcode) {
+  switch (opcode) {
+    case 'C':
+      take(number<std::uint8_t>());
+      break;
+    case 'B':
+      take(number<std::uint32_t>());
+      break;
+    case 0x8e:
+    case 0x96:
+      take(number<std::uint64_t>());
+      break;
+    case 0x8f:
+      push_opaque("set");
+      return true;
+    case 0x91:
+      pop_to_mark();
+      push_opaque("frozenset");
+      return true;
+    case 0x90:  // the set stays on the stack
+      pop_to_mark();
+      push_object_of(*pop(), "ADDITEMS");
+      return true;
+    case 0x92:
+      pop();  // keyword arguments
+      [[fallthrough]];
+    case 0x81:
+      pop();  // arguments
+      push_object_of(*pop(), "NEWOBJ");
+      return true;
+    default:
+      return false;
   }
+  push_opaque("bytes");
+  return true;
 }
 
 void PickleMachine::reduce() {
   const PickleValue* arguments = pop();
   const PickleValue* callee = pop();
+  if (callee->kind == PickleKind::kOpaque) return push_object_of(*callee, "REDUCE");
   if (callee->kind != PickleKind::kClass || arguments->kind != PickleKind::kTuple) {
-    throw FormatFault("its pickle has opcode REDUCE on " + std::string(describe(callee->kind)));
+    throw FormatFault("its pickle has opcode REDUCE on " + describe(*callee));
   }
   if (callee->text == kOrderedDict) return ordered_dict(*arguments);
-  if (callee->text == "torch._utils _rebuild_tensor_v2") return tensor(*arguments, false);
-  if (callee->text == "torch._utils _rebuild_tensor") return tensor(*arguments, true);
-  if (callee->text == "torch._utils _rebuild_parameter") {
-    if (arguments->items.empty() || arguments->items[0]->kind != PickleKind::kTensor) {
-      throw FormatFault("its pickle has a parameter without a tensor");
-    }
-    const PickleValue& data = *arguments->items[0];
-    PickleValue& copy = make(PickleKind::kTensor);
-    extend(copy, data.items);
-    return;
-  }
+  if (callee->text == kRebuildTensor) return tensor(*arguments, false);
+  if (callee->text == kOldRebuildTensor) return tensor(*arguments, true);
+  if (callee->text == kRebuildParameter) return parameter(*arguments);
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
+}
+
+void PickleMachine::parameter(const PickleValue& arguments) {
+  const PickleValue* data = arguments.items.empty() ? nullptr : arguments.items[0];
+  if (data != nullptr && data->kind == PickleKind::kOpaque) return push_object_of(*data, "REDUCE");
+  if (data == nullptr || data->kind != PickleKind::kTensor)
+    throw FormatFault("its pickle has a parameter without a tensor");
+  extend(make(PickleKind::kTensor), data->items);
 }
 
 // Python 3 constructs an OrderedDict without arguments, Python 2 from a list of pairs.
@@ -188,6 +238,8 @@ void PickleMachine::ordered_dict(const PickleValue& arguments) {
 
 void PickleMachine::tensor(const PickleValue& arguments, bool first_version) {
   const auto& items = arguments.items;
+  if (!items.empty() && items[0]->kind == PickleKind::kOpaque)
+    return push_object_of(*items[0], "REDUCE");  // elements of a type that no weights have
   const std::size_t least = first_version ? 4 : 6;
   const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
   if (items.size() < least || items.size() > least + 1 || !is(0, PickleKind::kStorage) ||
@@ -209,6 +261,11 @@ void PickleMachine::persistent_id() {
   const PickleValue* id = pop();
   const auto& items = id->items;
   const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
+  const bool is_tuple = id->kind == PickleKind::kTuple && items.size() >= 4;
+  // ("module", class, file, source code) in old files, or a storage of another type
+  if (is_tuple && (items[0]->text == "module" || items[0]->text == "storage") &&
+      items[1]->kind == PickleKind::kOpaque)
+    return push_object_of(*items[1], "BINPERSID");
   DType dtype{};
   if (id->kind != PickleKind::kTuple || items.size() < 5 || items.size() > 6 ||
       !is(0, PickleKind::kString) || items[0]->text != "storage" || !is(1, PickleKind::kClass) ||

@@ -50,8 +50,8 @@ PickleValue* PickleMachine::top(PickleKind kind, const char* opcode) {
   PickleValue* value = pop();
   push(value);
   if (value->kind == kind) return value;
-  throw FormatFault("its pickle has opcode " + std::string(opcode) + " on " +
-                    std::string(describe(value->kind)));
+  if (value->kind == PickleKind::kOpaque) return nullptr;
+  throw FormatFault("its pickle has opcode " + std::string(opcode) + " on " + describe(*value));
 }
 
 PickleDocument PickleMachine::run() {
@@ -60,7 +60,8 @@ PickleDocument PickleMachine::run() {
     const auto opcode = number<std::uint8_t>();
     if (position == 0 && opcode != 0x80) throw FormatFault("its pickle does not begin with PROTO");
     if (opcode == '.') break;
-    if (scalar(opcode) || container(opcode) || memo(opcode) || object(opcode)) continue;
+    if (scalar(opcode) || container(opcode) || memo(opcode) || object(opcode) || opaque(opcode))
+      continue;
     throw FormatFault("its pickle has opcode " + opcode_name(opcode) + " at offset " +
                       std::to_string(position) + ", which no state dict needs");
   }
@@ -91,7 +92,10 @@ bool PickleMachine::scalar(unsigned char opcode) {
       push_number(PickleKind::kInt, std::bit_cast<std::int32_t>(number<std::uint32_t>()));
       return true;
     case 0x8a:
-      long1();
+      long_number(number<std::uint8_t>());
+      return true;
+    case 0x8b:
+      long_number(number<std::uint32_t>());
       return true;
     case 'G':
       take(8);  // no state dict depends on its value
@@ -156,6 +160,12 @@ bool PickleMachine::container(unsigned char opcode) {
     }
     case 'u':
       set_items(pop_to_mark());
+      return true;
+    case '0':  // POP and POP_MARK drop what a tuple that contains itself left
+      pop();
+      return true;
+    case '1':
+      pop_to_mark();
       return true;
     default:
       return false;
@@ -236,9 +246,9 @@ void PickleMachine::recall(std::size_t index) {
   push(memo_[index]);
 }
 
-void PickleMachine::long1() {
-  const std::string_view digits = take(number<std::uint8_t>());
-  if (digits.size() > 8) throw FormatFault("its pickle has a number of more than 64 bits");
+void PickleMachine::long_number(std::uint64_t size) {
+  const std::string_view digits = take(size);
+  if (digits.size() > 8) return push_opaque("int");  // the state of a random generator
   const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
   std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
   for (std::size_t i = digits.size(); i-- > 0;) {
@@ -257,40 +267,12 @@ void PickleMachine::extend(PickleValue& container, const Items& items) {
 }
 
 void PickleMachine::append(const Items& items) {
-  extend(*top(PickleKind::kList, "APPEND"), items);
+  if (PickleValue* list = top(PickleKind::kList, "APPEND")) extend(*list, items);
 }
 
 void PickleMachine::set_items(const Items& items) {
   if (items.size() % 2 != 0) throw FormatFault("its pickle has a dictionary key without a value");
-  extend(*top(PickleKind::kDict, "SETITEM"), items);
-}
-
-std::string_view describe(PickleKind kind) {
-  switch (kind) {
-    case PickleKind::kNone:
-      return "None";
-    case PickleKind::kBool:
-      return "a boolean";
-    case PickleKind::kInt:
-      return "an integer";
-    case PickleKind::kFloat:
-      return "a number";
-    case PickleKind::kString:
-      return "a string";
-    case PickleKind::kTuple:
-      return "a tuple";
-    case PickleKind::kList:
-      return "a list";
-    case PickleKind::kDict:
-      return "a dictionary";
-    case PickleKind::kClass:
-      return "a class";
-    case PickleKind::kStorage:
-      return "a storage";
-    case PickleKind::kTensor:
-      return "a tensor";
-  }
-  return "something unknown";
+  if (PickleValue* dict = top(PickleKind::kDict, "SETITEM")) extend(*dict, items);
 }
 
 PickleDocument read_pickle(std::string_view bytes) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_set>
@@ -9,20 +12,27 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "base/url.h"
 #include "store/byte_reader.h"
 
 namespace kiln {
 
 namespace {
 
-using Reader = StateDict (*)(std::string_view bytes);
+using Reader = StateDict (*)(std::string_view bytes, StateDictParts& parts);
+
+StateDict read_whole_safetensors(std::string_view bytes, StateDictParts& /*parts*/) {
+  return read_safetensors(bytes);
+}
 
 Reader reader_of(std::string_view bytes) {
   constexpr std::size_t kSafetensorsBrace = 8;
   if (bytes.empty()) throw FormatFault("it is empty");
   if (bytes.starts_with("PK\x03\x04")) return read_torch_zip;
   if (begins_like_torch_legacy(bytes)) return read_torch_legacy;
-  if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{') return read_safetensors;
+  if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{')
+    return read_whole_safetensors;
   if (bytes.starts_with("version https://git-lfs")) {
     throw FormatFault("it is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull'");
   }
@@ -30,10 +40,75 @@ Reader reader_of(std::string_view bytes) {
       "it begins neither like torch.save's zip, nor like its older format, nor like safetensors");
 }
 
+template <typename Bits>
+bool all_below(std::string_view bytes, Bits exponent) {
+  bool below = true;
+  for (std::size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, bytes.data() + at, sizeof bits);
+    below &= (bits & exponent) != exponent;
+  }
+  return below;
+}
+
+bool fits_float32(std::string_view bytes) {
+  bool fits = true;
+  for (std::size_t at = 0; at + sizeof(double) <= bytes.size(); at += sizeof(double)) {
+    double value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    fits &= std::abs(value) <= double{std::numeric_limits<float>::max()};  // false for NaN
+  }
+  return fits;
+}
+
+bool is_finite(const StoredTensor& tensor) {
+  switch (tensor.dtype) {
+    case DType::kFloat64:
+      return fits_float32(tensor.bytes);
+    case DType::kFloat32:
+      return all_below<std::uint32_t>(tensor.bytes, 0x7f800000U);
+    case DType::kFloat16:
+      return all_below<std::uint16_t>(tensor.bytes, 0x7c00);
+    case DType::kBFloat16:
+      return all_below<std::uint16_t>(tensor.bytes, 0x7f80);
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
+std::string StateDictParts::fault() const {
+  std::vector<std::string> others = names;
+  if (wanted.empty()) std::erase(others, taken);  // it has several
+  const std::string choice = "add #" + joined(others, " or #");
+  if (wanted.empty()) return "it holds several networks; " + choice;
+  return "it has no part '" + wanted + "'; " + (names.empty() ? "it is one state dict" : choice);
+}
+
+StateDict read_state_dict(std::string_view bytes, StateDictParts& parts) {
+  return reader_of(bytes)(bytes, parts);
+}
+
 StateDict read_state_dict(std::string_view bytes) {
-  return reader_of(bytes)(bytes);
+  StateDictParts parts;
+  return read_state_dict(bytes, parts);
+}
+
+void require_finite(const StateDict& state) {
+  for (const StoredTensor& tensor : state)
+    if (!is_finite(tensor))
+      throw FormatFault("its tensor '" + tensor.name.substr(0, 200) +
+                        "' holds NaN, an infinity or a number beyond float32");
+}
+
+std::pair<std::string, std::string> file_and_part(const std::string& text) {
+  const std::size_t hash = text.rfind('#');
+  std::error_code fault;
+  if (hash == std::string::npos || std::filesystem::exists(text, fault)) return {text, ""};
+  const std::string file = text.substr(0, hash);
+  if (!is_url(file) && !std::filesystem::is_regular_file(file, fault)) return {text, ""};
+  return {file, text.substr(hash + 1)};
 }
 
 std::string read_state_dict_file(const std::filesystem::path& path) {

@@ -1,8 +1,8 @@
 // State dict files: torch.save's zip format, its older plain pickle format, and safetensors.
 //
 // The readers are strict and run no code: sizes are bounded by the file, offsets are checked, and
-// every pickle opcode or class that state dicts do not need is rejected by name. They take bytes,
-// so that they can be fuzzed.
+// objects of unknown Python classes beside the tensors are skipped. They take bytes, so that they
+// can be fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/tensor.h"
@@ -21,12 +22,32 @@ class FormatFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-StateDict read_torch_zip(std::string_view bytes);
-StateDict read_torch_legacy(std::string_view bytes);
+// The parts of a file, of which one is read: state dicts beside each other, such as `state_dict`
+// and `state_dict_ema`, and the networks in one state dict, such as `teacher` and `student`.
+struct StateDictParts {
+  std::string
+      wanted;         // empty: the usual one. Reading takes off the state dict's name, if it has it
+  std::string taken;  // empty: the file is one state dict without a name
+  std::vector<std::string> names;  // of the parts there are
+
+  // Why none is read: there are several, or not the one that is wanted.
+  std::string fault() const;
+};
+
+StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts);
+StateDict read_torch_legacy(std::string_view bytes, StateDictParts& parts);
 StateDict read_safetensors(std::string_view bytes);
 
 // Reads any of the three formats, detected from the bytes.
+StateDict read_state_dict(std::string_view bytes, StateDictParts& parts);
 StateDict read_state_dict(std::string_view bytes);
+
+// Throws FormatFault naming the first tensor with a value that is not finite as float32.
+void require_finite(const StateDict& state);
+
+// "FILE#PART" -> FILE, PART, for a file that exists and for a URL. The part is empty if there is
+// none, or if a file has the whole name.
+std::pair<std::string, std::string> file_and_part(const std::string& text);
 
 // Reads a file for read_state_dict(). Reads all of it only if it begins like a state dict and has
 // at most kMaxStateDictBytes. Throws FormatFault otherwise, and std::system_error if the file

@@ -42,7 +42,7 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
   for (const PickleValue* key : keys.items) {
     const auto found = referenced.find(key->text);
     if (key->kind != PickleKind::kString || found == referenced.end()) {
-      throw FormatFault("it lists a storage that no tensor uses");
+      throw FormatFault("it lists a storage that no tensor of a known kind uses");
     }
     const auto count = little_endian<std::uint64_t>(bytes, at, "the size of a storage");
     const std::string what = "the storage '" + std::string(key->text.substr(0, 200)) + "'";
@@ -162,7 +162,7 @@ bool begins_like_torch_legacy(std::string_view bytes) {
   return bytes.starts_with(kMagic);
 }
 
-StateDict read_torch_legacy(std::string_view bytes) {
+StateDict read_torch_legacy(std::string_view bytes, StateDictParts& parts) {
   if (!begins_like_torch_legacy(bytes))
     throw FormatFault("it does not have the magic number of torch.save");
   std::string_view rest = bytes.substr(bytes.find("\x50\x19.") + 3);
@@ -192,13 +192,13 @@ StateDict read_torch_legacy(std::string_view bytes) {
     }
     return view_of(storage, found->second);
   };
-  return collect_tensors(*object.root, storage_bytes, bytes.size() * kMaxTiedCopies);
+  return collect_tensors(*object.root, storage_bytes, bytes.size() * kMaxTiedCopies, parts);
 }
 
 // The zip format of torch.save: <folder>/data.pkl, <folder>/data/<key>, <folder>/version,
 // <folder>/byteorder.
 
-StateDict read_torch_zip(std::string_view bytes) {
+StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts) {
   const ZipArchive archive(bytes);
   const std::string folder = inner_folder(archive);
   const ZipEntry* order = archive.find(folder + "byteorder");
@@ -221,7 +221,7 @@ StateDict read_torch_zip(std::string_view bytes) {
     }
     return entry->bytes;
   };
-  return collect_tensors(*document.root, storage_bytes, bytes.size() * kMaxTiedCopies);
+  return collect_tensors(*document.root, storage_bytes, bytes.size() * kMaxTiedCopies, parts);
 }
 
 std::string write_torch_zip(const StateDict& state) {

@@ -1,8 +1,10 @@
 #include "store/torch_tensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -106,43 +108,125 @@ std::string row_major_bytes(const Layout& layout, std::string_view storage, std:
   return out;
 }
 
-// Training programs save their state dict along with an epoch, an optimizer and so on. If several
-// of these names are present, the first one is used.
-constexpr std::array<std::string_view, 3> kWrappers{"state_dict", "model", "model_state_dict"};
+// Names under which training programs save the state dict of the network that they train, beside
+// averaged copies, an optimizer and so on.
+constexpr std::array<std::string_view, 4> kUsual{"state_dict", "model", "model_state_dict", "net"};
+constexpr std::size_t kMaxParts = 20, kMaxPartName = 100;  // more are not offered
+constexpr int kMaxDepth = 3;                               // {"state": {"model": {…}}} has 2
 
-const PickleValue& unwrapped(const PickleValue& object) {
-  if (object.kind != PickleKind::kDict) return object;
-  for (const std::string_view wrapper : kWrappers) {
-    for (std::size_t i = 0; i + 1 < object.items.size(); i += 2) {
-      const PickleValue &key = *object.items[i], &value = *object.items[i + 1];
-      if (key.kind == PickleKind::kString && key.text == wrapper && value.kind == PickleKind::kDict)
-        return value;
+struct Part {
+  std::string name;  // "state_dict"; "state.model" for one in a dictionary `state`
+  const PickleValue* tensors;
+
+  bool is_usual() const {
+    const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+    return std::find(kUsual.begin(), kUsual.end(), last) != kUsual.end();
+  }
+};
+
+// Most of what a state dict holds is tensors; what else it holds is passed over.
+bool is_state_dict(const PickleValue& value) {
+  if (value.kind != PickleKind::kDict) return false;
+  std::size_t num_tensors = 0;
+  for (std::size_t i = 0; i + 1 < value.items.size(); i += 2)
+    num_tensors += value.items[i]->kind == PickleKind::kString &&
+                   value.items[i + 1]->kind == PickleKind::kTensor;
+  return num_tensors * 4 > value.items.size();
+}
+
+// The state dicts in a dictionary, or else in the dictionaries in it, and so on.
+std::vector<Part> parts_of(const PickleValue& object) {
+  std::unordered_map<const PickleValue*, bool> seen;  // by dictionary: whether it is a state dict
+  std::vector<Part> parts, outer{{"", &object}}, inner;
+  for (int depth = 0; depth < kMaxDepth && parts.empty(); ++depth, outer = std::move(inner)) {
+    inner.clear();
+    for (const auto& [prefix, dict] : outer) {
+      for (std::size_t i = 0; i + 1 < dict->items.size() && parts.size() < kMaxParts; i += 2) {
+        const PickleValue &key = *dict->items[i], &value = *dict->items[i + 1];
+        if (key.kind != PickleKind::kString || key.text.size() > kMaxPartName ||
+            !is_utf8(key.text) || value.kind != PickleKind::kDict)
+          continue;
+        const auto [known, is_new] = seen.emplace(&value, false);
+        if (is_new) known->second = is_state_dict(value);
+        std::string name = prefix + (prefix.empty() ? "" : ".") + std::string(key.text);
+        if (known->second)
+          parts.push_back({std::move(name), &value});
+        else if (is_new)
+          inner.push_back({std::move(name), &value});
+      }
     }
   }
-  return object;
+  return parts;
+}
+
+// Returns the part to read and takes its name off what is wanted: the one that is wanted, or else
+// the only one with a usual name, or else the object itself, or else the only one. Null: several.
+const Part* chosen_part(const Part& whole, const std::vector<Part>& parts, std::string& wanted) {
+  const Part* usual = nullptr;
+  bool several = false;
+  for (const Part& part : parts) {
+    if (wanted == part.name || wanted.starts_with(part.name + ".")) {
+      wanted.erase(0, part.name.size() + 1);
+      return &part;
+    }
+    if (!part.is_usual()) continue;
+    several |= usual != nullptr;
+    usual = &part;
+  }
+  if (usual != nullptr) return several ? nullptr : usual;
+  if (parts.empty() || is_state_dict(*whole.tensors)) return &whole;
+  return parts.size() == 1 ? parts.data() : nullptr;
+}
+
+// Returns the dictionary of tensors and notes in `parts` which one it is.
+const PickleValue& state_dict_in(const PickleValue& object, StateDictParts& parts) {
+  if (object.kind != PickleKind::kDict)
+    throw FormatFault("it contains " + describe(object) +
+                      ", not a state dict; save model.state_dict()");
+  const Part whole{"", &object};
+  const std::vector<Part> found = parts_of(object);
+  for (const Part& part : found) parts.names.push_back(part.name);
+  const Part* part = chosen_part(whole, found, parts.wanted);
+  if (part == nullptr) throw FormatFault(parts.fault());
+  parts.taken = part->name;
+  return *part->tensors;
+}
+
+[[noreturn]] void fail_without_tensors(const PickleValue& dict) {
+  const auto text_of = [](const PickleValue& key) {
+    return key.kind == PickleKind::kString ? std::string(key.text.substr(0, 200)) : describe(key);
+  };
+  std::size_t shown = 0;  // the entry that ought to be the weights, if there is one
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2)
+    if (Part{text_of(*dict.items[i]), nullptr}.is_usual()) shown = i;
+  throw FormatFault("its entry '" + text_of(*dict.items[shown]) + "' is " +
+                    describe(*dict.items[shown + 1]) + ", not a tensor; save model.state_dict()");
+}
+
+// Passes over what is no tensor, but not over a tensor of a kind that is not known, which is an
+// opaque value of torch.
+bool is_tensor(const PickleValue& key, const PickleValue& value) {
+  if (value.kind == PickleKind::kTensor) return true;
+  if (value.kind == PickleKind::kOpaque &&
+      (value.module == "torch" || value.module.starts_with("torch.")))
+    throw FormatFault("its entry '" + std::string(key.text.substr(0, 200)) + "' is " +
+                      describe(value) + ", not a tensor of a known kind");
+  return false;
 }
 
 }  // namespace
 
 StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage_bytes,
-                          std::uint64_t max_bytes) {
-  const PickleValue& root = unwrapped(object);
-  if (root.kind != PickleKind::kDict) {
-    throw FormatFault("it contains " + std::string(describe(root.kind)) +
-                      ", not a state dict; save model.state_dict()");
-  }
+                          std::uint64_t max_bytes, StateDictParts& parts) {
+  const PickleValue& dict = state_dict_in(object, parts);
   StateDict state;
   std::unordered_set<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
-    const PickleValue& key = *root.items[i];
-    const PickleValue& tensor = *root.items[i + 1];
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PickleValue& key = *dict.items[i];
+    const PickleValue& tensor = *dict.items[i + 1];
+    if (!is_tensor(key, tensor)) continue;
     if (key.kind != PickleKind::kString) throw FormatFault("it has a key that is not a string");
     if (!is_utf8(key.text)) throw FormatFault("it has a name that is not UTF-8");
-    if (tensor.kind != PickleKind::kTensor) {
-      throw FormatFault("its entry '" + std::string(key.text.substr(0, 200)) + "' is " +
-                        std::string(describe(tensor.kind)) +
-                        ", not a tensor; save model.state_dict() alone");
-    }
     if (!names.insert(key.text).second) fail(key.text, "appears twice");
     const PickleValue& storage = *tensor.items[0];
     const std::string_view bytes = storage_bytes(storage);
@@ -155,6 +239,7 @@ StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage
     state.push_back(
         {std::string(key.text), storage.dtype, std::move(layout.shape), std::move(row_major)});
   }
+  if (state.empty() && !dict.items.empty()) fail_without_tensors(dict);
   return state;
 }
 

@@ -100,6 +100,7 @@ ModelDirectory read_directory(const fs::path& file) {
   directory.spec =
       parse_model_spec(files.read(meta.model_spec, kMaxText), files.where(meta.model_spec));
   directory.state = read_state_dict(files.read(directory.spec.model_file, kMaxStateDictBytes));
+  require_finite(directory.state);
   if (directory.spec.num_classes)
     directory.labels = read_labels(file, files, *directory.spec.num_classes);
   if (const auto pixels = files.find(kPreprocessingFile, kMaxText))

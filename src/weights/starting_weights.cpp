@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "store/state_dict_file.h"
 #include "weights/model_weights.h"
 #include "weights/weight_match.h"
 
@@ -109,6 +111,14 @@ class Loading {
         backbone_.push_back(std::move(tensor));
       else
         left_out_.push_back(torchvision_name(tensor.name));
+    }
+    try {
+      require_finite(backbone_);
+      require_finite(last_);
+    } catch (const FormatFault& fault) {
+      throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + source_.where +
+                                                         "' cannot be used: " + fault.what() +
+                                                         ". Give weights of a run that succeeded.");
     }
   }
 

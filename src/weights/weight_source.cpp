@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "base/content_hash.h"
@@ -13,6 +14,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "model/catalogue.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
 #include "weights/packed_model.h"
@@ -26,7 +28,17 @@ using Json = nlohmann::json;
 constexpr std::string_view kPrefix = "model.";
 constexpr std::string_view kOutputLayer = "out_linear_model.";
 constexpr std::string_view kStatePrefix = "model.";  // the model's tensors in a checkpoint
-constexpr std::array<std::string_view, 2> kWrappers{"module.", "_orig_mod."};
+// What wrappers of modules add to a name: DataParallel, AveragedModel and DeepSpeed, torch.compile,
+// Lightning's modules and strategies, FSDP, activation checkpointing. No network has such a part.
+constexpr std::array<std::string_view, 6> kWrappers{"module",
+                                                    "_orig_mod",
+                                                    "model",
+                                                    "_forward_module",
+                                                    "_fsdp_wrapped_module",
+                                                    "_checkpoint_wrapped_module"};
+// The first layer of the known networks.
+constexpr std::array<std::string_view, 2> kFirstLayers{"conv1.weight", "features.conv0.weight"};
+constexpr std::size_t kMaxNetworks = 20;  // in one state dict; more are not offered
 constexpr const char* kForms =
     "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
 
@@ -35,10 +47,72 @@ constexpr const char* kForms =
               "--weights " + quoted_path(path) + " cannot be used: " + fault + ". " + kForms);
 }
 
-bool all_begin_with(const StateDict& state, std::string_view prefix) {
-  return !state.empty() && std::all_of(state.begin(), state.end(), [&](const StoredTensor& tensor) {
-    return tensor.name.starts_with(prefix);
-  });
+// The name without the parts that wrappers add.
+std::string unwrapped(std::string_view name) {
+  std::string own;
+  while (true) {
+    const std::size_t dot = name.find('.');
+    const std::string_view part = name.substr(0, dot);
+    const bool is_wrapper = std::find(kWrappers.begin(), kWrappers.end(), part) != kWrappers.end();
+    if (dot == std::string_view::npos) return own.append(part);
+    if (!is_wrapper) own.append(part).append(".");
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// A counter of a wrapper, or of BatchNorm in a form that a network does not have: averaged, say.
+bool is_useless_counter(const StoredTensor& tensor) {
+  const std::string_view name = tensor.name;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return last == "n_averaged" || (last == "num_batches_tracked" &&
+                                  (tensor.dtype != DType::kInt64 || !tensor.shape.empty()));
+}
+
+// Keeps the tensors whose names begin with `prefix` and a dot, without that. False: it is empty, or
+// no name does.
+bool keep_below(StateDict& state, const std::string& prefix) {
+  const std::string start = prefix + ".";
+  const auto is_outside = [&](const StoredTensor& tensor) {
+    return !tensor.name.starts_with(start);
+  };
+  if (prefix.empty() || std::all_of(state.begin(), state.end(), is_outside)) return false;
+  std::erase_if(state, is_outside);
+  for (StoredTensor& tensor : state) tensor.name.erase(0, start.size());
+  return true;
+}
+
+void erase_below(StateDict& state, const std::string& prefix) {
+  std::erase_if(state,
+                [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix + "."); });
+}
+
+// Throws FormatFault if two tensors get the same name.
+void rename_all(StateDict& state, const auto& new_name) {
+  std::unordered_map<std::string, std::string> old_names;  // by new name
+  for (StoredTensor& tensor : state) {
+    std::string name = new_name(tensor.name);
+    const auto [other, is_new] = old_names.emplace(name, tensor.name);
+    if (!is_new)
+      throw FormatFault("its tensors '" + other->second + "' and '" + tensor.name + "' are both '" +
+                        name +
+                        "' of the network; add #PREFIX to take those whose names begin with it");
+    tensor.name = std::move(name);
+  }
+}
+
+// What the names of each network in a state dict begin with; first an empty one, if there is one.
+std::vector<std::string> networks_in(const StateDict& state) {
+  std::vector<std::string> prefixes;
+  for (const StoredTensor& tensor : state) {
+    if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
+    const std::string name = unwrapped(tensor.name);
+    for (const std::string_view layer : kFirstLayers) {
+      if (name == layer) prefixes.insert(prefixes.begin(), "");
+      if (name.ends_with("." + std::string(layer)) && prefixes.size() < kMaxNetworks)
+        prefixes.push_back(name.substr(0, name.size() - layer.size() - 1));
+    }
+  }
+  return prefixes;
 }
 
 // Returns the three finite numbers under `key`; empty if they are not there.
@@ -106,31 +180,112 @@ fs::path packed_model_at(const fs::path& path) {
   return path / kPackedName;
 }
 
-WeightSource weights_of_file(const fs::path& path) {
+// Takes the classes and the normalization from a model directory's other files, if the weights are
+// one of its two weights files.
+void add_facts_beside(const fs::path& path, WeightSource& source) {
+  constexpr std::uint64_t kMaxText = 64 << 20;
+  std::error_code fault;
+  const auto is_there = [&](std::string_view name) {
+    return fs::is_regular_file(path.parent_path() / name, fault);
+  };
+  const auto text_of = [&](std::string_view name) {
+    return read_file(path.parent_path() / name, kMaxText);
+  };
+  if (path.filename() != kModelFile && path.filename() != kSafetensorsFile) return;
+  if (is_directory_with_model(path.parent_path())) {
+    const ModelSpec spec = read_model_spec(path.parent_path());
+    source.normalization = spec.normalization;
+    source.trained = spec.num_classes.has_value();
+  }
+  if (is_there(kPreprocessingFile))
+    source.normalization =
+        parse_preprocessing(text_of(kPreprocessingFile), path.parent_path() / kPreprocessingFile)
+            .normalization;
+  if (is_there(kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
+}
+
+// "its state_dict; for another, add #state_dict_ema"
+std::string kind_of(const StateDictParts& parts) {
+  std::string kind = parts.taken.empty() ? "a state dict" : "its " + parts.taken;
+  const char* separator = "; for another, add ";
+  for (const std::string& name : parts.names) {
+    if ((parts.taken + ".").starts_with(name + ".")) continue;
+    kind += separator + ("#" + name);
+    separator = " or ";
+  }
+  return kind;
+}
+
+WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   WeightSource source;
   source.where = path.string();
-  source.kind = "a state dict";
-  source.state = read_state_dict(read_state_dict_file(path));
-  to_own_names(source.state);
+  StateDictParts parts;
+  parts.wanted = part;
+  source.state = read_state_dict(read_state_dict_file(path), parts);
+  to_own_names(source.state, parts);
+  source.kind = kind_of(parts);
+  add_facts_beside(path, source);
   return source;
+}
+
+// The URL of the published weights that a word such as "imagenet" or a file's name means for a
+// network; empty if it means none.
+std::string published_url(const std::string& given, const KnownNetwork& network) {
+  constexpr std::string_view kClass = "_weights.";  // ResNet18_Weights.DEFAULT
+  std::string word = fs::path(given).filename().string();
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
+  });
+  if (const std::size_t at = word.find(kClass); at != std::string::npos)
+    word.erase(0, at + kClass.size());
+  const auto& [first, second] = network.published;
+  const bool wants_newest =
+      word == "default" || word == "imagenet1k_v2" || (!word.empty() && word == second);
+  const bool is_network = find_network(word.substr(0, word.find_first_of("-."))) != nullptr;
+  if (!wants_newest && !is_network && word != "imagenet" && word != "imagenet1k" &&
+      word != "imagenet1k_v1" && word != "pretrained" && word != "true" && word != "torchvision")
+    return "";
+  return weights_url(wants_newest && !second.empty() ? second : first);
+}
+
+[[noreturn]] void fail_to_read(const std::string& given, const std::string& reason,
+                               std::string_view network) {
+  const KnownNetwork* known = find_network(network);
+  const std::string url = known == nullptr ? "" : published_url(given, *known);
+  const std::string remedy =
+      did_you_mean_path(given) + " " +
+      (url.empty() ? kForms
+                   : "torchvision's weights of " + std::string(network) + " are --weights " + url +
+                         " (without a network here, download that elsewhere and give the file).");
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "--weights " + quoted_path(given) + " cannot be read (" + reason + ")." + remedy);
 }
 
 }  // namespace
 
-void to_own_names(StateDict& state) {
-  for (bool stripped = true; stripped;) {
-    stripped = false;
-    for (const std::string_view wrapper : kWrappers) {
-      if (!all_begin_with(state, wrapper)) continue;
-      for (StoredTensor& tensor : state) tensor.name.erase(0, wrapper.size());
-      stripped = true;
-    }
-  }
-  const bool own = std::any_of(state.begin(), state.end(), [](const StoredTensor& tensor) {
-    return tensor.name.starts_with(kPrefix);
+void to_own_names(StateDict& state, StateDictParts& parts) {
+  const auto enter = [&parts](const std::string& name) {
+    return parts.taken + (parts.taken.empty() || name.empty() ? "" : ".") + name;
+  };
+  std::erase_if(state, is_useless_counter);
+  for (const std::string& prefix : networks_in(state))
+    if (!prefix.empty()) parts.names.push_back(enter(prefix));
+  const bool is_below = keep_below(state, parts.wanted);
+  rename_all(state, unwrapped);
+  if (!is_below && !parts.wanted.empty() && !keep_below(state, parts.wanted))
+    throw FormatFault(parts.fault());
+  parts.taken = enter(std::exchange(parts.wanted, ""));
+  const std::vector<std::string> networks = networks_in(state);
+  const bool is_whole = networks.empty() || networks.front().empty();
+  if (!is_whole && networks.size() > 1) throw FormatFault(parts.fault());
+  for (const std::string& other : networks)
+    if (is_whole && !other.empty()) erase_below(state, other);
+  const std::string prefix = is_whole ? "" : networks.front() + ".";
+  if (!is_whole) parts.taken = enter(networks.front());
+  rename_all(state, [&](const std::string& name) {
+    const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
-  for (StoredTensor& tensor : state)
-    if (!own && !tensor.name.starts_with(kOutputLayer)) tensor.name.insert(0, kPrefix);
   rename_old_densenet_keys(state);
 }
 
@@ -157,22 +312,25 @@ WeightSource weights_of(ModelDirectory directory, const std::string& where) {
   return source;
 }
 
-WeightSource read_weight_source(const fs::path& path) {
+WeightSource read_weight_source(const std::string& given, std::string_view network) {
   std::error_code absent;
-  if (is_checkpoint(path)) return weights_of_checkpoint(path);
+  const auto [file, part] = file_and_part(given);
+  const fs::path path = file;
   try {
-    if (!packed_model_at(path).empty() || is_directory_with_model(path))
+    const bool is_packed = !packed_model_at(path).empty();
+    if (!part.empty() && (is_packed || is_checkpoint(path)))
+      fail(path, "only a file of state dicts has parts such as #" + part);
+    if (is_checkpoint(path)) return weights_of_checkpoint(path);
+    if (is_packed || is_directory_with_model(path))
       return weights_of(read_model(path), path.string());
     if (fs::is_directory(path, absent))
       fail(path, "it is a folder, but not a model directory, since it has no " +
                      std::string(kMetaFile) + ", and has no checkpoints");
-    return weights_of_file(path);
+    return weights_of_file(path, part);
   } catch (const FormatFault& fault) {
     fail(path, fault.what());
   } catch (const std::system_error& fault) {
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                "--weights " + quoted_path(path) + " cannot be read (" + why_unreadable(fault) +
-                    ")." + did_you_mean_path(path) + " " + kForms);
+    fail_to_read(given, why_unreadable(fault), network);
   }
 }
 

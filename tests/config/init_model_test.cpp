@@ -87,10 +87,11 @@ TEST(InitModel, PretrainedNeedsWeights) {
             std::string::npos);
   EXPECT_EQ(code, ErrorCode::kFailedToDownloadFiles);
   EXPECT_NE(fault(init_model({"resnet50", "--pretrained", "True"}))
-                .find("resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe"),
+                .find("models/resnet50-0676ba61.pth, or https://download.pytorch.org/models/"
+                      "resnet50-11ad3fa6.pth of its newer recipe"),
             std::string::npos);
   EXPECT_NE(fault(init_model({"densenet161", "--pretrained", "True"}))
-                .find("publishes densenet161-8d451a50.pth)"),
+                .find("publishes https://download.pytorch.org/models/densenet161-8d451a50.pth)"),
             std::string::npos);
   EXPECT_TRUE(
       parse_as<InitModelConfig>(init_model({"resnet18", "--pretrained=True", "--weights", "w"}))

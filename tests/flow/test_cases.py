@@ -1,9 +1,12 @@
 """Reports of users of other trainers, and files from them, through the real program: each case is made here, and what is right is
 compared. A class is a family of cases."""
+import argparse
+import decimal
 import gzip
 import io
 import json
 import os
+import pathlib
 import random
 import shutil
 import struct
@@ -13,6 +16,7 @@ import zipfile
 
 from flow import KILN, FlowTest, files_below, kiln, main
 from jobs import ENVIRONMENT
+from weight_files import Tensor, read_zip, torchvision_names, write_safetensors, write_zip
 
 
 class FormsTest(FlowTest):
@@ -335,6 +339,84 @@ class Bitmaps(FlowTest):
 
 class Weights(FlowTest):
     """Weights that other programs wrote."""
+
+    def setUp(self):
+        super().setUp()
+        self.state = torchvision_names(read_zip(self.untrained / "model"))
+        self.changed = self.state | {"conv1.weight": Tensor("Float", (64, 3, 7, 7), bytes(4 * 64 * 147))}
+
+    def init(self, weights, *more):
+        return kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "made", "--weights", weights, *more)
+
+    def assert_takes(self, weights, state, *words):
+        made = self.init(weights)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(torchvision_names(read_zip(self.folder / "made/model")), state)
+        for word in words:
+            self.assertIn(word, made.stdout)
+
+    def test_training_checkpoints(self):
+        """Cases 05, 07 and 08: a compiled network and its average, in a checkpoint with objects that no tensor needs."""
+        path = self.folder / "night#2.pth.tar"
+        average = {f"module.{name}": item for name, item in self.changed.items()} | {"n_averaged": Tensor("Long", (), bytes(8))}
+        compiled = {f"model._orig_mod.{name}" if i % 2 else name: item for i, (name, item) in enumerate(self.state.items())}
+        write_zip(path, {
+            "epoch": 3, "arch": "resnet18", "args": argparse.Namespace(lr=0.1, output=pathlib.PurePosixPath("/out")),
+            "state_dict": compiled, "state_dict_ema": average, "metric": decimal.Decimal("71.2"), "random": random.getstate(),
+            "ids": {1, 2}, "raw": b"x"})
+        self.assert_takes(path, self.state, "its state_dict; for another, add #state_dict_ema")
+        self.assert_takes(f"{path}#state_dict_ema", self.changed, "its state_dict_ema; for another, add #state_dict")
+        self.assert_refused(self.init(f"{path}#ema"), 1, "no part 'ema'", "#state_dict or #state_dict_ema")
+        report = json.loads(kiln("inspect", f"{path}#state_dict_ema", "--json").stdout)
+        self.assertEqual((report["part"], report["parts"], report["tensors"]),
+                         ("state_dict_ema", ["state_dict", "state_dict_ema"], len(average)))
+
+    def test_networks_in_one_state_dict(self):
+        """None is guessed; `#` takes one; a file with `#` in its own name is that file."""
+        path = self.folder / "a.pth"
+        networks = {"student": self.state, "module.teacher": self.changed}
+        write_zip(path, {f"{network}.{name}": item for network, state in networks.items() for name, item in state.items()})
+        self.assert_refused(self.init(path), 1, "#student or #teacher")
+        self.assert_takes(f"{path}#teacher", self.changed, "its teacher; for another, add #student")
+        write_zip(self.folder / "a.pth#teacher", self.state | {"module.conv1.weight": self.changed["conv1.weight"]})
+        self.assert_refused(self.init(f"{path}#teacher"), 1, "'conv1.weight'", "'module.conv1.weight'")
+
+    def test_published_weights_have_a_url(self):
+        url = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
+        for word in ("imagenet", "IMAGENET1K_V1", "ResNet18_Weights.DEFAULT", "resnet18-f37072fd.pth"):
+            with self.subTest(word=word):
+                self.assert_refused(self.init(word), 1, f"'{word}'", f"--weights {url} ")
+        result = self.train(untrained_model_path=None, model_name="resnet18", weights="imagenet")
+        self.assert_refused(result, 1, f"--weights {url} ")
+
+    def test_values_are_finite(self):
+        """Row L2."""
+        path = self.folder / "bad.safetensors"
+        for name, kind, form, value in (("layer1.0.bn1.running_var", "Float", "<f", "inf"),
+                                        ("fc.bias", "Double", "<d", "1e300"), ("layer1.0.bn1.weight", "Float", "<f", "nan")):
+            with self.subTest(name=name):
+                shape = self.state[name].shape
+                item = Tensor(kind, shape, struct.pack(form, float(value)) * shape[0])
+                write_safetensors(path, self.state | {name: item})
+                self.assert_refused(self.init(path), 1, "bad.safetensors", name)
+        self.assert_refused(self.train(untrained_model_path=None, model_name="resnet18", weights=path), 1, name)
+
+    def test_a_model_keeps_what_it_knows(self):
+        """Its classes in init-model; its normalization, beside its model.safetensors."""
+        trained = self.train(normalization="half")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        model = (self.folder / "model").rename(self.folder / "first")
+        made = self.init(model)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("3 classes", made.stdout)
+        self.assertEqual((self.folder / "made/index_to_label.csv").read_bytes(), (model / "index_to_label.csv").read_bytes())
+        self.assertEqual(read_zip(self.folder / "made/model"), read_zip(model / "model"))
+        (model / "_meta.yaml").unlink()
+        result = self.train(untrained_model_path=None, model_name="resnet18", weights=model / "model.safetensors")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("since the classes are the same", result.stdout)
+        start = json.loads((self.folder / "model/training.json").read_text())
+        self.assertEqual(start["data"]["normalization"]["mean"], [0.5] * 3)
 
 
 class Answers(FlowTest):

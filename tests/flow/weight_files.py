@@ -11,8 +11,8 @@ import sys
 import types
 import zipfile
 
-WIDTHS = {"Float": 4, "Long": 8}
-SAFETENSORS_TYPES = {"Float": "F32", "Long": "I64"}
+WIDTHS = {"Float": 4, "Double": 8, "Long": 8}
+SAFETENSORS_TYPES = {"Float": "F32", "Double": "F64", "Long": "I64"}
 
 
 class Storage:
@@ -28,7 +28,7 @@ def _rebuild_tensor_v2(storage, offset, shape, strides, *_):
 
 @dataclasses.dataclass
 class Tensor:
-    kind: str  # "Float" or "Long"
+    kind: str  # "Float", "Double" or "Long"
     shape: tuple
     data: bytes
 

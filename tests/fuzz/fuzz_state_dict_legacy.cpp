@@ -5,6 +5,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;
   const std::string bytes = fuzz::text_of(data, size);
   begins_like_torch_legacy(bytes);
-  fuzz::accepts<FormatFault>([&] { read_torch_legacy(bytes); });
+  StateDictParts parts;
+  fuzz::accepts<FormatFault>([&] { read_torch_legacy(bytes, parts); });
   return 0;
 }

@@ -12,6 +12,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   zip.add("model/data/1", std::string(600, 'v'));
   zip.add("model/version", "3\n");
   const std::string bytes = std::move(zip).finish();
-  fuzz::accepts<FormatFault>([&] { read_torch_zip(bytes); });
+  for (const char* part : {"", "model"}) {
+    StateDictParts parts;
+    parts.wanted = part;
+    fuzz::accepts<FormatFault>([&] { require_finite(read_state_dict(bytes, parts)); });
+  }
   return 0;
 }

@@ -3,9 +3,11 @@
 usage: state_dict_parity.py PATH_OF_KILN_STATE_DICT_TOOL
 Needs the LibTorch that is installed already: KILN_TORCH_ROOT, or .deps/libtorch of the repository.
 """
+import argparse
 import collections
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, os.environ.get("KILN_TORCH_ROOT") or str(ROOT / ".deps" / "libtorch"))
 sys.path.append(str(ROOT / ".deps" / "parity"))
 
+import numpy  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
@@ -100,6 +103,26 @@ class StateDictParity(unittest.TestCase):
         torch.save(sample_module().state_dict(), self.path("in"))
         state = torch.load(self.convert("zip", self.path("in")), weights_only=True, mmap=True)
         self.assertFalse(sample_module().load_state_dict(state).missing_keys)
+
+    def test_objects_beside_the_weights_are_passed_over(self):
+        module = sample_module()
+        optimizer = torch.optim.AdamW(module.parameters())
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 10)
+        average = torch.optim.swa_utils.AveragedModel(module)
+        checkpoint = {
+            "epoch": 3, "args": argparse.Namespace(lr=0.1, output=pathlib.Path("/out")), "optimizer": optimizer.state_dict(),
+            "schedule": schedule.state_dict(), "model": module.state_dict(), "model_ema": average.state_dict(),
+            "best": numpy.float64(71.2), "history": numpy.arange(5), "random": (random.getstate(), numpy.random.get_state()),
+            "generator": numpy.random.default_rng(1), "torch": torch.get_rng_state(),
+            "complex": torch.zeros(2, dtype=torch.complex64),
+            "others": [{1}, frozenset([2]), b"x", bytearray(b"y"), 1 << 80, torch.float32, torch.Size([1]), torch.device("cpu"),
+                       collections.defaultdict(list, {"a": [1]}), OSError("x"), print]}
+        for protocol in (2, 3, 4, 5):
+            torch.save(checkpoint, self.path("in"), pickle_protocol=protocol)
+            self.check(self.path("in"), sample_module().state_dict())
+        del checkpoint["complex"]  # the older format does not say how large it is
+        torch.save(checkpoint, self.path("in"), _use_new_zipfile_serialization=False)
+        self.check(self.path("in"), sample_module().state_dict())
 
     def test_whole_modules_are_refused(self):
         torch.save(sample_module(), self.path("in"))

@@ -28,7 +28,7 @@ TEST(Mutation, StateDictFiles) {
 
 // Damage with corrected checksums, so that it reaches the pickle reader.
 TEST(Mutation, PicklesBehindRightChecksums) {
-  expect_no_crash(legacy_sample(), [](const std::string& bytes) { read_torch_legacy(bytes); });
+  expect_no_crash(legacy_sample(), [](const std::string& bytes) { read_state_dict(bytes); });
 }
 
 TEST(Mutation, ModelSpecs) {

@@ -31,11 +31,32 @@ Names names_in(const StateDict& state) {
   return names;
 }
 
-Names own_names(const Names& names) {
+// A first layer has the shape of one, so that it tells where a network is.
+StateDict state_of(const Names& names) {
   StateDict state;
-  for (const std::string& name : names) state.push_back(tensor(name));
-  to_own_names(state);
+  for (const std::string& name : names) {
+    state.push_back(tensor(name));
+    if (name.ends_with("conv1.weight")) state.back().shape = {1, 3, 1, 1};
+  }
+  return state;
+}
+
+Names own_names(const Names& names, const std::string& wanted = "", std::string* taken = nullptr) {
+  StateDict state = state_of(names);
+  StateDictParts parts;
+  parts.wanted = wanted;
+  to_own_names(state, parts);
+  if (taken != nullptr) *taken = parts.taken;
   return names_in(state);
+}
+
+std::string fault_of_names(const Names& names, const std::string& wanted = "") {
+  try {
+    own_names(names, wanted);
+  } catch (const FormatFault& fault) {
+    return fault.what();
+  }
+  return "no fault";
 }
 
 TEST(ToOwnNames, TakesOffWhatWrapsANetwork) {
@@ -45,10 +66,42 @@ TEST(ToOwnNames, TakesOffWhatWrapsANetwork) {
   EXPECT_EQ(own_names({"module.conv1.weight", "module.fc.bias"}), own);
   EXPECT_EQ(own_names({"_orig_mod.module.conv1.weight", "_orig_mod.module.fc.bias"}), own);
   EXPECT_EQ(own_names({"module.model.conv1.weight", "module.model.fc.bias"}), own);
+  EXPECT_EQ(own_names({"model.module._orig_mod.conv1.weight", "fc.bias"}), own);
+  EXPECT_EQ(own_names({"n_averaged", "module.n_averaged", "conv1.weight", "module.fc.bias"}), own);
+  EXPECT_EQ(own_names({"layer1._fsdp_wrapped_module.0._checkpoint_wrapped_module.conv1.bias"}),
+            (Names{"model.layer1.0.conv1.bias"}));
   EXPECT_EQ(own_names({"model.fc.bias", "out_linear_model.bias"}),
             (Names{"model.fc.bias", "out_linear_model.bias"}));
   EXPECT_EQ(own_names({"features.denseblock1.denselayer2.norm.1.weight"}),
             (Names{"model.features.denseblock1.denselayer2.norm1.weight"}));
+}
+
+TEST(ToOwnNames, TakesOneNetwork) {
+  const Names own = {"model.conv1.weight", "model.fc.bias"};
+  std::string taken;
+  EXPECT_EQ(own_names({"module.net.conv1.weight", "net.fc.bias"}, "", &taken), own);
+  EXPECT_EQ(taken, "net");
+  EXPECT_EQ(own_names({"backbone.conv1.weight", "fc.bias"}), own);
+  const Names two = {"model.conv1.weight", "model.fc.bias", "ema.conv1.weight", "ema.fc.bias"};
+  EXPECT_EQ(own_names(two), own);
+  for (const char* part : {"model", "ema"}) EXPECT_EQ(own_names(two, part), own);
+  EXPECT_EQ(own_names({"module.teacher.model.body.conv1.weight",
+                       "module.teacher.model.body.fc.bias", "student.conv1.weight"},
+                      "teacher", &taken),
+            own);
+  EXPECT_EQ(taken, "teacher.body");
+}
+
+TEST(ToOwnNames, GuessesNothing) {
+  EXPECT_EQ(fault_of_names({"teacher.conv1.weight", "module.student.conv1.weight"}),
+            "it holds several networks; add #teacher or #student");
+  EXPECT_EQ(fault_of_names({"teacher.conv1.weight"}, "student"),
+            "it has no part 'student'; add #teacher");
+  EXPECT_EQ(fault_of_names({"conv1.weight"}, "ema"), "it has no part 'ema'; it is one state dict");
+  const std::string fault = fault_of_names({"model.fc.bias", "module.fc.bias"});
+  for (const char* name : {"'model.fc.bias'", "'module.fc.bias'"})
+    EXPECT_NE(fault.find(name), std::string::npos) << fault;
+  EXPECT_EQ(own_names({"model.fc.bias", "module.fc.bias"}, "module"), (Names{"model.fc.bias"}));
 }
 
 class Sources : public testing::Test {
@@ -136,6 +189,38 @@ TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
   ModelDirectory untrained;
   untrained.state = {tensor("model.fc.bias")};
   EXPECT_FALSE(weights_of(untrained, "u").trained);
+}
+
+TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
+  write_directory(folder_ / "m", trained_model_files(model()));
+  for (const char* name : {"model", "model.safetensors"})
+    expect_the_model(read_weight_source(folder_ / "m" / name));
+  fs::remove(folder_ / "m" / kMetaFile);
+  const WeightSource source = read_weight_source(folder_ / "m/model.safetensors");
+  EXPECT_EQ(source.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(source.normalization->mean[2], 0.3);
+}
+
+TEST_F(Sources, PublishedWeightsHaveAUrl) {
+  const auto says = [](const std::string& given, const std::string& network) {
+    try {
+      read_weight_source(given, network);
+    } catch (const Error& error) {
+      const std::string url = "--weights https://download.pytorch.org/models/";
+      const std::size_t at = error.message().find(url);
+      return at == std::string::npos ? "" : error.message().substr(at + url.size(), 21);
+    }
+    return std::string("read");
+  };
+  for (const char* word :
+       {"imagenet", "ImageNet", "IMAGENET1K_V1", "ResNet50_Weights.IMAGENET1K_V1",
+        "resnet50-0676ba61.pth", "resnet50.pth", "resnet18", "pretrained"})
+    EXPECT_EQ(says(word, "resnet50"), "resnet50-0676ba61.pth") << word;
+  for (const char* word : {"DEFAULT", "IMAGENET1K_V2", "some/resnet50-11ad3fa6.pth"})
+    EXPECT_EQ(says(word, "resnet50"), "resnet50-11ad3fa6.pth") << word;
+  EXPECT_EQ(says("DEFAULT", "resnet18"), "resnet18-f37072fd.pth");
+  EXPECT_EQ(says("mine.pth", "resnet50"), "");
+  EXPECT_EQ(says("weights/", "resnet18"), "");
 }
 
 TEST_F(Sources, AModelMayBePacked) {

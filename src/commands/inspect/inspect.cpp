@@ -203,16 +203,22 @@ std::string state_file_kind(std::string_view bytes) {
                                          did_you_mean_path(path));
 }
 
-int inspect_file(const fs::path& path, Report& report) {
+// `part`: of a file of several state dicts; empty: the usual one.
+int inspect_file(const fs::path& path, const std::string& part, Report& report) {
   constexpr std::size_t kEnough = 64;  // bytes, to recognize an image
   try {
-    if (!image_kind(first_bytes(path, kEnough)).empty())
+    if (part.empty() && !image_kind(first_bytes(path, kEnough)).empty())
       return inspect_image_file(path, read_file(path, kMaxImageBytes), report);
     const std::string bytes = read_state_dict_file(path);
-    const StateDict state = read_state_dict(bytes);
+    StateDictParts parts;
+    parts.wanted = part;
+    const StateDict state = read_state_dict(bytes, parts);
+    if (!parts.wanted.empty()) throw FormatFault(parts.fault());
     report["kind"] = state_file_kind(bytes);
     report["path"] = path.string();
     report["bytes"] = bytes.size();
+    if (!parts.taken.empty()) report["part"] = parts.taken;
+    if (parts.names.size() > 1) report["parts"] = parts.names;
     report_state(state, report);
     return 0;
   } catch (const std::system_error& failure) {
@@ -235,7 +241,8 @@ int inspect_file(const fs::path& path, Report& report) {
 }  // namespace
 
 int run(const InspectConfig& config, Process& process) {
-  const fs::path path = config.path;
+  const auto [file, part] = file_and_part(config.path);
+  const fs::path path = file;
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status)) fail_to_open(path, failure);
@@ -245,8 +252,8 @@ int run(const InspectConfig& config, Process& process) {
   const std::string name = path.filename().string();
   const bool is_archive =
       (has_archive_extension(name) && !name.ends_with(".pth.tar")) || has_record_name(name);
-  if (!fs::is_directory(status) && !is_archive) {
-    bad = inspect_file(path, report);
+  if (!part.empty() || (!fs::is_directory(status) && !is_archive)) {
+    bad = inspect_file(path, part, report);
   } else if (is_model_directory(path)) {
     inspect_model_directory(path, report);
   } else if (is_checkpoint(path)) {

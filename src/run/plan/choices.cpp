@@ -185,11 +185,12 @@ void add_weights_choice(const std::string& given, const std::string& path, Train
   if (const std::string shown = without_secrets(given); shown != given)
     choose(job.choices, {"weights", path, "downloaded from " + shown, /*has_line=*/true});
   std::error_code fault;
+  const std::string file = file_and_part(path).first;
   if (!job.config.data.network.weights_sha256.empty() ||
-      !std::filesystem::is_regular_file(path, fault))
+      !std::filesystem::is_regular_file(file, fault))
     return;
   try {
-    choose(job.choices, {"weights-sha256", sha256_of_file(path), "hash of the file that was read",
+    choose(job.choices, {"weights-sha256", sha256_of_file(file), "hash of the file that was read",
                          /*has_line=*/true});
   } catch (const std::system_error&) {  // reading the weights will report why
   }
