@@ -378,28 +378,26 @@ class Weights(FlowTest):
         write_zip(path, {f"{network}.{name}": item for network, state in networks.items() for name, item in state.items()})
         self.assert_refused(self.init(path), 1, "#student or #teacher")
         self.assert_takes(f"{path}#teacher", self.changed, "its teacher; for another, add #student")
-        write_zip(self.folder / "a.pth#teacher", self.state | {"module.conv1.weight": self.changed["conv1.weight"]})
-        self.assert_refused(self.init(f"{path}#teacher"), 1, "'conv1.weight'", "'module.conv1.weight'")
+        path.rename(f"{path}#teacher")
+        self.assert_refused(self.init(f"{path}#teacher"), 1, "#student or #teacher")
 
     def test_published_weights_have_a_url(self):
         url = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
-        for word in ("imagenet", "IMAGENET1K_V1", "ResNet18_Weights.DEFAULT", "resnet18-f37072fd.pth"):
-            with self.subTest(word=word):
-                self.assert_refused(self.init(word), 1, f"'{word}'", f"--weights {url} ")
+        self.assert_refused(self.init("resnet18-f37072fd.pth"), 1, "'resnet18-f37072fd.pth'", f"--weights {url} ")
         result = self.train(untrained_model_path=None, model_name="resnet18", weights="imagenet")
         self.assert_refused(result, 1, f"--weights {url} ")
 
     def test_values_are_finite(self):
         """Row L2."""
         path = self.folder / "bad.safetensors"
-        for name, kind, form, value in (("layer1.0.bn1.running_var", "Float", "<f", "inf"),
-                                        ("fc.bias", "Double", "<d", "1e300"), ("layer1.0.bn1.weight", "Float", "<f", "nan")):
+        train = {"untrained_model_path": None, "model_name": "resnet18", "weights": path}
+        for run, name, kind, form, value in ((self.init, "layer1.0.bn1.running_var", "Float", "<f", "inf"),
+                                             (lambda _: self.train(**train), "fc.bias", "Double", "<d", "1e300")):
             with self.subTest(name=name):
                 shape = self.state[name].shape
                 item = Tensor(kind, shape, struct.pack(form, float(value)) * shape[0])
                 write_safetensors(path, self.state | {name: item})
-                self.assert_refused(self.init(path), 1, "bad.safetensors", name)
-        self.assert_refused(self.train(untrained_model_path=None, model_name="resnet18", weights=path), 1, name)
+                self.assert_refused(run(path), 1, "bad.safetensors", name)
 
     def test_a_model_keeps_what_it_knows(self):
         """Its classes in init-model; its normalization, beside its model.safetensors."""

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/mutate.h"
 #include "sample_states.h"
 #include "store/calibration_file.h"
@@ -28,7 +29,10 @@ TEST(Mutation, StateDictFiles) {
 
 // Damage with corrected checksums, so that it reaches the pickle reader.
 TEST(Mutation, PicklesBehindRightChecksums) {
-  expect_no_crash(legacy_sample(), [](const std::string& bytes) { read_state_dict(bytes); });
+  const std::string checkpoint = read_file(
+      std::string(KILN_SOURCE_DIR) + "/tests/fuzz/seeds/state_dict_legacy/training_checkpoint.pt");
+  for (const std::string& valid : {legacy_sample(), checkpoint})
+    expect_no_crash(valid, [](const std::string& bytes) { read_state_dict(bytes); });
 }
 
 TEST(Mutation, ModelSpecs) {
