@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/console.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -41,7 +42,8 @@ struct Log::Sinks {
   std::mutex mutex;
   std::shared_ptr<spdlog::logger> file;
   bool terminal = rewrites_lines();
-  std::FILE* console = stdout;  // for everything except errors
+  Console output{stdout}, errors{stderr};
+  Console* console = &output;  // for everything except errors
   bool progress_shown = false;
   int rank = 0;
   std::string name = "kiln";  // as shown in each line of the file
@@ -55,7 +57,7 @@ struct Log::Sinks {
     if (num_lost_lines++ > 0) return;
     file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
     warnings.push_back(file_fault + ". Training continues without it.");
-    std::fprintf(stderr, "warning: %s\n", warnings.back().c_str());
+    errors.write("warning: " + warnings.back() + "\n");
   }
 
   void keep(std::string_view raw) {
@@ -63,32 +65,49 @@ struct Log::Sinks {
     if (file) file->info("{}", printable(raw));
   }
 
-  void say(std::FILE* stream, std::string_view prefix, std::string_view raw,
+  // The file has all lines, whoever reads the console.
+  void say(Console& where, std::string_view prefix, std::string_view raw,
            spdlog::level::level_enum level) {
     const std::string text = printable(raw);
     const std::lock_guard lock(mutex);
-    if (progress_shown) std::fputs("\r\x1b[K", stdout);
-    progress_shown = false;
-    if (stream == stderr) std::fflush(stdout);
-    if (level == spdlog::level::warn && warnings.size() < kMostWarnings) warnings.push_back(text);
-    const bool shown = rank == 0 || level != spdlog::level::info;
-    const std::string whose = rank == 0 ? "" : "rank " + std::to_string(rank) + ": ";
-    if (shown)
-      std::fprintf(stream, "%s%.*s%.*s\n", whose.c_str(), static_cast<int>(prefix.size()),
-                   prefix.data(), static_cast<int>(text.size()), text.data());
-    std::fflush(stream);
     if (file) file->log(level, "{}", text);
+    if (level == spdlog::level::warn && warnings.size() < kMostWarnings) warnings.push_back(text);
+    if (rank != 0 && level == spdlog::level::info) return;
+    show(where, (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") + std::string(prefix) +
+                    text + "\n");
+  }
+
+  void show(Console& where, const std::string& line) {
+    if (std::exchange(progress_shown, false)) output.draw("\r\x1b[K");
+    where.write(line);
+  }
+
+  // Ends the console's lines.
+  void end() {
+    if (progress_shown) output.draw("\n");
+    output.end();
+    errors.end();
+    const long long left_out = output.num_left_out() + errors.num_left_out();
+    if (file && left_out > 0)
+      file->info("{} of these lines were left out on the console, because nobody read them.",
+                 left_out);
   }
 };
 
 Log::Log() : sinks_(std::make_unique<Sinks>()) {}
 Log::~Log() {
-  if (sinks_->progress_shown) std::fputs("\n", stdout);
+  sinks_->end();
+}
+
+void Log::never_hold() {
+  const std::lock_guard lock(sinks_->mutex);
+  sinks_->output.never_hold();
+  sinks_->errors.never_hold();
 }
 
 void Log::use_standard_error() {
   const std::lock_guard lock(sinks_->mutex);
-  sinks_->console = stderr;
+  sinks_->console = &sinks_->errors;
   sinks_->terminal = false;
 }
 
@@ -131,7 +150,7 @@ void Log::open_file(const std::filesystem::path& path) {
 }
 
 void Log::info(std::string_view text) {
-  sinks_->say(sinks_->console, "", text, spdlog::level::info);
+  sinks_->say(*sinks_->console, "", text, spdlog::level::info);
 }
 void Log::detail(std::string_view text) {
   if (sinks_->terminal)
@@ -140,22 +159,26 @@ void Log::detail(std::string_view text) {
     info(text);
 }
 void Log::warning(std::string_view text) {
-  sinks_->say(sinks_->console, "warning: ", text, spdlog::level::warn);
+  sinks_->say(*sinks_->console, "warning: ", text, spdlog::level::warn);
 }
 std::vector<std::string> Log::take_warnings() {
   const std::lock_guard lock(sinks_->mutex);
   return std::exchange(sinks_->warnings, {});
 }
 void Log::error(std::string_view text) {
-  sinks_->say(stderr, "error: ", text, spdlog::level::err);
+  sinks_->say(sinks_->errors, "error: ", text, spdlog::level::err);
 }
 
 void Log::progress(std::string_view text) {
   if (!sinks_->terminal) return;
   const std::lock_guard lock(sinks_->mutex);
-  std::fprintf(stdout, "\r\x1b[K%s", cut_to(text, live_columns()).c_str());
-  std::fflush(stdout);
+  sinks_->output.draw("\r\x1b[K" + cut_to(text, live_columns()));
   sinks_->progress_shown = true;
+}
+
+void Log::echo(std::string_view line, bool is_error) {
+  const std::lock_guard lock(sinks_->mutex);
+  sinks_->show(is_error ? sinks_->errors : sinks_->output, std::string(line) + "\n");
 }
 
 std::string Log::lost() const {

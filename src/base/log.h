@@ -19,6 +19,10 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
+  // From now on a console that nobody reads delays this program by a second at most, and lines are
+  // left out there (see Console). For commands whose lines nobody has to read.
+  void never_hold();
+
   // From now on writes console lines to standard error, because standard output carries a result.
   void use_standard_error();
 
@@ -40,6 +44,10 @@ class Log {
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
+
+  // Shows a line of another process on standard output or standard error, as it is; not written to
+  // the file.
+  void echo(std::string_view line, bool is_error);
 
   // The warnings since the last call; only the first ones if there are very many.
   std::vector<std::string> take_warnings();

@@ -1,20 +1,17 @@
 #include "base/output_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "base/system.h"
+#include "base/kernel_lock.h"
 
 namespace kiln {
 namespace {
@@ -27,7 +24,6 @@ constexpr std::string_view kJournalName = ".kiln-journal";
 // ends with a zero byte.
 constexpr std::string_view kMagic{"kiln-journal-1\0", 15};
 constexpr std::uint64_t kMaxJournalBytes = std::uint64_t{1} << 30;
-constexpr double kPatienceSeconds = 3;
 
 struct Entry {
   std::string temporary, name;  // an empty `temporary`: the file is to be removed
@@ -139,24 +135,12 @@ void discard(const fs::path& folder, const Journal& journal) {
   end_journal(folder);
 }
 
-// Returns false if another program still holds the lock after kPatienceSeconds. It waits because
-// the ranks of a job whose launcher was killed end a moment later: a job that is restarted at once
-// finds them still running.
-bool lock_soon(int folder) {
-  const Stopwatch watch;
-  while (::flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    if (watch.seconds() > kPatienceSeconds) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
-
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
   make_folders(folder_);
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0 && !lock_soon(lock_)) {
+  if (lock_ >= 0 && lock_soon(lock_, {}) == LockResult::kInUse) {
     ::close(lock_);
     fail_output_folder(folder_, "is in use by another run, which is writing to it",
                        "Wait until it ends, or choose another output.");

@@ -29,7 +29,7 @@ class OutputFolder {
 
   // Creates the folder and its parents if necessary, locks the folder for the lifetime of this
   // object, and finishes or discards interrupted changes. Fails if another program holds the lock
-  // for more than 3 s. On file systems without locks, goes on without one.
+  // (see lock_soon()). On file systems without locks, goes on without one.
   explicit OutputFolder(std::filesystem::path folder,
                         Interrupted interrupted = Interrupted::kFinish);
   ~OutputFolder();

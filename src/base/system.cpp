@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -196,8 +197,10 @@ void handle_stop_signals(void (*handler)(int)) {
 }
 
 void end(int signal) {
-  // Ends the progress line. The process exits, so a failed write does not matter.
-  if (::isatty(STDOUT_FILENO) == 1) std::ignore = ::write(STDOUT_FILENO, "\n", 1);
+  // Ends the progress line, unless the terminal is paused. A failed write does not matter.
+  pollfd terminal{STDOUT_FILENO, POLLOUT, 0};
+  if (::isatty(STDOUT_FILENO) == 1 && ::poll(&terminal, 1, 0) == 1)
+    std::ignore = ::write(STDOUT_FILENO, "\n", 1);
   ::_exit(128 + signal);
 }
 

@@ -90,7 +90,10 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
   const bool prints_result = !prints_news_only(invocation.command);
-  if (!prints_result) survive_broken_pipes();  // nobody has to read the messages
+  if (!prints_result) {  // nobody has to read the messages
+    survive_broken_pipes();
+    process.log.never_hold();
+  }
   const int code =
       std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
   if (prints_result) require_printed_result();

@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "commands/driver_log.h"
 #include "launch/mpirun_job.h"
 #include "launch/mpirun_output.h"
 #include "parallel/device/nvidia_driver.h"
@@ -215,15 +216,12 @@ void Launch::say(const std::string& text) {
 void Launch::show(const OutputLine& line) {
   mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
                line.text);
-  if (!story_.take(line) || line.rank != 0) return;
-  if (line.is_error) std::fflush(stdout);  // the order of the two
-  std::fprintf(line.is_error ? stderr : stdout, "%s\n", line.text.c_str());
+  if (story_.take(line) && line.rank == 0) log_.echo(line.text, line.is_error);
 }
 
 void Launch::read_output(const SupervisedProcess& process) {
   output_open_ = output_open_ && read_into(output_, process.output());
   errors_open_ = errors_open_ && read_into(errors_, process.errors());
-  std::fflush(stdout);
   mpi_log_.flush();
 }
 
@@ -235,14 +233,14 @@ void Launch::take_signal(int signal, SupervisedProcess& process) {
   }
   if (stop_ == 0) {
     stop_ = signal;
+    process.send_stop();
     say("Signal " + std::to_string(signal) +
         ": the ranks will save and stop; a second signal kills them.");
-    process.send_stop();
     return;
   }
   killed_ = true;
-  say("Signal " + std::to_string(signal) + " received again: killing the ranks.");
   process.kill();
+  say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");
 }
 
 // Runs until all processes have ended; returns mpirun's exit code.
@@ -265,7 +263,6 @@ int Launch::watch(JobSignals& signals, SupervisedProcess& process) {
   read_output(process);
   output_.finish();
   errors_.finish();
-  std::fflush(stdout);
   return *code;
 }
 
@@ -292,15 +289,15 @@ void Launch::show_last_lines(const JobFailure& failure) const {
   title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
   if (!failure.host.empty()) title += " on host " + failure.host;
   if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
-  std::fprintf(stderr, "%s:\n", title.c_str());
-  for (const std::string& line : lines) std::fprintf(stderr, "  | %s\n", line.c_str());
-  if (lines.empty()) std::fprintf(stderr, "  (no output)\n");
+  log_.echo(title + ":", /*is_error=*/true);
+  for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
+  if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
 }
 
 void Launch::report(const JobFailure& failure) {
   const std::string text = sentence(failure);
   if (failure.told) {
-    std::fprintf(stderr, "All output of the job is in %s.\n", mpi_log_.path().c_str());
+    log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
   } else {
     show_last_lines(failure);
     log_.error(text);
@@ -389,6 +386,8 @@ int run(const LaunchConfig& config, Process& process) {
   job.num_ranks = choose_num_ranks(config);
   job.hosts = config.hosts;
   provide_open_files(job.num_ranks);
+  lock_log_folder(config.log_path, process);
+  process.log_folder = {};  // from here on rank 0 holds it
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
   const int code = Launch(config, job, process.log).run(signals);

@@ -11,7 +11,6 @@
 #include "commands/driver_log.h"
 #include "process/binding.h"
 #include "process/versions.h"
-#include "report/record/run_file.h"
 #include "report/record/run_summary.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
@@ -20,14 +19,6 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-// In a folder that another run is using, error_info.json belongs to that run, and the sinks will
-// report the conflict.
-void open_train_log(const OutputConfig& output, Process& process) {
-  if (is_record_in_use(fs::path(output.log_path) / kRunFileName) ||
-      !open_driver_log(output.log_path, output.log_path_given, process))
-    process.error_info.reset();
-}
 
 // cuBLAS reads the variable when a GPU is first used. No other thread may run while it is set.
 void keep_cublas_deterministic() {
@@ -47,7 +38,10 @@ void join_world(const TrainConfig& config, Process& process) {
              config.ranks.expect_ranks, process.log);
   if (world.size() > 1) process.log.speak_for_rank(world.rank());
   if (config.output.plain) process.log.speak_plainly();
-  world.agree([&] { open_train_log(config.output, process); });
+  world.agree([&] {
+    if (!open_driver_log(config.output.log_path, config.output.log_path_given, process))
+      process.error_info.reset();
+  });
 }
 
 void log_start(const TrainConfig& config, Process& process) {

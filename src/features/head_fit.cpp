@@ -30,6 +30,13 @@ constexpr int kMostRises = 2;
 // Comparing penalties does not require exact fits.
 constexpr double kPathTolerance = 3e-4, kTolerance = 1e-5;
 
+// The share of the time for choosing the penalty; the rest is for the fit to all images.
+constexpr double kPathShare = 0.7;
+
+bool is_late(const FitWatch& watch, double share) {
+  return watch.time_share && watch.time_share() > share;
+}
+
 double penalty_number(int i) {
   return kStrongestPenalty * std::pow(10, -0.5 * i);
 }
@@ -82,16 +89,21 @@ class Path {
     return at::zeros({images_.coordinates.size(1) + 1, num_classes_}, at::kDouble);
   }
 
-  // Sets `penalty` and `start` to those of the best penalty. Returns false if stopped.
-  bool walk(const std::function<bool()>& is_stopped) {
+  // Sets `penalty` and `start` to those of the best penalty. Returns false if stopped. If there is
+  // no time even for the strongest one, its layers are the start for the default.
+  bool walk(const FitWatch& watch) {
     double least = std::numeric_limits<double>::infinity();
     for (int i = 0, rises = 0; i < kMostPenalties && rises < kMostRises; ++i) {
-      const double loss = try_penalty(penalty_number(i), is_stopped);
-      if (is_stopped()) return false;
+      const double loss = try_penalty(i, watch);
+      if (watch.is_stopped()) return false;
+      is_cut = is_late(watch, kPathShare);
+      if (is_cut && i == 0) start = at::stack(layers_).mean(0);
+      if (is_cut) return true;
       rises = loss < least ? 0 : rises + 1;
       if (loss >= least) continue;
       least = loss;
       penalty = penalty_number(i);
+      is_chosen = true;
       start = at::stack(layers_).mean(0);
     }
     return true;
@@ -107,16 +119,23 @@ class Path {
   const at::Tensor& judged() const { return judged_; }
 
   double penalty = kDefaultPenalty;
+  bool is_chosen = false, is_cut = false;
   at::Tensor start;  // starting point for the fit to all images
 
  private:
-  // Returns the sum of the out-of-fold losses of all images.
-  double try_penalty(double penalty_tried, const std::function<bool()>& is_stopped) {
+  // Returns the sum of the out-of-fold losses of all images. The first penalty's fits share the
+  // time, so that there is a layer for each fold.
+  double try_penalty(int number, const FitWatch& watch) {
+    const int num_folds = static_cast<int>(rows_.size());
     std::vector<at::Tensor> logits;
     double sum = 0;
-    for (std::size_t fold = 0; fold < rows_.size() && !is_stopped(); ++fold) {
+    for (std::size_t fold = 0; fold < rows_.size() && !watch.is_stopped(); ++fold) {
+      const int done = static_cast<int>(fold);
+      watch.at_layer(number * num_folds + done, kMostPenalties * num_folds + 1);
+      const double share = number == 0 ? kPathShare * (done + 1) / num_folds : kPathShare;
       layers_[fold] = fit_softmax(images(rows_[fold]), layers_[fold],
-                                  {penalty_tried, kPathTolerance, is_stopped});
+                                  {penalty_number(number), kPathTolerance,
+                                   [&] { return watch.is_stopped() || is_late(watch, share); }});
       const auto judged = [&](const at::Tensor& all) { return all.index_select(0, rows_[fold]); };
       logits.push_back(logits_of(judged(images_.coordinates), layers_[fold]));
       const at::Tensor of_labels =
@@ -152,8 +171,7 @@ class Path {
 }  // namespace
 
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
-                 const std::vector<double>& class_weights,
-                 const std::function<bool()>& is_stopped) {
+                 const std::vector<double>& class_weights, const FitWatch& watch) {
   const at::NoGradGuard no_grad;
   require_finite(images.rows);
   const FeatureSpace space(images.rows);
@@ -163,14 +181,18 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
   HeadFit fit;
   path.start = path.zeros();
   if (folds.count > 0) {
-    if (!path.walk(is_stopped)) return {};
-    fit.is_chosen = true;
+    if (!path.walk(watch)) return {};
+    fit.is_chosen = path.is_chosen;
     fit.out_of_fold_logits = path.judged();
   }
   fit.penalty = path.penalty;
-  const at::Tensor weights =
-      fit_softmax(path.images(), path.start, {fit.penalty, kTolerance, is_stopped});
-  if (is_stopped()) return {};
+  const int most = kMostPenalties * folds.count + 1;
+  watch.at_layer(most - 1, most);
+  const at::Tensor weights = fit_softmax(
+      path.images(), path.start,
+      {fit.penalty, kTolerance, [&] { return watch.is_stopped() || is_late(watch, 1); }});
+  if (watch.is_stopped()) return {};
+  fit.is_cut = path.is_cut || is_late(watch, 1);
   const FeatureSpace::Layer layer = space.layer_of(weights);
   fit.weight = layer.weight;
   fit.bias = layer.bias;

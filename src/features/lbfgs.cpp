@@ -49,24 +49,25 @@ at::Tensor direction(const at::Tensor& gradient, const std::deque<Memory>& memor
 
 at::Tensor minimize(const Objective& objective, const at::Tensor& start, const MinimizePlan& plan) {
   const at::NoGradGuard no_grad;
+  const auto is_stopped = [&] { return plan.is_stopped && plan.is_stopped(); };
   std::deque<Memory> memories;
   at::Tensor place = start;
   ValueAndGradient now = objective(place);
-  for (int step = 0; step < plan.most_steps; ++step) {
+  for (int step = 0; step < plan.most_steps && !is_stopped(); ++step) {
     if (now.gradient.abs().max().item<double>() <= plan.tolerance) break;
-    if (plan.is_stopped && plan.is_stopped()) break;
     const at::Tensor way = direction(now.gradient, memories);
     const double slope = product(now.gradient, way);
     double length = 1;
     at::Tensor next = place + way;
     ValueAndGradient there = objective(next);
     // Negated rather than ">", so that the step is also halved if the value is NaN.
-    while (!(there.value <= now.value + kSufficient * length * slope) && length > kShortestStep) {
+    while (!is_stopped() && length > kShortestStep &&
+           !(there.value <= now.value + kSufficient * length * slope)) {
       length /= 2;
       next = place + way * length;
       there = objective(next);
     }
-    if (length <= kShortestStep) break;
+    if (length <= kShortestStep || is_stopped()) break;
     Memory memory{next - place, there.gradient - now.gradient, 0};
     memory.curvature = product(memory.step, memory.change);
     if (memory.curvature > 0) memories.push_back(std::move(memory));

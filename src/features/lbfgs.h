@@ -19,7 +19,9 @@ using Objective = std::function<ValueAndGradient(const at::Tensor& at)>;
 struct MinimizePlan {
   double tolerance = 1e-5;  // on the largest absolute component of the gradient
   int most_steps = 1000;
-  std::function<bool()> is_stopped = {};  // checked before each step, to stop early
+  // Asked after each evaluation. Once true, it stays so, and the result is the best point so far;
+  // an evaluation during which it became true may have any value.
+  std::function<bool()> is_stopped = {};
 };
 
 // Minimizes from `start`, float64 [n] on the host, which is not modified. The function must be

@@ -10,6 +10,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "features/lbfgs.h"
@@ -30,21 +32,40 @@ at::Tensor bias_part(const at::Tensor& weights) {
   return weights.select(0, weights.size(0) - 1);
 }
 
+// Multiplications between two questions whether to stop: well below a second.
+constexpr std::int64_t kMostAtOnce = 4'000'000'000;
+
+// Adds to `sum`, which may be undefined.
+void add(at::Tensor& sum, const at::Tensor& part) {
+  sum = sum.defined() ? sum + part : part;
+}
+
 // The weighted mean of the cross-entropy plus the penalties, and its gradient.
 ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& weights,
-                                double penalty) {
+                                const RegressionPlan& plan) {
   const at::Tensor w = weights_part(weights), b = bias_part(weights);
-  const at::Tensor logs = logits_of(images.coordinates, weights).log_softmax(1);
-  const at::Tensor of_labels = logs.gather(1, images.labels.unsqueeze(1)).squeeze(1);
-  const double loss = -of_labels.dot(images.weights).item<double>();
-  at::Tensor excess = logs.exp();  // predicted probabilities minus the one-hot labels
-  excess.scatter_add_(1, images.labels.unsqueeze(1),
-                      at::full({excess.size(0), 1}, -1.0, at::kDouble));
-  excess.mul_(images.weights.unsqueeze(1));
+  const std::int64_t num_images = images.labels.size(0);
+  const std::int64_t most = std::max<std::int64_t>(64, kMostAtOnce / weights.numel());
+  double loss = 0;
+  at::Tensor of_weights, of_bias;
+  for (std::int64_t begin = 0; begin < num_images; begin += most) {
+    const auto part = [&, count = std::min(most, num_images - begin)](const at::Tensor& all) {
+      return all.narrow(0, begin, count);
+    };
+    const at::Tensor labels = part(images.labels).unsqueeze(1);
+    const at::Tensor logs = logits_of(part(images.coordinates), weights).log_softmax(1);
+    loss -= logs.gather(1, labels).squeeze(1).dot(part(images.weights)).item<double>();
+    at::Tensor excess = logs.exp();  // predicted probabilities minus the one-hot labels
+    excess.scatter_add_(1, labels, at::full({excess.size(0), 1}, -1.0, at::kDouble));
+    excess.mul_(part(images.weights).unsqueeze(1));
+    add(of_weights, part(images.coordinates).t().mm(excess));
+    add(of_bias, excess.sum(0));
+    if (plan.is_stopped && plan.is_stopped()) break;
+  }
   at::Tensor gradient = at::empty_like(weights);
-  weights_part(gradient).copy_(images.coordinates.t().mm(excess) + penalty * w);
-  bias_part(gradient).copy_(excess.sum(0) + kBiasPenalty * b);
-  const double penalties = 0.5 * penalty * w.square().sum().item<double>() +
+  weights_part(gradient).copy_(of_weights + plan.penalty * w);
+  bias_part(gradient).copy_(of_bias + kBiasPenalty * b);
+  const double penalties = 0.5 * plan.penalty * w.square().sum().item<double>() +
                            0.5 * kBiasPenalty * b.square().sum().item<double>();
   return {loss + penalties, gradient};
 }
@@ -85,7 +106,7 @@ at::Tensor fit_softmax(const WeightedImages& images, const at::Tensor& start,
                        const RegressionPlan& plan) {
   const at::IntArrayRef shape = start.sizes();
   const Objective objective = [&](const at::Tensor& place) {
-    ValueAndGradient found = penalized_loss(images, place.view(shape), plan.penalty);
+    ValueAndGradient found = penalized_loss(images, place.view(shape), plan);
     found.gradient = found.gradient.view({-1});
     return found;
   };

@@ -47,7 +47,7 @@ inline constexpr double kBiasPenalty = 1e-4;
 struct RegressionPlan {
   double penalty = 0.01;    // factor of half the sum of squared weights, added to the mean loss
   double tolerance = 1e-5;  // on the gradient
-  std::function<bool()> is_stopped = {};
+  std::function<bool()> is_stopped = {};  // asked several times a second; see MinimizePlan
 };
 
 // Returns float64 [R + 1, C]. `start` has that shape: zeros, or the result of a similar fit.

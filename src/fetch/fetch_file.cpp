@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <system_error>
 #include <thread>
 
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostRedirects = 10, kMostVainAttempts = 4;
+// An attempt that brings less is vain: otherwise a server that drips could hold a run for ever.
+constexpr std::uint64_t kLeastProgress = 64 << 10;
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
 constexpr std::size_t kNameDigits = 8;
 
@@ -82,7 +85,7 @@ class Fetch {
       const DownloadEnd end = attempt();
       if (end.kind == DownloadEnd::Kind::kWhole) return;
       if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the URL.");
-      const bool is_vain = part_.most_bytes() == before;
+      const bool is_vain = part_.most_bytes() < before + kLeastProgress;
       vain_attempts = is_vain ? vain_attempts + 1 : 0;
       if (!is_vain) pause = kFirstPause;
       const double wait = std::max(pause, end.retry_after_s);

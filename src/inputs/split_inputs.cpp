@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "data/dataset/image_index.h"
 #include "data/split/split_file.h"
-#include "report/record/run_file.h"
 
 namespace kiln {
 namespace {
@@ -86,8 +85,7 @@ void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& 
   const std::filesystem::path folder = output.log_path;
   try {
     make_folders(folder);
-    if (!is_record_in_use(folder / kRunFileName))
-      write_file_durably(folder / kSplitFileName, inputs.split->csv);
+    write_file_durably(folder / kSplitFileName, inputs.split->csv);
   } catch (const Error& fault) {
     if (output.log_path_given) throw;
     log.warning(std::string("the split was not written: ") + fault.what());

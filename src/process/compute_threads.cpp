@@ -13,7 +13,9 @@
 #include <system_error>
 #include <thread>
 
+#include "base/error.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "process/sleeping_team.h"
 
 namespace kiln {
@@ -26,6 +28,9 @@ constexpr std::chrono::milliseconds kInterval{500};
 // processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
 // processor, however the threads wait.
 constexpr double kContended = 0.15, kQuiet = 0.05;
+// Every operation wakes all threads: with 32 per processor a step takes ten times as long as with
+// one, with 512 over a hundred times.
+constexpr int kMostPerProcessor = 32;
 constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
@@ -95,6 +100,12 @@ class Watch {
 }  // namespace
 
 void use_compute_threads(int count) {
+  if (const int most = kMostPerProcessor * kProcessorsAtStart; count > most)
+    throw Error(ErrorCode::kUserError,
+                formatted("--threads is %d, but this process may use only %d processors: so many "
+                          "threads would mostly wait for each other. Give at most %d, or omit it "
+                          "for one thread per processor.",
+                          count, kProcessorsAtStart, most));
   at::set_num_threads(count);
   const bool is_decided =
       std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;

@@ -3,9 +3,14 @@
 #include <malloc.h>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
+#include "base/files.h"
 #include "predict/thumbnail.h"
 #include "report/record/run_file.h"
 #include "run/checkpoint/image_hashes.h"
@@ -18,6 +23,43 @@ namespace {
 
 constexpr std::size_t kMostWrong = 16;
 constexpr std::size_t kSamples = 8;
+
+// A new folder below $TMPDIR or /tmp; empty if it cannot be made.
+std::filesystem::path new_temporary_folder() {
+  std::error_code fault;
+  std::string name = (std::filesystem::temp_directory_path(fault) / "kiln-model-XXXXXX").string();
+  return fault || ::mkdtemp(name.data()) == nullptr ? "" : name;
+}
+
+bool can_keep(const std::vector<OutputFile>& files, const std::filesystem::path& place) try {
+  if (place.empty()) return false;
+  write_directory(prepare_model_output(place), files);
+  return true;
+} catch (const Error&) {
+  std::error_code fault;
+  std::filesystem::remove(place, fault);  // if it is empty
+  return false;
+}
+
+// Where the model was written instead, as a sentence.
+std::string keep_elsewhere(const TrainingJob& job, const std::vector<OutputFile>& files) {
+  std::filesystem::path place = std::filesystem::path(job.config.output.log_path) / "kept_model";
+  if (!can_keep(files, place) && !can_keep(files, place = new_temporary_folder()))
+    return "Neither the log folder nor the temporary folder could take the model.";
+  return "The model is kept in " + quoted_path(place) + ": copy it to where it belongs.";
+}
+
+void write_model(const TrainingJob& job, const std::vector<OutputFile>& files) {
+  std::string fault;
+  try {
+    return write_directory(*job.output, files);
+  } catch (const Error& failure) {
+    fault = failure.what();
+  } catch (const std::filesystem::filesystem_error& failure) {  // the folder is gone
+    fault = "The model cannot be written: " + std::string(failure.what()) + ".";
+  }
+  throw Error(ErrorCode::kFailedToWriteOutputs, fault + " " + keep_elsewhere(job, files));
+}
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {
@@ -167,8 +209,9 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
                      log.training_json(),
                      std::move(seen)};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
-  write_directory(*job.output, trained_model_files(model));
+  const std::vector<OutputFile> files = trained_model_files(model);
   model = {};
+  write_model(job, files);
   if (job.explanations) explain_mistakes(job, log.most_wrong());
   log.saved();
 }

@@ -29,7 +29,8 @@ ValidationDetails judge_best(const TrainingJob& job, TrainState& state,
 
 // Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
 // the model's path, or that there is no model. First releases the memory that only training needs,
-// since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs.
+// since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs if the
+// model cannot be written to its folder; it is then kept in another one, which the error names.
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
 
 }  // namespace kiln

@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <filesystem>
-#include <stdexcept>
 #include <utility>
 
 #include "base/system.h"
@@ -22,14 +21,6 @@ namespace {
 void add_files(const std::filesystem::path& folder, const std::function<std::string()>& repeat,
                RunReporter& reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
-  if (is_record_in_use(folder / kRunFileName)) {
-    reporter.add([&]() -> std::unique_ptr<RunSink> {
-      throw std::runtime_error(
-          "Another run is writing its records to '" + folder.string() +
-          "', so this one writes no records and no log file. Give each run its own --log-path.");
-    });
-    return;
-  }
   reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
   if (repeat) reporter.add([&] { return make_repeat_file(folder / kRepeatName, repeat); }, folder);
   reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);

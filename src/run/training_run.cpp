@@ -18,6 +18,7 @@
 #include "run/kept_model.h"
 #include "run/plan/plan_warnings.h"
 #include "run/plan/prepare.h"
+#include "run/room.h"
 #include "run/run_logger.h"
 #include "run/run_start.h"
 #include "run/step_votes.h"
@@ -37,6 +38,7 @@ struct TrainingRun {
   Checkpoints& checkpoints;
   TimeLimit& limit;
   FoldsRun& folds;
+  Room& room;
   AutomaticRun automatic{job, state, log};
   BadImageLedger bad_train{"training", job.inputs.train, job.config.data.has_train_shard,
                            job.config.data, state.bad_train};
@@ -146,6 +148,7 @@ TrainingEnd train(TrainingRun& run) {
     std::optional<ValidationDetails> kept;
     if (const int signal = judge_model(run, record, kept)) return {.signal = signal};
     run.log.epoch(record, kept ? &*kept : nullptr);
+    if (job.world.leads()) run.room.watch();
     if (const int signal = end_epoch(run, record, since_last_step)) return {.signal = signal};
   }
   return end_of_training(job, state, run.limit);
@@ -192,13 +195,17 @@ int run_training(const TrainConfig& config, Process& process) {
   std::optional<FoldsRun> folds;
   try {
     state = make_state(*job);
+    Room room(*job, *state);
+    world.agree([&] {
+      if (world.leads()) room.require();
+    });
     install_stop_signals();
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
     folds.emplace(*job, *state, log);
-    TrainingRun run{*job, *state, log, *checkpoints, limit, *folds};
+    TrainingRun run{*job, *state, log, *checkpoints, limit, *folds, room};
     const TrainingEnd end = train_in_parts(run);
     if (job->trace) job->trace->finish();
     warn_of_changed_images(*job);  // of an epoch that did not end

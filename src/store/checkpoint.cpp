@@ -225,13 +225,17 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
   return numbers;
 }
 
-std::optional<Checkpoint> newest_checkpoint(const fs::path& folder,
+std::optional<Checkpoint> newest_checkpoint(const fs::path& folder, const StateCheck& check,
                                             std::map<std::int64_t, std::string>& damaged) {
   const std::set<std::int64_t> numbers = numbers_in(folder).checkpoints;
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
     try {
-      return read_whole(folder / checkpoint_name(*number));
+      Checkpoint found = read_whole(folder / checkpoint_name(*number));
+      if (check) check(found.state_json);
+      return found;
     } catch (const FormatFault& fault) {
+      damaged[*number] = fault.what();
+    } catch (const Error& fault) {
       damaged[*number] = fault.what();
     }
   }
@@ -266,7 +270,7 @@ Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipp
   try {
     if (const auto single = single_checkpoint(path)) return read_whole(*single);
     std::map<std::int64_t, std::string> damaged;
-    std::optional<Checkpoint> found = newest_checkpoint(path, damaged);
+    std::optional<Checkpoint> found = newest_checkpoint(path, {}, damaged);
     skipped = clauses_of(damaged);
     if (found) return std::move(*found);
     refuse(skipped.empty() ? "there is none in it" : skipped.back());

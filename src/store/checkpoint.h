@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,6 +63,9 @@ struct CheckpointFile {
   std::uint64_t hash = 0;  // content_hash()
 };
 
+// Throws an Error if a checkpoint's state.json cannot be used.
+using StateCheck = std::function<void(const std::string& state_json)>;
+
 // A folder with the checkpoints of one run, locked while this object exists. May be used by any
 // thread, but only one at a time.
 class CheckpointFolder {
@@ -74,9 +78,9 @@ class CheckpointFolder {
 
   const std::filesystem::path& path() const { return folder_.path(); }
 
-  // The newest complete checkpoint, if any. For each newer, incomplete one `skipped` receives a
-  // clause: its name, and why.
-  std::optional<Checkpoint> newest(std::vector<std::string>& skipped);
+  // The newest complete checkpoint, if any, for whose state.json `check` does not throw an Error.
+  // For each newer one `skipped` receives a clause: its name, and why it is not used.
+  std::optional<Checkpoint> newest(std::vector<std::string>& skipped, const StateCheck& check = {});
 
   // Starts over: the next write() removes all present checkpoints, but only after it has succeeded.
   void begin_anew();
@@ -137,9 +141,10 @@ struct CheckpointNumbers {
 // The numbers in `folder`, complete or not. Throws std::filesystem::filesystem_error.
 CheckpointNumbers numbers_in(const std::filesystem::path& folder);
 
-// The newest complete checkpoint in `folder`, if any. `damaged` receives the numbers of newer ones
-// and why they are incomplete. Throws std::filesystem::filesystem_error.
+// The newest complete checkpoint in `folder`, if any, that passes `check`. `damaged` receives the
+// numbers of newer ones and why they are not used. Throws std::filesystem::filesystem_error.
 std::optional<Checkpoint> newest_checkpoint(const std::filesystem::path& folder,
+                                            const StateCheck& check,
                                             std::map<std::int64_t, std::string>& damaged);
 // The clauses for `skipped`, newest last.
 std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged);

@@ -200,10 +200,11 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
   probe.finish();
 }
 
-std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& skipped) {
+std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& skipped,
+                                                   const StateCheck& check) {
   try {
     damaged_.clear();
-    std::optional<Checkpoint> found = newest_checkpoint(path(), damaged_);
+    std::optional<Checkpoint> found = newest_checkpoint(path(), check, damaged_);
     skipped = clauses_of(damaged_);
     best_.reset();
     if (!found || found->best.empty()) return found;

@@ -8,7 +8,9 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "base/error.h"
 
@@ -40,7 +42,7 @@ double share_right(const at::Tensor& logits, const std::vector<std::int32_t>& la
 }
 
 HeadFit fit(const LabeledFeatures& given) {
-  return fit_head(given, kClasses, divided_into_folds(given.labels, {}, 5, 1), {}, kGoOn);
+  return fit_head(given, kClasses, divided_into_folds(given.labels, {}, 5, 1), {}, {kGoOn});
 }
 
 TEST(HeadFit, LearnsAndSaysOutOfFoldWhatNewImagesShow) {
@@ -87,8 +89,38 @@ TEST(HeadFit, RefusesFeaturesThatAreNoNumbers) {
 TEST(HeadFit, StopsWhenItIsTold) {
   const LabeledFeatures known = images(60, 0.5, 1);
   const HeadFit head = fit_head(known, kClasses, divided_into_folds(known.labels, {}, 5, 1), {},
-                                [] { return true; });
+                                {[] { return true; }});
   EXPECT_FALSE(head.weight.defined());
+}
+
+TEST(HeadFit, EndsWithWhatItHasWhenItsTimeIsOver) {
+  const LabeledFeatures known = images(240, 0.5, 1);
+  const Folds folds = divided_into_folds(known.labels, {}, 5, 1);
+  for (const int most_looks : {0, 20, 400}) {
+    int looks = 0;
+    FitWatch watch{kGoOn};
+    watch.time_share = [&] { return ++looks > most_looks ? 2.0 : 0.0; };
+    const HeadFit head = fit_head(known, kClasses, folds, {}, watch);
+    EXPECT_TRUE(head.is_cut) << most_looks;
+    EXPECT_TRUE(head.weight.isfinite().all().item<bool>());
+    EXPECT_TRUE(head.out_of_fold_logits.isfinite().all().item<bool>());
+    if (most_looks > 0) {
+      EXPECT_GT(share_right(head_logits(known.rows, head), known.labels), 0.6);
+    }
+  }
+}
+
+TEST(HeadFit, SaysHowFarItIs) {
+  const LabeledFeatures known = images(60, 0.5, 1);
+  std::vector<int> done;
+  FitWatch watch{kGoOn};
+  watch.at_layer = [&](int number, int most) {
+    EXPECT_LT(number, most);
+    done.push_back(number);
+  };
+  fit_head(known, kClasses, divided_into_folds(known.labels, {}, 5, 1), {}, watch);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_GT(done.size(), 10U);
 }
 
 }  // namespace

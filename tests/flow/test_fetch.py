@@ -200,7 +200,14 @@ class FetchTest(FlowTest):
         self.assertEqual(len(server.requests), 3)
 
     def test_failures_that_last_are_told(self):
-        server = self.server(misbehave=lambda handler: handler.say(500 if "500" in handler.path else 404) or True)
+        def misbehave(handler):
+            """404; or in turns one byte and 500."""
+            if "500" in handler.path and len(server.requests) % 2 == 0:
+                handler.answer(stop_at=handler.wanted_from() + 1)
+            else:
+                handler.say(500 if "500" in handler.path else 404)
+            return True
+        server = self.server(misbehave=misbehave)
         self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}"), "HTTP status 404", server.url)
         self.assertEqual(set(self.files()), {NAME + ".fetch"})
         self.assertEqual(len(server.requests), 1)

@@ -160,13 +160,14 @@ class Records(flow.FlowTest):
         logs.mkdir()
         (logs / "70_driver_log_0.txt").write_text("of the first\n")
         (logs / "metrics.jsonl").write_text("of the first\n")
-        with (logs / "metrics.jsonl").open() as file:
+        before = flow.files_below(logs)
+        with (logs / "70_driver_log_0.txt").open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            result = self.train(threads=1)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("lost              Another run is writing its records", result.stdout)
-        for name in ("metrics.jsonl", "70_driver_log_0.txt"):
-            self.assertEqual((logs / name).read_text(), "of the first\n")
+            for ranks in (None, 2):
+                result = self.train(threads=1, ranks=ranks)
+                self.assertEqual(result.returncode, 3, result.stdout)
+                self.assertIn("is in use by another run", result.stderr)
+                self.assertEqual(flow.files_below(logs), before)
 
     def test_watch_waits_for_a_run_and_follows_it(self):
         logs = self.folder / "logs"

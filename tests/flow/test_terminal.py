@@ -1,4 +1,5 @@
 """What a person sees: kiln on a real terminal of a given width."""
+import codecs
 import fcntl
 import os
 import pty
@@ -24,6 +25,7 @@ class Terminal:
         settings = {"TERM": "xterm-256color", "LANG": "C.UTF-8", **(environment or {})}
         kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LC_ALL", "LC_CTYPE")}
         self.begin, self.text = time.monotonic(), ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.process = subprocess.Popen([*map(str, words)], stdin=subprocess.DEVNULL, stdout=program_side,
                                         stderr=program_side, env={**kept, **settings}, start_new_session=True)
         os.close(program_side)
@@ -33,7 +35,7 @@ class Terminal:
         if not select.select([self.main_side], [], [], patience)[0] or time.monotonic() > self.begin + 2 * patience:
             raise AssertionError(f"it neither ends nor tells more:\n{self.text[-2000:]}")
         try:
-            self.text += os.read(self.main_side, 65536).decode(errors="replace")
+            self.text += self.decoder.decode(os.read(self.main_side, 65536))
         except OSError:  # nobody has the other side any more
             return False
         return True

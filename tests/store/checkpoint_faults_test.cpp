@@ -167,6 +167,18 @@ TEST_F(CheckpointFaultTest, TheLastWholeOneIsNeverRemoved) {
   EXPECT_EQ(names(), (Names{"checkpoint-000004"}));
 }
 
+TEST_F(CheckpointFaultTest, AStateThatCannotBeUsedIsPassedOver) {
+  write("one");
+  write("two");
+  CheckpointFolder folder(folder_, 2);
+  const auto refuse_two = [](const std::string& state) {
+    if (state == "two") throw Error(ErrorCode::kInvalidDataset, "its state.json is no state");
+  };
+  EXPECT_EQ(folder.newest(skipped_, refuse_two)->state_json, "one");
+  ASSERT_EQ(skipped_.size(), 1U);
+  EXPECT_EQ(skipped_[0], "checkpoint-000002 is not used: its state.json is no state");
+}
+
 TEST_F(CheckpointFaultTest, DamagedOnesDoNotCountAsKept) {
   write("one");
   replace_in(write("two") / "state.json", "two", "owt");

@@ -176,7 +176,7 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   record.num_folds = folds.count;
   const std::size_t num_classes = parts.set.classes.size();
   const HeadFit head = fit_head(features, static_cast<int>(num_classes), folds,
-                                /*class_weights=*/{}, [] { return false; });
+                                /*class_weights=*/{}, {[] { return false; }});
   const at::Tensor probabilities = head.out_of_fold_logits.softmax(1).contiguous();
   const at::Tensor rows = features.rows.contiguous();
   const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};

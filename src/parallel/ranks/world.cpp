@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <thread>
@@ -99,10 +98,8 @@ void World::enter(const std::string& phase, bool patient) {
   if (!mpi_) return;
   mpi_->set_phase(phase, patient);
   if (rank() > 0) log_->info("phase: " + phase);
-  if (std::getenv("KILN_LAUNCHED") != nullptr) {
-    std::printf("%s: phase: %s\n", name_of(rank()).c_str(), phase.c_str());
-    std::fflush(stdout);
-  }
+  if (std::getenv("KILN_LAUNCHED") != nullptr)
+    log_->echo(name_of(rank()) + ": phase: " + phase, /*is_error=*/false);
 }
 
 void World::at(const std::string& detail) {

@@ -165,6 +165,7 @@ void MlflowServer::fail(const HttpAnswer& answer) const {
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
   if (answer.status == 404) throw NotFound(text);
+  if (answer.status == 400) throw MlflowRefusal(text);
   throw MlflowFailure(text);
 }
 

@@ -64,6 +64,13 @@ class MlflowFailure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The server does not accept what a request holds (status 400), such as a name that breaks its
+// rules.
+class MlflowRefusal : public MlflowFailure {
+ public:
+  using MlflowFailure::MlflowFailure;
+};
+
 // All calls except end_by() must come from one thread; they wait for the server and throw
 // MlflowFailure.
 class MlflowServer {

@@ -41,13 +41,14 @@ constexpr auto kModelUpload = std::chrono::minutes(30);
 constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
 
-// Calls `send` with as many pairs at a time as the server accepts.
-template <typename Send>
-void in_portions(const TextPairs& pairs, Send&& send) {
-  for (std::size_t i = 0; i < pairs.size(); i += kMostMlflowPairs) {
-    const std::size_t end = std::min(pairs.size(), i + kMostMlflowPairs);
-    send(TextPairs(pairs.begin() + static_cast<long>(i), pairs.begin() + static_cast<long>(end)));
-  }
+// A server that refuses more than these may refuse everything, and is asked no more about each.
+constexpr std::size_t kMostRefused = 20;
+
+std::string name_of(const MlflowPoint& point) {
+  return point.name;
+}
+std::string name_of(const std::pair<std::string, std::string>& pair) {
+  return pair.first;
 }
 
 // Azure ML accepts 50 metric names per run; this leaves room for the other metrics.
@@ -252,25 +253,71 @@ void MlflowSender::work() {
 
 void MlflowSender::send(std::vector<MlflowPoint> points) {
   if (past_) points = missing_points(std::move(points), server_.latest_steps());
-  for (std::size_t i = 0; i < points.size(); i += kMostMlflowMetrics) {
-    const std::span portion =
-        std::span(points).subspan(i, std::min(points.size() - i, kMostMlflowMetrics));
-    if (open_ && attempt("", [&] { server_.log_metrics(portion); })) continue;
-    const std::lock_guard lock(mutex_);
-    num_lost_ += portion.size();
+  std::size_t num_lost = points.size();
+  if (open_) {
+    std::erase_if(points, [&](const MlflowPoint& point) {
+      return std::find(refused_.begin(), refused_.end(), point.name) != refused_.end();
+    });
+    num_lost -= points.size();
+    num_lost += deliver_all(points, kMostMlflowMetrics, [&](std::span<const MlflowPoint> portion) {
+      server_.log_metrics(portion);
+    });
   }
+  const std::lock_guard lock(mutex_);
+  num_lost_ += num_lost;
 }
 
 void MlflowSender::send_description() {
-  attempt("the tags",
-          [&] { in_portions(tags_, [&](const TextPairs& tags) { server_.log_tags(tags); }); });
+  deliver_pairs("tags", tags_, &MlflowServer::log_tags);
   if (past_)
     std::erase_if(params_, [&](const auto& param) {
       return server_.param_names().contains(mlflow_name(param.first));
     });
-  attempt("the parameters", [&] {
-    in_portions(params_, [&](const TextPairs& params) { server_.log_params(params); });
-  });
+  deliver_pairs("parameters", params_, &MlflowServer::log_params);
+}
+
+// Sends the items; those that are refused together, in halves, so that only what is refused alone
+// is lost. Returns how many were lost.
+template <typename Item, typename Send>
+std::size_t MlflowSender::deliver(std::span<const Item> items, const Send& send) {
+  try {
+    send(items);
+    return 0;
+  } catch (const MlflowRefusal& refusal) {
+    const bool is_known = refused_.size() >= kMostRefused;
+    if (items.size() > 1 && !is_known) {
+      const std::size_t half = items.size() / 2;
+      const std::size_t num_lost = deliver(items.first(half), send);
+      return num_lost + deliver(items.subspan(half), send);
+    }
+    if (!is_known) refused_.push_back(name_of(items.front()));
+    warn_once("'" + name_of(items.front()) + "' was refused: " + refusal.what());
+  } catch (const std::exception& failure) {
+    warn_once(failure.what());
+  }
+  return items.size();
+}
+
+template <typename Item, typename Send>
+std::size_t MlflowSender::deliver_all(const std::vector<Item>& items, std::size_t most,
+                                      const Send& send) {
+  std::size_t num_lost = 0;
+  for (std::size_t i = 0; i < items.size(); i += most)
+    num_lost += deliver(std::span(items).subspan(i, std::min(items.size() - i, most)), send);
+  return num_lost;
+}
+
+void MlflowSender::deliver_pairs(const std::string& what, const TextPairs& pairs,
+                                 void (MlflowServer::*log)(const TextPairs&)) {
+  using Pair = TextPairs::value_type;
+  const std::size_t num_lost =
+      deliver_all(pairs, kMostMlflowPairs, [&](std::span<const Pair> portion) {
+        (server_.*log)(TextPairs(portion.begin(), portion.end()));
+      });
+  if (num_lost > 0)
+    lost_.push_back(num_lost == pairs.size()
+                        ? "the " + what
+                        : formatted("%zu of %zu ", num_lost, pairs.size()) + what);
 }
 
 std::vector<MlflowPoint> MlflowSender::next_points() {
@@ -339,7 +386,9 @@ std::string MlflowSender::lost() const {
   if (num_lost_ > 0) text = formatted("%zu of %zu points", num_lost_, num_points_);
   for (const std::string& what : lost_) text += (text.empty() ? "" : ", ") + what;
   if (text.empty()) return text;
-  return text + " could not be sent" + (first_reason_.empty() ? "" : ": " + first_reason_);
+  text += " could not be sent";
+  if (!refused_.empty()) text += " (refused: " + quoted_names(refused_, kMostRefused) + ")";
+  return text + (first_reason_.empty() ? "" : ": " + first_reason_);
 }
 
 std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log) {

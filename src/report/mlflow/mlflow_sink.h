@@ -71,6 +71,12 @@ class MlflowSender {
   void send_model();
   template <typename Send>
   bool attempt(const std::string& what, Send&& send);
+  template <typename Item, typename Send>
+  std::size_t deliver(std::span<const Item> items, const Send& send);
+  template <typename Item, typename Send>
+  std::size_t deliver_all(const std::vector<Item>& items, std::size_t most, const Send& send);
+  void deliver_pairs(const std::string& what, const TextPairs& pairs,
+                     void (MlflowServer::*log)(const TextPairs&));
   void warn_once(const std::string& reason);
 
   TextPairs params_;
@@ -80,6 +86,7 @@ class MlflowSender {
   bool open_ = false;
   std::optional<MlflowPast> past_;
   std::vector<std::string> lost_;
+  std::vector<std::string> refused_;  // names that the server does not accept
   std::string first_reason_;
   MlflowServer server_;
 

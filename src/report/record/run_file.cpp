@@ -170,10 +170,6 @@ std::filesystem::path next_record(const std::filesystem::path& path) {
   return path.string() + ".next";
 }
 
-bool is_record_in_use(const std::filesystem::path& path) {
-  return AppendedFile::is_in_use(path) || AppendedFile::is_in_use(next_record(path));
-}
-
 std::filesystem::path record_of(const std::filesystem::path& path) {
   std::error_code fault;
   return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;

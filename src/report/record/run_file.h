@@ -35,9 +35,6 @@ std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
 // replaced.
 std::filesystem::path next_record(const std::filesystem::path& path);
 
-// Whether a running process is writing this record, under either name.
-bool is_record_in_use(const std::filesystem::path& path);
-
 // The lines of a record, each with its newline. The same event always gives the same text.
 std::string run_line(const RunStart& start);
 std::string run_line(const PlannedLength& length);

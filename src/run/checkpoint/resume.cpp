@@ -245,7 +245,8 @@ void find_checkpoint(TrainingJob& job) {
     job.checkpoints.emplace(config.path, config.keep);
     if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
     std::vector<std::string> skipped;
-    found = job.checkpoints->newest(skipped);
+    found = job.checkpoints->newest(
+        skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
     for (const std::string& text : skipped) job.log.warning("Checkpoint " + text + ".");
     if (!found && config.resume == ResumeChoice::kRequire)
       throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ namespace {
 constexpr int kSmallestBatch = 64;  // a pass without gradients needs little memory
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
+constexpr double kLeastShareOfLimit = 0.1;  // of --time-limit, for the fit
+constexpr double kFirstNews = 5, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
 
 // A set of images and the ledger for its faults.
 struct ImageSet {
@@ -44,6 +47,44 @@ struct Judgment {
   const LabeledFeatures* images = nullptr;
 
   HostLogits host() const { return {logits.to(at::kFloat).contiguous(), images->labels}; }
+};
+
+// Reports the progress of a fit that takes long.
+class FitNews {
+ public:
+  explicit FitNews(Log& log) : log_(log) {}
+
+  void at_layer(int done, int most) {
+    done_ = done;
+    most_ = most;
+    done_seconds_ = watch_.seconds();
+  }
+  void tell() {
+    const double now = watch_.seconds();
+    const bool is_due = now >= told_ + kBetweenNews || (told_ == 0 && now >= kFirstNews);
+    if (now < shown_ + kBetweenLiveLines) return;
+    shown_ = now;
+    log_.progress(text(now));
+    if (!is_due) return;
+    told_ = now;
+    log_.detail(text(now));
+  }
+
+ private:
+  std::string text(double now) const {
+    std::string text =
+        formatted("fitting the last layer: fit %d of at most %d, ", done_ + 1, most_) +
+        duration_text(now) + " so far";
+    if (done_ > 0)
+      text += ", at most " + duration_text(done_seconds_ / done_ * (most_ - done_)) + " more";
+    return text;
+  }
+
+  Log& log_;
+  Stopwatch watch_;
+  int done_ = 0, most_ = 1;
+  double done_seconds_ = 0;  // when the last layer was done
+  double told_ = 0, shown_ = 0;
 };
 
 class FeatureRun {
@@ -67,9 +108,10 @@ class FeatureRun {
   int read(ImageSet set, LabeledFeatures& result);
   void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
   void warn_of_time(const FeaturePass& pass, const ImageSet& set);
-  void warn_of_time_taken() const;
+  void warn_of_cut() const;
   int fit();
   HeadFit fit_here() const;
+  FitWatch fit_watch() const;
   std::vector<double> class_weights() const;
   int num_classes() const { return static_cast<int>(job_.inputs.train.classes.size()); }
   Judgment judgment() const;
@@ -184,12 +226,11 @@ void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
                    "--image-size.");
 }
 
-void FeatureRun::warn_of_time_taken() const {
-  const double limit = job_.config.optimization.time_limit_s, taken = log_.seconds_used();
-  if (limit == 0 || was_warned_of_time_ || taken <= limit) return;
+void FeatureRun::warn_of_cut() const {
+  if (!head_.is_cut) return;
   job_.log.warning("--time-limit " + time_limit_word(job_) +
-                   " expired before the head was fitted, " + duration_text(taken) +
-                   " after the start: the fit is never cut short.");
+                   " ended the fit of the last layer after " + duration_text(fit_seconds_) +
+                   ", before it was done: with more time the model may be better.");
 }
 
 // The ranks wait for rank 0, which has all features.
@@ -216,7 +257,27 @@ HeadFit FeatureRun::fit_here() const {
       divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
                          static_cast<std::uint64_t>(config.random_seed));
   require_folds(folds, config.folds);
-  return fit_head(train_, num_classes(), folds, class_weights(), [] { return stop_signal() != 0; });
+  return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
+}
+
+// Rank 0's clock decides. There is always some time for the fit, since a run must end with a model.
+FitWatch FeatureRun::fit_watch() const {
+  const double limit = job_.config.optimization.time_limit_s, begin = log_.seconds_used();
+  long long bytes = 0;
+  for (const NamedTensor& weight : weights_)
+    bytes += static_cast<long long>(weight.tensor.nbytes());
+  const double left = limit - closing_seconds(limit, bytes) - begin;
+  const auto news = std::make_shared<FitNews>(job_.log);
+  FitWatch watch{.is_stopped = [news] {
+    news->tell();
+    return stop_signal() != 0;
+  }};
+  watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
+  if (limit > 0)
+    watch.time_share = [this, begin, budget = std::max(left, kLeastShareOfLimit * limit)] {
+      return (log_.seconds_used() - begin) / budget;
+    };
+  return watch;
 }
 
 // The fit uses all images at once, so --sample balanced becomes class weights.
@@ -290,7 +351,7 @@ void FeatureRun::keep(const Judgment& judged) {
   }
   if (leads()) {
     log_result();
-    warn_of_time_taken();
+    warn_of_cut();
   }
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;

@@ -146,6 +146,14 @@ void check_feature_memory(const TrainingJob& job) {
                     bytes_text(static_cast<long long>(needed)).c_str()));
 }
 
+// An earlier model of the same run, which was resumed, is none that anybody would miss.
+void tell_replaced_model(const TrainingJob& job) {
+  const std::string& folder = job.config.output.trained_model_path;
+  if (!job.world.leads() || (job.resume && holds_model_of(folder, job.resume->run.started))) return;
+  if (const std::string model = description_of_model(folder); !model.empty())
+    job.log.info("This run will replace the model in '" + folder + "': " + model + ".");
+}
+
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
 // problems together.
 void read_own_inputs(TrainingJob& job) {
@@ -318,12 +326,14 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   set_tf32(job->precision.precision);
   find_checkpoint(*job);
   if (job->is_done()) return job;
+  tell_replaced_model(*job);
   if (config.ranks.bind) job->bound_to = bind_to_own_cores(world);
   const int num_processors = processors_of_this_rank(world);
   job->loader_threads =
       choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);
   const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
-  use_compute_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
+  world.agree(
+      [&] { use_compute_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads); });
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);

@@ -196,7 +196,7 @@ TEST(MlflowSink, CountsOnlyRefusedCalls) {
   std::atomic<int> batches = 0;
   ScriptServer server([&](const Request& request) {
     const bool metrics = request.body.find("\"metrics\"") != std::string::npos;
-    if (metrics && ++batches == 1) return Reply{.status = 400, .body = R"({"message": "no"})"};
+    if (metrics && ++batches == 1) return Reply{.status = 401, .body = R"({"message": "no"})"};
     return like_mlflow(request);
   });
   Log log;
@@ -204,8 +204,29 @@ TEST(MlflowSink, CountsOnlyRefusedCalls) {
   run.steps.resize(200);
   const std::string lost = tell(run, {.tracking_uri = server.url()}, log);
   EXPECT_TRUE(lost.starts_with("250 of 6")) << lost;
-  EXPECT_NE(lost.find("could not be sent: HTTP status 400 (no)"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("could not be sent: HTTP status 401 (no)"), std::string::npos) << lost;
   EXPECT_EQ(server.requests_to("runs/update").size(), 1u);
+}
+
+TEST(MlflowSink, LosesOnlyTheNamesThatTheServerRefuses) {
+  ScriptServer server([](const Request& request) {
+    const bool has_colon = request.body.find("a:b") != std::string::npos;
+    if (request.path.ends_with("log-batch") && has_colon)
+      return Reply{.status = 400, .body = R"({"message": "invalid name"})"};
+    return like_mlflow(request);
+  });
+  Log log;
+  RunRecord run = small_run();
+  run.start.options.emplace_back("a:b", "1");
+  run.start.data.classes = {"a:b", "cat", "dog"};
+  run.details.confusion = {3, {1, 0, 0, 0, 1, 0, 0, 0, 1}};
+  const std::string lost = tell(run, {.tracking_uri = server.url()}, log);
+  EXPECT_TRUE(lost.starts_with("1 of ")) << lost;
+  EXPECT_NE(lost.find("points, 1 of "), std::string::npos) << lost;
+  EXPECT_NE(lost.find(" parameters could not be sent (refused: 'a:b', 'Recall/class a:b'): "),
+            std::string::npos)
+      << lost;
+  EXPECT_NE(lost.find("'a:b' was refused: HTTP status 400 (invalid name)"), std::string::npos);
 }
 
 // Of small_run(), after an interruption, with one more epoch since.

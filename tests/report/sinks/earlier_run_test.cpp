@@ -108,14 +108,13 @@ TEST_F(EarlierRun, AFollowerSeesTheNextOneFromItsStart) {
   ASSERT_TRUE(follower.read_news());
   EXPECT_EQ(follower.run().end.status, RunStatus::kFinished);
   RunReporter second(log_);
-  EXPECT_FALSE(is_record_in_use(folder_ / kRunFileName));
   begin(second, 2e9);
-  EXPECT_TRUE(is_record_in_use(folder_ / kRunFileName));
+  EXPECT_TRUE(AppendedFile::is_in_use(next_record(folder_ / kRunFileName)));
   ASSERT_TRUE(follower.read_news());
   EXPECT_EQ(follower.run().start.time, 2e9);
   EXPECT_EQ(follower.run().steps.size(), 1U);
   second.epoch(hostile_run().epochs[0], nullptr);
-  EXPECT_TRUE(is_record_in_use(folder_ / kRunFileName));
+  EXPECT_TRUE(AppendedFile::is_in_use(folder_ / kRunFileName));
   ASSERT_TRUE(follower.read_news());
   EXPECT_EQ(follower.run().steps.size(), 1U);
   EXPECT_EQ(follower.run().epochs.size(), 1U);

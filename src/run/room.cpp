@@ -1,0 +1,103 @@
+#include "run/room.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <algorithm>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "run/run_start.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t bytes_below(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code fault;
+  for (fs::recursive_directory_iterator entry(folder, fault), end; !fault && entry != end;
+       entry.increment(fault)) {
+    std::error_code gone;  // a checkpoint may be removed meanwhile
+    const std::uintmax_t size = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+std::string shown(std::uint64_t bytes) {
+  return bytes_text(static_cast<long long>(bytes));
+}
+
+}  // namespace
+
+std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
+  std::map<dev_t, std::vector<const RoomNeed*>> by_device;
+  for (const RoomNeed& need : needs) {
+    struct stat info {};
+    if (::stat(need.folder.c_str(), &info) == 0) by_device[info.st_dev].push_back(&need);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [device, parts] : by_device) {
+    struct statvfs found {};
+    if (::statvfs(parts.front()->folder.c_str(), &found) != 0 || found.f_blocks == 0) continue;
+    const std::uint64_t available = std::uint64_t{found.f_bavail} * found.f_frsize;
+    std::uint64_t needed = 0;
+    std::vector<std::string> words;
+    for (const RoomNeed* part : parts) {
+      needed += part->bytes;
+      words.push_back(shown(part->bytes) + " for " + part->what + " in '" + part->folder.string() +
+                      "'");
+    }
+    if (needed > available)
+      sentences.push_back("The disk has " + shown(available) + " left, and this run needs " +
+                          joined(words, " and ") + ".");
+  }
+  return sentences;
+}
+
+// A model directory has its weights twice, in two formats. A checkpoint is written before the
+// oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
+Room::Room(const TrainingJob& job, const TrainState& state) : job_(job) {
+  const auto weights = static_cast<std::uint64_t>(bytes_of_copies(state, false));
+  model_bytes_ = 2 * weights;
+  if (job.config.checkpoint.path.empty() || job.uses_features) return;
+  best_bytes_ = weights;
+  checkpoint_bytes_ = static_cast<std::uint64_t>(bytes_of_copies(state, true)) - weights;
+}
+
+std::vector<std::string> Room::faults() const {
+  const CheckpointConfig& config = job_.config.checkpoint;
+  std::vector<RoomNeed> needs{
+      {job_.config.output.trained_model_path, model_bytes_, "the model, twice its weights,"}};
+  if (checkpoint_bytes_ > 0) {
+    const std::uint64_t one = checkpoint_bytes_ + best_bytes_;
+    const std::uint64_t all =
+        static_cast<std::uint64_t>(config.keep + 1) * checkpoint_bytes_ + 2 * best_bytes_;
+    const std::uint64_t there = bytes_below(config.path);
+    needs.push_back({config.path, std::max(one, all - std::min(all, there)),
+                     formatted("%d checkpoints and the next one", config.keep)});
+  }
+  return shortages(needs);
+}
+
+void Room::require() const {
+  const std::vector<std::string> found = faults();
+  if (found.empty()) return;
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              joined(found, " ") + " Free some space, or choose other folders" +
+                  (checkpoint_bytes_ > 0 ? " or a smaller --keep-checkpoints." : "."));
+}
+
+void Room::watch() {
+  const std::vector<std::string> found = faults();
+  if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
+    return;
+  job_.log.warning("There is no longer room for the results of this run. " + joined(found, " ") +
+                   " Free some space before it ends.");
+}
+
+}  // namespace kiln
