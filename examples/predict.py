@@ -14,7 +14,7 @@ import sys
 import numpy
 import torch
 import torchvision
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 from torchvision.transforms import functional
 
 
@@ -36,10 +36,12 @@ def load_network(folder):
     return torch.nn.Sequential(network, last).eval()
 
 
-def read_photo(path):
+def read_photo(path, exif):
     """The RGB pixels that kiln decodes: of an animation the first frame, of 16-bit gray the high byte."""
     image = Image.open(path)
-    if image.format == "TIFF":
+    if exif == "apply":
+        image = ImageOps.exif_transpose(image)
+    elif image.format == "TIFF":
         image.getexif()[ExifTags.Base.Orientation] = 1  # pixels stay as stored, but Pillow would turn these
     if image.mode.startswith("I"):
         image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
@@ -48,7 +50,7 @@ def read_photo(path):
 
 def prepare(path, how):
     """[3, height, width], as validation prepared it."""
-    image = read_photo(path)
+    image = read_photo(path, how.get("exif"))
     height, width = how["input_size"]
     for name, values in how.get("transforms", []):  # of kiln train --transform-path: torchvision's operations
         operation = getattr(torchvision.transforms, name)

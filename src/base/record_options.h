@@ -1,9 +1,11 @@
-// What record files do not say themselves: which features to read, and which class a number stands
-// for.
+// What the files of a dataset do not say themselves: which features to read from records, which
+// class a number stands for, and whether pictures are turned.
 #pragma once
 
 #include <optional>
 #include <string>
+
+#include "base/vocabulary.h"
 
 namespace kiln {
 
@@ -25,6 +27,8 @@ struct RecordOptions {
   std::string classes_file = {};  // class names, one per line; empty: none
   // The number of the first class, 0 or 1; empty: detected.
   std::optional<int> first_label = {};
+  // Empty: kIgnore for an ImageDirectory, whose images the designer does not turn, else kApply.
+  std::optional<Exif> exif = {};
   bool operator==(const RecordOptions&) const = default;
 };
 

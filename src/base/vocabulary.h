@@ -12,6 +12,21 @@ namespace kiln {
 // What images are packed into.
 enum class ShardFormat { kTar, kTfRecord, kRecordIo };
 
+// What is done with the EXIF orientation of image files, with which cameras say how they were held:
+// kApply turns pictures upright.
+enum class Exif { kIgnore, kApply };
+
+inline std::string exif_name(Exif exif) {
+  return exif == Exif::kApply ? "apply" : "ignore";
+}
+
+// Empty for unknown words.
+inline std::optional<Exif> exif_named(std::string_view word) {
+  for (const Exif exif : {Exif::kIgnore, Exif::kApply})
+    if (exif_name(exif) == word) return exif;
+  return std::nullopt;
+}
+
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
 // The number format of the network's computation. kFp32: float32. kTf32: float32, with all matrix

@@ -31,7 +31,7 @@ class ImageChanger {
     try {
       std::string bytes;
       read_image_bytes(set_, i, bytes);
-      DecodedImage decoded = decode_image(bytes);
+      DecodedImage decoded = decode_image(bytes, set_.exif);
       if (!decoded.damage.empty()) note_damage(i);
       TransformMemory memory;
       chain_.apply(decoded.image, key_of(i), memory);

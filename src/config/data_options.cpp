@@ -28,6 +28,7 @@ std::vector<Option> pack_options() {
        integer("short-side", "auto", 16, 4096, "pixels", group,
                "Downscale images whose short side is longer to this length and store them as JPEG. "
                "auto: store every image unchanged."),
+       exif(group, "For downscaled images, which are stored without it; others keep it."),
        integer("quality", "92", 1, 100, "", group, "JPEG quality of downscaled images."),
        yes_or_no("shuffle", ValueKind::kSwitch, "False", group,
                  "Store the images in random order."),
@@ -46,6 +47,7 @@ Command bind_pack(Binder& binder) {
   config.input_path = binder.path("input-path");
   config.output_path = binder.path("output-path");
   config.records = bind_records(binder);
+  bind_exif(binder, config.records);
   const std::string format = binder.choice("format");
   config.format = format == "tfrecord"   ? ShardFormat::kTfRecord
                   : format == "recordio" ? ShardFormat::kRecordIo

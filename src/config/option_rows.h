@@ -49,6 +49,8 @@ Option precision(std::string group, std::string help);
 Option augment(std::string default_text, std::string help);
 Option max_bad_images(std::string help);
 Option read_threads();
+// What is done with EXIF orientations. `help` ends its text.
+Option exif(std::string group, std::string help);
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
@@ -100,6 +102,7 @@ std::vector<Option> record_options();
 std::vector<Option> with_record_options(std::vector<Option> options);  // adds them after `options`
 std::vector<TrainOption> train_record_options();
 RecordOptions bind_records(Binder& binder);
+void bind_exif(Binder& binder, RecordOptions& options);
 
 // Options for imbalanced classes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp

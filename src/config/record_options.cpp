@@ -35,6 +35,17 @@ std::vector<TrainOption> train_record_options() {
   return options;
 }
 
+Option exif(std::string group, std::string help) {
+  return choice("exif", {"auto", "apply", "ignore"}, std::move(group),
+                "Whether pictures are turned upright as their EXIF orientation says. auto: ignore "
+                "for an ImageDirectory, as in the designer, else apply. " +
+                    std::move(help));
+}
+
+void bind_exif(Binder& binder, RecordOptions& options) {
+  options.exif = exif_named(binder.choice("exif"));
+}
+
 RecordOptions bind_records(Binder& binder) {
   RecordOptions options;
   options.classes_file = binder.path("classes");

@@ -126,6 +126,7 @@ std::vector<Option> apply_options() {
                      "Images, in any format that convert reads; labels are kept."),
        required_path("output-path", "DIR",
                      "Output folder for the ImageDirectory, whose images are PNG files."),
+       exif(kOperations, "The orientation is not written."),
        integer("random-seed", "0", kLowest, kHighest, "", kOperations,
                "Seed of the random operations, drawn once per image."),
        integer("loader-threads", "auto", 1, 256, "threads", kMachine,
@@ -143,6 +144,7 @@ Command bind_apply(Binder& binder) {
   config.loader_threads = binder.small_integer("loader-threads");
   config.plain = binder.plain();
   config.records = bind_records(binder);
+  bind_exif(binder, config.records);
   require_apart(binder, "output-path", config.output_path, "input-image-transform-path",
                 config.transform_path);
   require_apart(binder, "output-path", config.output_path, "input-image-dir-path",

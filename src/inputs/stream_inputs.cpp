@@ -42,6 +42,7 @@ Dataset stream_dataset(const DataConfig& config, const Dataset& valid) {
   set.name = "Training dataset";
   set.classes = valid.classes;  // with --classes, those of its file
   set.first_label = config.records.first_label ? config.records.first_label : valid.first_label;
+  set.exif = exif_of(set, config.records);
   set.schema_json = schema_text(set.classes);
   return set;
 }

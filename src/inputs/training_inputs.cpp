@@ -185,6 +185,9 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
         map_classes(inputs.train, inputs.valid);
     });
   if (is_stream) inputs.train = stream_dataset(config, inputs.valid);
+  inputs.valid.exif = inputs.train.exif;  // the training images decide for both
+  if (with_sizes && inputs.valid.sizes_with != inputs.valid.exif)
+    scan_sizes(inputs.valid, SizesWanted::kCommon);
 }
 
 }  // namespace
@@ -237,6 +240,7 @@ void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
     choose_size(config, inputs);
     choose_valid_pixels(config, inputs);
   }
+  inputs.pixels.exif = inputs.valid_pixels.exif = inputs.train.exif;
   check_image_sizes(config, inputs);
   choose_normalization(config, inputs);
   settle_pixels(config, inputs);
@@ -254,16 +258,22 @@ void take_normalization(const Normalization& normalization, TrainingInputs& inpu
 
 Preprocessing preprocessing_of(const TrainingInputs& inputs) {
   const TransformSpec& plan = inputs.valid_pixels;
-  return {plan.output.height, plan.output.width,    plan.short_side,
-          plan.keep_exact,    inputs.normalization, plan.chain ? plan.chain->whole.to_json() : ""};
+  return {.exif = plan.exif,
+          .height = plan.output.height,
+          .width = plan.output.width,
+          .resize_short_side = plan.short_side,
+          .keep_exact_size = plan.keep_exact,
+          .normalization = inputs.normalization,
+          .transforms = plan.chain ? plan.chain->whole.to_json() : ""};
 }
 
 TransformChoice transform_choice(const TrainingInputs& inputs) {
   const auto sizes = [](const TransformSpec& plan) {
     return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
   };
-  return {sizes(inputs.pixels), sizes(inputs.valid_pixels),
-          inputs.whole_image.value_or(ImageSize{}), inputs.smallest_batch, inputs.normalization};
+  return {inputs.pixels.exif,         sizes(inputs.pixels),
+          sizes(inputs.valid_pixels), inputs.whole_image.value_or(ImageSize{}),
+          inputs.smallest_batch,      inputs.normalization};
 }
 
 void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
@@ -276,6 +286,7 @@ void take_transform_choice(const DataConfig& config, const TransformChoice& choi
   inputs.valid_pixels = plan(choice.valid_pixels);
   if (choice.whole_image.height > 0) inputs.whole_image = choice.whole_image;
   if (inputs.transform) choose_by_transformation(config, inputs);
+  inputs.pixels.exif = inputs.valid_pixels.exif = choice.exif;
   inputs.smallest_batch = choice.smallest_batch;
   inputs.normalization = choice.normalization;
   inputs.size_reason = "as rank 0 chose";

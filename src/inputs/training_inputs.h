@@ -102,6 +102,7 @@ struct SizeChoice {  // the sizes in a TransformSpec
   bool operator==(const SizeChoice&) const = default;
 };
 struct TransformChoice {
+  Exif exif = Exif::kIgnore;
   SizeChoice pixels, valid_pixels;
   ImageSize whole_image;  // height 0: none
   int smallest_batch = 1;

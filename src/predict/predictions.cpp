@@ -21,7 +21,7 @@ std::optional<ImageSize> first_size(const Dataset& set) {
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     try {
       read_image_bytes(set, i, bytes);
-      return decode_image(bytes).image.size;
+      return decode_image(bytes, Exif::kIgnore).image.size;
     } catch (const ImageFault&) {  // reported with its batch
     }
   }

@@ -138,9 +138,12 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
     const TransformChain chain = TransformChain::parse(stored.transforms, where, problems);
     if (!problems.empty())
       throw Error(ErrorCode::kInvalidModelDirectory, problems.errors().front().message());
-    return {.output = {stored.height, stored.width}, .chain = inference_chain(chain)};
+    return {.exif = stored.exif,
+            .output = {stored.height, stored.width},
+            .chain = inference_chain(chain)};
   }
-  return {.output = {stored.height, stored.width},
+  return {.exif = stored.exif,
+          .output = {stored.height, stored.width},
           .short_side = stored.resize_short_side,
           .keep_exact = stored.keep_exact_size};
 }

@@ -65,7 +65,7 @@ bool BadImageLedger::check_rest() {
     if (faults_.samples.contains(sample)) continue;
     try {
       read_image_bytes(set_, i, bytes);
-      decode_image(bytes);
+      decode_image(bytes, Exif::kIgnore);
     } catch (const ImageFault& fault) {
       add({.sample = sample, .fault = fault.what()});
     }

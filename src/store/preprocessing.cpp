@@ -16,8 +16,9 @@ constexpr int kVersion = 1, kVersionWithTransforms = 2;
 constexpr std::size_t kMaxBytes = 1 << 16;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr const char* kTransforms = "transforms";
-constexpr std::array<std::string_view, 7> kKeys{
-    "version", "resize_short_side", "keep_exact_size", "input_size", "mean", "std", kTransforms};
+constexpr std::array<std::string_view, 8> kKeys{
+    "version", "exif", "resize_short_side", "keep_exact_size", "input_size",
+    "mean",    "std",  kTransforms};
 
 std::string shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
@@ -46,6 +47,7 @@ class PreprocessingReader {
         fail(where_, "its key '" + key.substr(0, 100) + "' is unknown");
     }
     Preprocessing result;
+    read_exif(result);
     read_input_size(result);
     read_resizing(result);
     if (has_transforms) read_transforms(result);
@@ -80,6 +82,14 @@ class PreprocessingReader {
     }
     const std::int64_t area = std::int64_t{result.height} * result.width;
     if (area < 1 || area > kMaxPixels) refuse("input_size", "a height and a width in pixels");
+  }
+
+  void read_exif(Preprocessing& result) const {
+    const auto found = root_.find("exif");
+    if (found == root_.end()) return;
+    const auto exif = exif_named(found->is_string() ? found->get<std::string>() : "");
+    if (!exif) refuse("exif", "\"apply\" or \"ignore\"");
+    result.exif = *exif;
   }
 
   void read_resizing(Preprocessing& result) const {
@@ -136,6 +146,7 @@ std::string format_preprocessing(const Preprocessing& preprocessing) {
   const bool has_transforms = !preprocessing.transforms.empty();
   nlohmann::ordered_json json = {
       {"version", has_transforms ? kVersionWithTransforms : kVersion},
+      {"exif", exif_name(preprocessing.exif)},
       {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
       {"keep_exact_size", preprocessing.keep_exact_size},
       {"input_size", {preprocessing.height, preprocessing.width}},

@@ -3,6 +3,8 @@
 //
 //   {
 //     "version": 1,
+//     "exif": "apply",            pictures are turned upright first; "ignore", as if it is missing:
+//                                 they are not
 //     "resize_short_side": 256,   null: images are resized to the least size that covers the
 //                                 input's
 //     "keep_exact_size": true,    an image that already has the input's size is not resized
@@ -11,9 +13,9 @@
 //     "std": [0.5, 0.5, 0.5]
 //   }
 //
-// All keys are required and no others are allowed. Resizing is bilinear and antialiased, on 8-bit
-// pixels, as in Pillow. The offset of the crop is (size - input size) / 2, with halves rounded to
-// even.
+// All other keys are required and no more are allowed. Resizing is bilinear and antialiased, on
+// 8-bit pixels, as in Pillow. The offset of the crop is (size - input size) / 2, with halves
+// rounded to even.
 //
 // If the model uses the operations of a TransformationDirectory, the version is 2,
 // "resize_short_side" is not used, and one more key follows: "transforms", the inference form of
@@ -32,6 +34,7 @@ namespace kiln {
 inline constexpr Normalization kImagenetNormalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 struct Preprocessing {
+  Exif exif = Exif::kIgnore;
   int height = 0;  // of the network's input, as is the width
   int width = 0;
   int resize_short_side = 0;  // 0: none; else at least the longer side of the input

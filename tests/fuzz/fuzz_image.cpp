@@ -1,5 +1,6 @@
 // Image decoders, one kind a target: KILN_FUZZ_KIND.
 #include "data/image/image.h"
+#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 #include "fuzz/fuzz.h"
 
@@ -12,17 +13,19 @@ using namespace kiln;
 constexpr long long kManyPixels = 1 << 18;
 
 void decode(const std::string& bytes) {
-  const ImageSize size = read_image_size(bytes);
+  const int orientation = read_orientation(bytes).value_or(1);
+  fuzz::require(orientation >= 1 && orientation <= 8);
+  const ImageSize size = read_image_size(bytes, Exif::kApply);
   const long long num_pixels = 1LL * size.height * size.width;
   if (num_pixels > kManyPixels && image_kind(bytes) != "PNM") return;
-  const DecodedImage decoded = decode_image(bytes);
+  const DecodedImage decoded = decode_image(bytes, Exif::kApply);
   fuzz::require(decoded.image.size == size);
   fuzz::require(static_cast<long long>(decoded.image.pixels.size()) == 3 * num_pixels);
   const Region middle = {size.height / 3, size.width / 3, {(size.height + 2) / 3, 1}};
   ImagePart part;
   for (const double shrinks_by : {4, 16}) {
     decode_part(
-        bytes,
+        bytes, Exif::kApply,
         [&](ImageSize) {
           return WantedPart{middle, shrinks_by};
         },

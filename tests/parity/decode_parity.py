@@ -20,7 +20,7 @@ if PYTHON_PACKAGES.is_dir():
 
 try:
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageOps
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -79,13 +79,13 @@ class Cases:
         self.folder = Path(folder)
         self.list = []
 
-    def add(self, name, data, expected=None, tolerance=0, size=0):
+    def add(self, name, data, expected=None, tolerance=0, size=0, exif="ignore"):
         path = self.folder / f"{len(self.list)}.bin"
         path.write_bytes(data)
         if expected is None:
             with Image.open(io.BytesIO(data)) as image:
-                expected = np.asarray(image.convert("RGB"))
-        self.list.append((name, path, size, expected, tolerance))
+                expected = np.asarray((ImageOps.exif_transpose(image) if exif == "apply" else image).convert("RGB"))
+        self.list.append((name, path, size, expected, tolerance, exif))
 
 
 def add_jpeg(cases, rgb):
@@ -162,14 +162,42 @@ def add_tiff(cases, rgb):
 
 
 def add_turned(cases, rgb):
-    """Every EXIF orientation in the four formats that have one, as stored."""
+    """Every EXIF orientation in the four formats that have one: as stored, upright, and upright and resized."""
     image = Image.fromarray(rgb)
     for orientation in range(1, 9):
         exif = Image.Exif()
         exif[0x0112] = orientation
-        for kind in ("JPEG", "PNG", "WEBP"):
-            cases.add(f"{kind} orientation {orientation}", encoded(image, kind, exif=exif))
-        cases.add(f"TIFF orientation {orientation}", encoded(image, "TIFF", tiffinfo={0x0112: orientation}), rgb)
+        for kind in ("JPEG", "PNG", "WEBP", "TIFF"):
+            data = encoded(image, kind, **({"tiffinfo": {0x0112: orientation}} if kind == "TIFF" else {"exif": exif}))
+            cases.add(f"{kind} orientation {orientation}, as stored", data, rgb if kind == "TIFF" else None)
+            cases.add(f"{kind} orientation {orientation}", data, exif="apply")
+            with Image.open(io.BytesIO(data)) as stored:
+                upright = ImageOps.exif_transpose(stored).convert("RGB")
+            cases.add(f"{kind} orientation {orientation}, resized", data, resized(upright, 32), 1, 32, exif="apply")
+
+
+def add_odd_orientations(cases, rgb):
+    """Entries of every type and of strange values, in both byte orders, and cut off. Bytes, floats and lists do not count."""
+    image = Image.fromarray(rgb)
+    for order, mark in ("<", b"II*\0"), (">", b"MM\0*"):
+        for value in (0, 6, 8, 9, 255, 65535):
+            for kind, code in (1, "B3x"), (2, "B3x"), (3, "H2x"), (4, "I"), (7, "B3x"), (8, "H2x"), (9, "I"):
+                for count in (0, 1, 2):
+                    entry = struct.pack(order + "HHI" + code, 0x0112, kind, count, value & (255 if code[0] == "B" else 65535))
+                    directory = struct.pack(order + "IH", 8, 2) + entry + entry
+                    for length in (len(directory), 12, 20):
+                        data = encoded(image.crop((0, 0, 2, 2)), "JPEG", exif=b"Exif\0\0" + mark + directory[:length])
+                        cases.add(f"JPEG EXIF {mark} type {kind}, {count} of {value}, {length} bytes", data)
+
+
+def orientation_of(path):
+    """Pillow's answer, 1 where it fails or answers what does not turn."""
+    with Image.open(path) as image:
+        try:
+            found = image.getexif().get(0x0112, 1)
+        except (SyntaxError, ValueError, struct.error):
+            found = 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
 def tiff(entries, blocks, shape, big_endian=False):
@@ -352,13 +380,16 @@ def read_pixels(path):
 
 def failures_of(cases, tool):
     listing = cases.folder / "list"
-    listing.write_text("".join(f"{p}\t{size}\t{p}.ppm\n" for _, p, size, _, _ in cases.list))
+    listing.write_text("".join(f"{p}\t{size}\t{exif}\t{p}.ppm\n" for _, p, size, _, _, exif in cases.list))
     output = subprocess.run([tool, listing], capture_output=True, text=True, check=True).stdout
-    told = dict(line.split("\t", 1) for line in output.splitlines())
-    for name, path, _, expected, tolerance in cases.list:
-        if told[str(path)]:
-            yield f"{name}: {told[str(path)]}"
+    told = {path: answer for path, *answer in (line.split("\t", 2) for line in output.splitlines())}
+    for name, path, _, expected, tolerance, _ in cases.list:
+        orientation, fault = told[str(path)]
+        if fault:
+            yield f"{name}: {fault}"
             continue
+        if int(orientation) != orientation_of(path):
+            yield f"{name}: orientation {orientation} instead of {orientation_of(path)}"
         got = read_pixels(Path(f"{path}.ppm"))
         if got.shape != expected.shape:
             yield f"{name}: {got.shape} instead of {expected.shape}"
@@ -375,7 +406,8 @@ def main():
     rgb = picture()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(folder)
-        for add in (add_jpeg, add_png, add_tiff, add_bmp, add_others, add_turned, add_resized, add_large_jpeg):
+        for add in (add_jpeg, add_png, add_tiff, add_bmp, add_others, add_turned, add_odd_orientations, add_resized,
+                    add_large_jpeg):
             add(cases, rgb)
         add_photographs(cases)
         failures = list(failures_of(cases, sys.argv[1]))

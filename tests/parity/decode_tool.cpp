@@ -1,6 +1,7 @@
-// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>OUTPUT" and writes each
-// input's pixels to OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0. Prints
-// "INPUT<tab>" and the damage or fault.
+// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>EXIF<tab>OUTPUT" and
+// writes each input's pixels to OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0.
+// EXIF is that of a preprocessing.json. Prints "INPUT<tab>ORIENTATION<tab>" and the damage or
+// fault.
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -9,6 +10,7 @@
 
 #include "base/files.h"
 #include "data/image/image.h"
+#include "data/image/orientation.h"
 #include "data/transform/image_pipeline.h"
 
 namespace {
@@ -20,15 +22,16 @@ void write_pixels(const std::string& path, const kiln::Image& image) {
             static_cast<std::streamsize>(image.pixels.size()));
 }
 
-std::string convert(const std::string& input, int size, const std::string& output) {
+std::string convert(const std::string& input, int size, kiln::Exif exif,
+                    const std::string& output) {
   try {
     const std::string bytes = kiln::read_file(input);
-    kiln::DecodedImage decoded = kiln::decode_image(bytes);
-    if (kiln::read_image_size(bytes) != decoded.image.size)
+    kiln::DecodedImage decoded = kiln::decode_image(bytes, exif);
+    if (kiln::read_image_size(bytes, exif) != decoded.image.size)
       return "fault: the header's size differs";
     if (size > 0) {
-      const kiln::TransformSpec plan = {.output = {size, size},
-                                        .short_side = kiln::usual_short_side(size)};
+      const kiln::TransformSpec plan = {
+          .exif = exif, .output = {size, size}, .short_side = kiln::usual_short_side(size)};
       decoded.image = {plan.output, std::vector<std::uint8_t>(3 * size * size)};
       decoded.damage = kiln::ImagePipeline().write(bytes, plan, {}, decoded.image.pixels.data());
     }
@@ -47,11 +50,13 @@ int main(int argc, char** argv) {
   std::string line;
   while (std::getline(list, line)) {
     std::istringstream fields(line);
-    std::string input, size, output;
+    std::string input, size, exif, output;
     std::getline(fields, input, '\t');
     std::getline(fields, size, '\t');
+    std::getline(fields, exif, '\t');
     std::getline(fields, output, '\t');
-    std::cout << input << '\t' << convert(input, std::stoi(size), output) << '\n';
+    std::cout << input << '\t' << kiln::read_orientation(kiln::read_file(input)).value_or(1) << '\t'
+              << convert(input, std::stoi(size), kiln::exif_named(exif).value(), output) << '\n';
   }
   return 0;
 }

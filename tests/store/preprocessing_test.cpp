@@ -7,7 +7,8 @@
 namespace kiln {
 namespace {
 
-const Preprocessing kResized{224, 192, 256, false, {{0.485, 0.456, 0.406}, {0.229, 0.1 + 0.2, 1}}};
+const Preprocessing kResized{Exif::kApply, 224,   192,
+                             256,          false, {{0.485, 0.456, 0.406}, {0.229, 0.1 + 0.2, 1}}};
 
 // The error for kResized with `from` replaced by `to`.
 std::string fault_of(const std::string& from, const std::string& to) {
@@ -31,8 +32,14 @@ void expect_fault(const std::string& from, const std::string& to, const std::str
 
 TEST(PreprocessingFile, ReadsWhatItWrites) {
   for (const Preprocessing& written :
-       {kResized, Preprocessing{32, 48, 0, true, {}},
-        Preprocessing{32, 32, 0, true, {}, R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"}}) {
+       {kResized, Preprocessing{Exif::kIgnore, 32, 48, 0, true, {}},
+        Preprocessing{Exif::kApply,
+                      32,
+                      32,
+                      0,
+                      true,
+                      {},
+                      R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"}}) {
     EXPECT_EQ(parse_preprocessing(format_preprocessing(written), "x"), written);
   }
 }
@@ -40,7 +47,8 @@ TEST(PreprocessingFile, ReadsWhatItWrites) {
 TEST(PreprocessingFile, HasTheFormatOfItsHeader) {
   const std::string json = R"({"version": 1, "resize_short_side": 256, "keep_exact_size": true,
     "input_size": [224, 224], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]})";
-  EXPECT_EQ(parse_preprocessing(json, "x"), (Preprocessing{224, 224, 256, true, {}}));
+  EXPECT_EQ(parse_preprocessing(json, "x"),
+            (Preprocessing{Exif::kIgnore, 224, 224, 256, true, {}}));
 }
 
 TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
@@ -55,6 +63,8 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("\"version\": 1,", "\"version\": 1, \"transform\": [],", "'transform' is unknown");
   expect_fault("\"version\": 1,", "\"version\": 1, \"version\": 1,", "'version' twice");
   expect_fault("\"mean\"", "\"average\"", "'average' is unknown");
+  expect_fault("\"apply\"", "\"auto\"", "'exif' is \"auto\"");
+  expect_fault("\"apply\"", "6", "'exif' is 6");
   expect_fault("224", "0", "'input_size' is [0,192]");
   expect_fault("224", "-224", "'input_size' is [-224,192]");
   expect_fault("224", "2.5", "'input_size' is [2.5,192]");

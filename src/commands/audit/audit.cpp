@@ -93,6 +93,10 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
     });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();
+  // A trained model says how it sees images, for the search for copies too.
+  if (config.trained_model_path.empty()) parts.backbone->pixels.exif = parts.set.exif;
+  parts.set.exif = parts.backbone->pixels.exif;
+  if (parts.valid) parts.valid->exif = parts.set.exif;
 }
 
 void log_start(const Parts& parts, Log& log) {

@@ -63,6 +63,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   if (stored) {
     backbone.normalization = stored->normalization;
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
+    backbone.pixels.exif = stored->exif;
   }
   require_usable(backbone.pixels, network);
   backbone.description =

@@ -27,6 +27,7 @@ constexpr int kQuality = 85;
 
 TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
   TransformSpec plan;
+  plan.exif = set.exif;
   plan.augment = *config.augment;
   int side = config.image_size;
   if (side == 0) {

@@ -22,6 +22,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
+#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
 #include "store/checkpoint.h"
@@ -177,9 +178,10 @@ int inspect_image_file(const fs::path& path, std::string_view bytes, Report& rep
   report["kind"] = std::string(image_kind(bytes)) + " image";
   report["path"] = path.string();
   try {
-    const DecodedImage decoded = decode_image(bytes);
+    const DecodedImage decoded = decode_image(bytes, Exif::kApply);
     report["width"] = decoded.image.size.width;
     report["height"] = decoded.image.size.height;
+    report["orientation"] = read_orientation(bytes).value_or(1);
     report["state"] = decoded.damage.empty() ? "good" : "damaged";
     if (!decoded.damage.empty()) report["fault"] = decoded.damage;
     return 0;

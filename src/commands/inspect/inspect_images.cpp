@@ -34,7 +34,7 @@ CheckResult check_image(const Dataset& set, std::size_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
-    const DecodedImage decoded = decode_image(bytes);
+    const DecodedImage decoded = decode_image(bytes, set.exif);
     return {decoded.damage, !decoded.damage.empty()};
   } catch (const ImageFault& fault) {
     return {fault.what(), false};
@@ -91,6 +91,8 @@ void report_sizes(Dataset& set, Report& report) {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   report["num_sizes"] = sorted.size();
+  report["exif"] = exif_name(set.exif);
+  report["turned_images"] = turned_images(set, SIZE_MAX).turned;
   report["unreadable_headers"] = unreadable;
   Report sizes = Report::array();
   for (std::size_t i = 0; i < std::min(kMaxSizesTold, sorted.size()); ++i) {
@@ -126,6 +128,7 @@ void report_input_mode(const Dataset& set, Report& report) {
 int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (config.valid_data_path.empty()) return 0;
   Dataset valid = read_dataset(config.valid_data_path, "Validation images", config.records);
+  valid.exif = set.exif;
   const std::vector<Leak> found = leaks_between(set, valid, {.num_threads = usable_cpus()});
   Report leaks = Report::array();
   for (const Leak& leak : found) {

@@ -52,6 +52,7 @@ std::vector<TrainOption> image_size_options() {
                "Resize the short side of validation images to this length. auto: 256/224 of "
                "--eval-crop, or no resizing if images already have the crop size.")},
       {Effect::kResult, eval_crop},
+      {Effect::kResult, exif(kImages, "The trained model keeps the choice for all later images.")},
   };
 }
 

@@ -274,6 +274,7 @@ DataConfig bind_data(Binder& binder) {
   config.loader_threads = binder.small_integer("loader-threads");
   config.read_threads = binder.small_integer("read-threads");
   config.records = bind_records(binder);
+  bind_exif(binder, config.records);
   config.on_bad_image =
       binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
   config.max_bad_images = binder.allowance("max-bad-images");

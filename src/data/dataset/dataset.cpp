@@ -262,6 +262,10 @@ Dataset read_folder_of_any_kind(const DatasetContext& context) {
 
 }  // namespace
 
+Exif exif_of(const Dataset& set, const RecordOptions& records) {
+  return records.exif.value_or(set.is_image_directory ? Exif::kIgnore : Exif::kApply);
+}
+
 Dataset read_of_any_kind(const DatasetContext& context) {
   const RootKind kind = check_root(context);
   Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
@@ -269,6 +273,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
                                                 : read_folder_of_any_kind(context);
   set.name = context.name;
   set.read_with = reading_text(context.records);
+  set.exif = exif_of(set, context.records);
   if (!context.records.classes_file.empty()) use_class_names(context, set);
   if (std::string note = note_of_twins(set.classes); !note.empty())
     set.notes.push_back(std::move(note));
@@ -315,6 +320,8 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.schema_json = set.schema_json;
   part.samples_json = set.samples_json;
   part.read_with = set.read_with;
+  part.exif = set.exif;
+  part.sizes_with = set.sizes_with;
   part.first_label = set.first_label;
   part.stamps = set.stamps;
   return part;

@@ -150,10 +150,12 @@ struct Dataset {
   std::vector<std::string> classes;    // by class id; ids without a category are named "Others"
   SampleTable samples;                 // in list order
   std::vector<ImageArchive> archives;  // the archives that contain the samples
-  std::string list_name;     // the list of an ImageDirectory, in its folder or archive; or empty
-  std::string schema_json;   // `_schema.json`, as stored or as `kiln convert` would write it
-  std::string samples_json;  // `_samples.json`, as `kiln convert` would write it
-  std::string read_with;     // reading_text() of the options used to read it
+  std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
+  std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it
+  std::string samples_json;   // `_samples.json`, as `kiln convert` would write it
+  std::string read_with;      // reading_text() of the options used to read it
+  Exif exif = Exif::kIgnore;  // how the images are to be decoded
+  Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
   std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
   std::int64_t num_streamed = 0;    // images per epoch of a stream, which has no samples
   std::uint64_t memory_bytes = 0;   // memory taken by the images of a kept stream
@@ -173,6 +175,9 @@ struct Dataset {
 // "ImageDirectory", "COCO folder", "class folders", "folder of images", "list of images",
 // "archive", "record files", "stream", "stream, kept".
 std::string describe(Dataset::Kind kind);
+
+// Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
+Exif exif_of(const Dataset& set, const RecordOptions& records);
 
 // Distinguishes datasets read from the same files with different options: the options, and the
 // contents of the file that they name; empty for the defaults.

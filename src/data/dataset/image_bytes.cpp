@@ -222,6 +222,8 @@ std::string to_bytes(const Dataset& set, SetParts parts) {
   writer.texts(set.classes);
   writer.texts({set.list_name, set.schema_json, set.samples_json, set.read_with});
   writer.number(set.first_label.value_or(-1));
+  writer.number(set.exif == Exif::kApply ? 1 : 0);
+  writer.number(set.sizes_with == Exif::kApply ? 1 : 0);
   writer.number(static_cast<std::int64_t>(set.archives.size()));
   for (const ImageArchive& archive : set.archives) writer.text(archive.name);
   if (parts == SetParts::kWithSources) {
@@ -252,6 +254,8 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   set.read_with = texts[3];
   if (const std::int64_t first = reader.number(); first >= 0)
     set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
+  for (Exif* exif : {&set.exif, &set.sizes_with})
+    *exif = reader.number() == 1 ? Exif::kApply : Exif::kIgnore;
   set.archives.resize(reader.count(1));
   for (ImageArchive& archive : set.archives) archive.name = reader.text();
   if (parts == SetParts::kWithSources) {

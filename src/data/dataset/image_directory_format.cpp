@@ -320,7 +320,9 @@ std::string samples_text(const Dataset& set) {
     try {
       read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
       if (bytes.size() > kMaxSampleBytes) continue;
-      decode_image(bytes);  // samples are published, and a link may lead to another kind of file
+      decode_image(
+          bytes,
+          Exif::kIgnore);  // samples are published, and a link may lead to another kind of file
     } catch (const std::exception&) {
       continue;  // samples are only a preview; the loader reports bad images
     }

@@ -18,6 +18,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
+#include "data/image/orientation.h"
 
 namespace kiln {
 namespace {
@@ -144,7 +145,7 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
   for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
     try {
       read_first_bytes(set, i, limit, buffer);
-      return read_image_size(buffer);
+      return read_image_size(buffer, set.exif);
     } catch (const ImageFault&) {
       if (buffer.size() < limit) break;
     }
@@ -152,15 +153,32 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
   return std::nullopt;
 }
 
+void forget_sizes(Dataset& set) {
+  for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
+}
+
+bool is_turned(const Dataset& set, std::size_t i, std::string& buffer) {
+  for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
+    try {
+      read_first_bytes(set, i, limit, buffer);
+    } catch (const ImageFault&) {
+      return false;
+    }
+    if (const std::optional<int> found = read_orientation(buffer)) return *found != 1;
+  }
+  return false;
+}
+
 // Discards the listed sizes if they are wrong for the first image, according to its header: a list
 // may claim any size, and the size of the network's input would follow it.
 void forget_wrong_sizes(Dataset& set) {
+  if (set.sizes_with != set.exif) return;
   const std::optional<ImageSize> listed = set.samples[0].size;
   if (!listed) return;
   std::string buffer;
   const std::optional<ImageSize> found = size_of(set, 0, buffer);
   if (!found || *found == *listed) return;
-  for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
+  forget_sizes(set);
   const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
   set.notes.push_back(formatted(
       "%s lists '%s' with %d x %d pixels, but it has %d x %d; the sizes are read from the images",
@@ -199,6 +217,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
           : read_labeled({.root = root, .name = name, .is_indexed = true, .records = use.records});
   set.root = root;
   set.name = name;
+  set.exif = exif_of(set, use.records);
   open_archives(set);
   if (use.with_sizes) forget_wrong_sizes(set);
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
@@ -215,6 +234,8 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
 }
 
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
+  if (set.sizes_with != set.exif) forget_sizes(set);
+  set.sizes_with = set.exif;
   std::atomic<std::size_t> num_filled = 0;
   std::atomic<std::uint64_t> first_size = 0;
   std::atomic<bool> differ = false;
@@ -239,6 +260,17 @@ std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
                 }
               });
   return num_filled;
+}
+
+TurnedImages turned_images(const Dataset& set, std::size_t most) {
+  const std::size_t count = std::min(most, set.samples.size());
+  std::atomic<std::size_t> turned = 0;
+  in_parallel((count + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
+    std::string buffer;
+    for (std::size_t i = portion * kPortion; i < std::min(count, (portion + 1) * kPortion); ++i)
+      if (is_turned(set, i, buffer)) ++turned;
+  });
+  return {turned, count};
 }
 
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {

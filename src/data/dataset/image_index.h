@@ -46,9 +46,17 @@ void write_index(const std::filesystem::path& file, const Dataset& set);
 // kCommon: stops as soon as two sizes differ.
 enum class SizesWanted { kAll, kCommon };
 
-// Fills in the sizes that the list does not give, and returns how many. If a header cannot be read,
+// Fills in the sizes that the list does not give, or gives of images that are decoded with another
+// `exif`, and returns how many. If a header cannot be read,
 // the size stays unknown; the loader will report that image.
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted);
+
+// How many images have an EXIF orientation other than upright, among the first `most`. Reads
+// headers in parallel; an orientation after a PNG's pixels does not count.
+struct TurnedImages {
+  std::size_t turned = 0, looked_at = 0;
+};
+TurnedImages turned_images(const Dataset& set, std::size_t most);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);

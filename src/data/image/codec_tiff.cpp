@@ -345,9 +345,9 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   }
 }
 
-// Reads the width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider
-// fields). If an entry is repeated, the first one counts, as in libtiff.
-ImageSize read_tiff_size(std::string_view bytes) {
+bool visit_tiff_entries(std::string_view bytes,
+                        const std::function<bool(const TiffEntry&)>& visit) {
+  if (bytes.size() < 16) return false;
   const bool little = bytes[0] == 'I';
   const bool big_form = bytes[little ? 2 : 3] == '+';
   const auto word = [&](std::size_t at) { return little ? little16(bytes, at) : big16(bytes, at); };
@@ -356,22 +356,34 @@ ImageSize read_tiff_size(std::string_view bytes) {
     const std::uint64_t first = quad(at), second = quad(at + 4);
     return little ? first | second << 32 : second | first << 32;
   };
-  if (bytes.size() < 16) fail_in_header("TIFF");
   const std::uint64_t directory = big_form ? eight(8) : quad(4);
-  if (directory > bytes.size() || bytes.size() - directory < 8) fail_in_header("TIFF");
+  if (directory > bytes.size() || bytes.size() - directory < 8) return false;
   auto at = static_cast<std::size_t>(directory);
   const std::uint64_t count = big_form ? eight(at) : word(at);
   at += big_form ? 8 : 2;
-  const std::size_t entry = big_form ? 20 : 12, value = big_form ? 12 : 8;
-  std::optional<std::uint64_t> width, height;
-  for (std::uint64_t i = 0; i < count && !(width && height); ++i, at += entry) {
-    if (at + entry > bytes.size()) fail_in_header("TIFF");
-    const std::uint32_t tag = word(at);
-    if (tag != TIFFTAG_IMAGEWIDTH && tag != TIFFTAG_IMAGELENGTH) continue;
-    const std::uint64_t number = word(at + 2) == TIFF_SHORT ? word(at + value) : quad(at + value);
-    std::optional<std::uint64_t>& side = tag == TIFFTAG_IMAGEWIDTH ? width : height;
-    if (!side) side = number;
+  const std::size_t entry_bytes = big_form ? 20 : 12, value = big_form ? 12 : 8;
+  for (std::uint64_t i = 0; i < count; ++i, at += entry_bytes) {
+    if (at + entry_bytes > bytes.size()) return false;
+    const std::uint32_t type = word(at + 2);
+    const bool is_word = type == TIFF_SHORT || type == TIFF_SSHORT;
+    const TiffEntry entry{.tag = word(at),
+                          .is_integer = is_word || type == TIFF_LONG || type == TIFF_SLONG,
+                          .count = big_form ? eight(at + 4) : quad(at + 4),
+                          .value = is_word ? word(at + value) : quad(at + value)};
+    if (!visit(entry)) return true;
   }
+  return true;
+}
+
+// If an entry is repeated, the first one counts, as in libtiff.
+ImageSize read_tiff_size(std::string_view bytes) {
+  std::optional<std::uint32_t> width, height;
+  const auto keep_side = [&](const TiffEntry& entry) {
+    if (entry.tag == TIFFTAG_IMAGEWIDTH && !width) width = entry.value;
+    if (entry.tag == TIFFTAG_IMAGELENGTH && !height) height = entry.value;
+    return !(width && height);
+  };
+  if (!visit_tiff_entries(bytes, keep_side)) fail_in_header("TIFF");
   return checked_size(width.value_or(0), height.value_or(0));
 }
 

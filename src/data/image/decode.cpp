@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/image/codec.h"
+#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 
 namespace kiln {
@@ -75,6 +77,14 @@ const Format* find_format(std::string_view bytes) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
+// Empty if it is not within `bytes`.
+std::optional<Orientation> orientation_of(std::string_view bytes, Exif exif) {
+  if (exif == Exif::kIgnore) return Orientation();
+  const std::optional<int> found = read_orientation(bytes);
+  if (!found) return std::nullopt;
+  return Orientation(*found);
+}
+
 const Format& format_of(std::string_view bytes) {
   if (const Format* format = find_format(bytes)) return *format;
   throw ImageFault(fault_of_unread(bytes));
@@ -98,10 +108,10 @@ const std::vector<std::string>& image_extensions() {
   return kExtensions;
 }
 
-DecodedImage decode_image(std::string_view bytes) {
+DecodedImage decode_image(std::string_view bytes, Exif exif) {
   ImagePart part;
   decode_part(
-      bytes,
+      bytes, exif,
       [](ImageSize whole) {
         return WantedPart{{0, 0, whole}};
       },
@@ -115,9 +125,11 @@ void ImagePart::reserve(std::size_t bytes) {
   pixels.resize(bytes);
 }
 
-void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+void decode_part(std::string_view bytes, Exif exif, const ChoosePart& choose, ImagePart& part) {
+  const Orientation orientation = orientation_of(bytes, exif).value_or(Orientation());
   try {
-    format_of(bytes).decode(bytes, choose, part);
+    format_of(bytes).decode(bytes, orientation.choosing(choose), part);
+    orientation.turn_upright(part);
   } catch (const ImageFault&) {
     if (part.pixels.size() > kWholeImageBytes)
       part.pixels = {};  // a broken header may claim any size
@@ -125,8 +137,11 @@ void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
   }
 }
 
-ImageSize read_image_size(std::string_view bytes) {
-  return format_of(bytes).read_size(bytes);
+ImageSize read_image_size(std::string_view bytes, Exif exif) {
+  const ImageSize stored = format_of(bytes).read_size(bytes);
+  const std::optional<Orientation> orientation = orientation_of(bytes, exif);
+  if (!orientation) codec::fail_in_header("WebP");
+  return orientation->upright(stored);
 }
 
 namespace codec {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/vocabulary.h"
+
 namespace kiln {
 
 struct ImageSize {
@@ -37,8 +39,8 @@ struct PixelView {
 
 // Decoding of image files to RGB pixels, with the results of Pillow's convert("RGB"). The format is
 // detected from the contents: JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM,
-// TIFF, WebP. 16-bit samples keep their high byte. EXIF rotation is not applied. All functions are
-// pure and thread-safe.
+// TIFF, WebP. 16-bit samples keep their high byte. With Exif::kApply, images and sizes are those
+// after Pillow's ImageOps.exif_transpose(). All functions are pure and thread-safe.
 
 // Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
@@ -63,7 +65,7 @@ struct DecodedImage {
 
 // Throws ImageFault for an unknown format, invalid data, an image that is too large, an empty file,
 // or a truncated JPEG with half of its rows or fewer.
-DecodedImage decode_image(std::string_view bytes);
+DecodedImage decode_image(std::string_view bytes, Exif exif);
 
 // If the whole image takes no more than this, memory is allocated for all of it, so that its other
 // parts need no more.
@@ -77,6 +79,7 @@ struct ImagePart {
   Region region;                     // the part in `pixels`, in reduced pixels
   std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, then unused bytes
   std::string damage;                // as in DecodedImage
+  std::vector<std::uint8_t> spare;   // memory of decode_part()
   // Makes `pixels` at least this large. The contents are lost if it grows.
   void reserve(std::size_t bytes);
   PixelView view() const { return {pixels.data(), region}; }
@@ -96,11 +99,12 @@ using ChoosePart = std::function<WantedPart(ImageSize whole)>;
 // decoded at half its resolution, and from 16 on at a quarter. Once shrunk to 32 pixels or more in
 // each direction, the PSNR relative to the full-resolution result is at least 40 dB, but single
 // values may differ by more than 1. This is used only for random crops. See README.md.
-void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
+void decode_part(std::string_view bytes, Exif exif, const ChoosePart& choose, ImagePart& part);
 
 // Reads the size from the header. `bytes` may be only the beginning of the file (64 KiB are nearly
-// always enough; otherwise ImageFault says so). Throws ImageFault as above.
-ImageSize read_image_size(std::string_view bytes);
+// always enough; otherwise ImageFault says so). An orientation after a PNG's pixels does not count.
+// Throws ImageFault as above.
+ImageSize read_image_size(std::string_view bytes, Exif exif);
 
 // "JPEG", "PNG", … according to the first bytes; empty if unknown.
 std::string_view image_kind(std::string_view bytes);

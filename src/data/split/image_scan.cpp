@@ -87,12 +87,13 @@ double usual_shrink(ImageSize whole) {
 
 // Decodes an image into `image`, at a resolution reduced as the plan says. Reuses the memory of
 // `part` and `image`.
-void decode_small(const std::string& bytes, const ScanPlan& plan, ImagePart& part, Image& image) {
+void decode_small(const std::string& bytes, Exif exif, const ScanPlan& plan, ImagePart& part,
+                  Image& image) {
   part.pixels.swap(image.pixels);
   const auto whole_image = [&plan](ImageSize whole) {
     return WantedPart{{0, 0, whole}, plan.shrink ? plan.shrink(whole) : usual_shrink(whole)};
   };
-  decode_part(bytes, whole_image, part);
+  decode_part(bytes, exif, whole_image, part);
   image.size = part.region.size;
   image.pixels.swap(part.pixels);
   image.pixels.resize(static_cast<std::size_t>(image.size.height) *
@@ -109,7 +110,7 @@ void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, Scanne
       if (!read(place, SIZE_MAX, bytes)) return;
       found.hashes[i] = content_hash(bytes);
       try {
-        decode_small(bytes, plan, part, image);
+        decode_small(bytes, place.set->exif, plan, part, image);
       } catch (const ImageFault&) {
         return;
       }

@@ -128,6 +128,7 @@ class StreamKeeper {
     const LabelClasses classes(labels_, context);
     Dataset set;
     set.kind = Dataset::Kind::kKeptStream;
+    set.exif = exif_of(set, plan_.records);
     set.root = plan_.path;
     set.name = plan_.name;
     set.classes = classes.names();
@@ -171,7 +172,7 @@ class StreamKeeper {
 
   static std::optional<ImageSize> size_of(std::string_view image) {
     try {
-      return read_image_size(image);
+      return read_image_size(image, Exif::kIgnore);
     } catch (const ImageFault&) {  // the loader will report it
       return {};
     }

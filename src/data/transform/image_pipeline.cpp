@@ -177,7 +177,7 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
                       shrinks_by(placing, plan.augment)};
   };
   Stopwatch watch;
-  decode_part(bytes, choose, part);
+  decode_part(bytes, plan.exif, choose, part);
   scratch_->times.decode = watch.lap();
   put(part.view(), part.reduction, placing, mirror, scratch_->resampler, target);
   scratch_->times.resample = watch.lap();
@@ -189,7 +189,7 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
 std::string ImagePipeline::write_by_chain(std::string_view bytes, const TransformSpec& plan,
                                           const DrawKey& key, std::uint8_t* target) {
   Stopwatch watch;
-  DecodedImage decoded = decode_image(bytes);
+  DecodedImage decoded = decode_image(bytes, plan.exif);
   scratch_->times.decode = watch.lap();
   plan.chain->fixed.apply(decoded.image, kInferenceKey, scratch_->memory);
   if (plan.chain->can_be_kept) fit(decoded.image, plan.output, scratch_->resampler);

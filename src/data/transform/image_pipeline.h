@@ -18,6 +18,7 @@
 namespace kiln {
 
 struct TransformSpec {
+  Exif exif = Exif::kIgnore;
   ImageSize output;  // the size of every image in a batch
   // Images are resized to this short side, which is at least that of `output`, and then
   // center-cropped. 0: to the least size that covers `output`. Not used with random crops.

@@ -74,10 +74,10 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   }
   try {
     if (plan.short_side == 0) {
-      read_image_size(packed.bytes);
+      read_image_size(packed.bytes, set.exif);
       return packed;
     }
-    const DecodedImage decoded = decode_image(packed.bytes);
+    const DecodedImage decoded = decode_image(packed.bytes, set.exif);
     const ImageSize size = decoded.image.size;
     if (std::min(size.height, size.width) <= plan.short_side) return packed;
     packed.bytes = encode_jpeg(reduced(decoded.image, plan.short_side), plan.quality);
@@ -282,7 +282,7 @@ OutputFolder take_shard_output(const fs::path& folder, const fs::path& input) {
 CompleteShards::CompleteShards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
   refuse_class_names(set);
   for (const std::string& name : set.classes) classes_ += name + "\n";
-  is_image_directory_ = set.is_image_directory;
+  is_seen_as_stored_ = set.exif == Exif::kIgnore;
   packed_ = ShardWriter(set, std::move(plan), folder).run(files_);
 }
 
@@ -300,7 +300,7 @@ void CompleteShards::put_in_place(const OutputFolder& folder,
     files_.back().write(text);
   };
   add(kClassesName, classes_);
-  if (is_image_directory_) add(kSourceName, kImageDirectorySource);
+  if (is_seen_as_stored_) add(kSourceName, kImageDirectorySource);
   folder.replace(std::move(files_), {}, of_others);
 }
 

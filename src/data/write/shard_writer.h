@@ -66,7 +66,7 @@ class CompleteShards {
   PackedShards packed_;
   std::vector<DurableFile> files_;
   std::string classes_;
-  bool is_image_directory_ = false;
+  bool is_seen_as_stored_ = false;  // as an ImageDirectory
 };
 
 // Writes all shards with a single process, into an empty folder.

@@ -168,6 +168,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.machine = machine_of(job_);
   run.options = job_.config.effective_options;
   run.precision = precision_name(job_.precision.precision);
+  run.exif = exif_name(job_.inputs.pixels.exif);
   run.model = job_.inputs.untrained.spec.model_name;
   run.model_print = job_.model_print;
   if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();

@@ -37,7 +37,7 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
   for (const ChangedOption& option : changed_options(before, now)) {
     // why_not_bit_equal() and differing_options() compare the values in effect of these instead.
     if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
-        option.name == "device" || option.name == "precision")
+        option.name == "device" || option.name == "precision" || option.name == "exif")
       continue;
     changes.push_back("--" + option.name + " was " + shown(option.before) + " and is now " +
                       shown(option.now));
@@ -58,6 +58,9 @@ std::vector<std::string> differing_options(const TrainingJob& job, const SavedRu
   if (const std::string now = precision_name(job.precision.precision); saved.precision != now)
     differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
                           job.precision.reason + ")");
+  if (const std::optional<Exif> now = job.config.data.records.exif;
+      now && exif_name(*now) != saved.exif)
+    differences.push_back("--exif was " + saved.exif + " and is now " + exif_name(*now));
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
                       (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
   const OptimizationConfig& length = job.config.optimization;
@@ -260,6 +263,7 @@ void find_checkpoint(TrainingJob& job) {
     ResumePoint point{parse_saved_run(text), std::move(found)};
     if (const auto differences = differing_options(job, point.run); !differences.empty())
       refuse(job, differences);
+    job.config.data.records.exif = exif_named(point.run.exif);
     point.is_finished = is_finished(job, point.run);
     job.resume = std::move(point);
   });

@@ -116,6 +116,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("machine", run.machine);
   field("options", run.options);
   field("precision", run.precision);
+  field("exif", run.exif);
   field("model", run.model);
   field("model_print", run.model_print);
   field("transforms", run.transforms);

@@ -61,6 +61,7 @@ struct SavedRun {
   Machine machine;
   OptionTexts options;
   std::string precision = "fp32";  // also if chosen by auto
+  std::string exif = "ignore";     // or "apply", also if chosen by auto
   std::string model, model_print;
   std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "run/plan/shared_images.h"
 #include "train/schedule/catalogue.h"
@@ -17,10 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFewSteps = 20;      // in an epoch
-constexpr double kMuchLeftOver = 0.1;       // share of the images
-constexpr double kMuchEnlarged = 2;         // factor for width and height
-constexpr std::size_t kHeadersToRead = 20;  // to find the typical size of the images
+constexpr std::int64_t kFewSteps = 20;         // in an epoch
+constexpr double kMuchLeftOver = 0.1;          // share of the images
+constexpr double kMuchEnlarged = 2;            // factor for width and height
+constexpr std::size_t kMostLookedAt = 10'000;  // for orientations
+constexpr std::size_t kHeadersToRead = 20;     // to find the typical size of the images
 
 // The folders of the training and the validation data; empty if unknown.
 std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
@@ -48,6 +50,7 @@ class Warnings {
     classes();
     steps();
     enlarged();
+    turned();
     schedule();
     return std::move(said_);
   }
@@ -141,7 +144,7 @@ class Warnings {
     for (std::size_t i = 0; i < std::min(inputs_.train.samples.size(), kHeadersToRead); ++i) {
       try {
         read_first_bytes(inputs_.train, i, 64 << 10, bytes);
-        const ImageSize size = read_image_size(bytes);
+        const ImageSize size = read_image_size(bytes, inputs_.train.exif);
         sides.push_back(std::min(size.height, size.width));
       } catch (const ImageFault&) {  // the loader will report why
       }
@@ -156,6 +159,21 @@ class Warnings {
         formatted("images of about %d pixels are enlarged to %d: training takes about %.0f times "
                   "as long without more detail; leave --image-size out, or use %d",
                   typical, side, times * times, std::max(32, typical)));
+  }
+
+  // Images that are trained on as stored, although they say how to turn them.
+  void turned() {
+    if (inputs_.pixels.exif == Exif::kApply) return;
+    for (const Dataset* set : {&inputs_.train, &inputs_.valid}) {
+      const TurnedImages found = turned_images(*set, kMostLookedAt);
+      if (found.turned == 0) continue;
+      const bool is_all = found.looked_at == set->samples.size();
+      warn(formatted(
+          "%zu of %s%zu images of the %s data have an EXIF orientation, which is ignored: "
+          "the network sees them turned or mirrored; --exif apply makes them upright",
+          found.turned, is_all ? "" : "the first ", found.looked_at,
+          set == &inputs_.train ? "training" : "validation"));
+    }
   }
 
   void schedule() {

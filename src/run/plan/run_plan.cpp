@@ -79,6 +79,10 @@ std::string center_text(const TransformSpec& pixels) {
   return formatted("short side to %d, center crop", pixels.short_side);
 }
 
+std::string exif_text(const TrainingInputs& inputs) {
+  return inputs.pixels.exif == Exif::kApply ? "applied" : "ignored (--exif apply turns pictures)";
+}
+
 void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
   plan.emplace_back("training data", set_text(inputs.train));
   plan.emplace_back("validation data", set_text(inputs.valid));
@@ -91,6 +95,7 @@ void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size",
                       size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
+  plan.emplace_back("EXIF orientation", exif_text(inputs));
   if (train.chain) {
     plan.emplace_back("transformation", train.chain->whole.summary());
     plan.emplace_back("for validation", valid.chain->whole.summary());

@@ -77,6 +77,11 @@ void join_parts(World& world, TrainingInputs& inputs) {
     for (Dataset* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
     inputs.train.schema_json = inputs.valid.schema_json = schema_text(all.classes);
     if (std::any_of(pixels.begin(), pixels.end(),
+                    [&](const TransformChoice& other) { return other.exif != pixels[0].exif; }))
+      throw Error(ErrorCode::kInvalidDataset,
+                  "Only some shards of the training dataset are an ImageDirectory, so the ranks "
+                  "would treat EXIF orientations differently. Set --exif.");
+    if (std::any_of(pixels.begin(), pixels.end(),
                     [&](const TransformChoice& other) { return other != pixels.front(); })) {
       throw Error(ErrorCode::kInvalidDataset,
                   "The shards of the training dataset have images of different sizes, so the ranks "

@@ -10,17 +10,17 @@ namespace kiln {
 namespace {
 
 void expect_no_crash(const std::string& valid) {
-  ASSERT_EQ(decode_image(valid).damage, "");
+  ASSERT_EQ(decode_image(valid, Exif::kIgnore).damage, "");
   const auto refused = test::count_refused<ImageFault>(valid, [](const std::string& bytes) {
-    const DecodedImage decoded = decode_image(bytes);
+    const DecodedImage decoded = decode_image(bytes, Exif::kIgnore);
     const ImageSize size = decoded.image.size;
     const std::size_t samples = 3 * std::size_t(size.height) * std::size_t(size.width);
     ASSERT_EQ(decoded.image.pixels.size(), samples);
-    ASSERT_EQ(read_image_size(bytes), size);
+    ASSERT_EQ(read_image_size(bytes, Exif::kIgnore), size);
     const Region middle = {size.height / 3, size.width / 3, {(size.height + 2) / 3, 1}};
     ImagePart part;
     decode_part(
-        bytes,
+        bytes, Exif::kIgnore,
         [&](ImageSize) {
           return WantedPart{middle, 4};
         },

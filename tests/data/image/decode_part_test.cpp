@@ -50,11 +50,11 @@ TEST(DecodePart, EqualsTheWholeImageForEveryKindOfJpeg) {
   ImagePart part;
   for (const test::JpegForm& form : forms) {
     const std::string bytes = encode_jpeg(image, form);
-    const Image whole = decode_image(bytes).image;
+    const Image whole = decode_image(bytes, Exif::kIgnore).image;
     int smaller = 0;
     for (const Region& wanted : regions_of(image.size)) {
       decode_part(
-          bytes, [&](ImageSize) { return WantedPart{wanted}; }, part);
+          bytes, Exif::kIgnore, [&](ImageSize) { return WantedPart{wanted}; }, part);
       EXPECT_EQ(part.whole, whole.size);
       EXPECT_EQ(part.damage, "");
       ASSERT_EQ(differing(part, whole, wanted), 0)
@@ -71,7 +71,7 @@ TEST(DecodePart, IsTheWholeImageForOtherFormats) {
   const Image image = test::noise(20, 30);
   ImagePart part;
   decode_part(
-      test::encode_png(image),
+      test::encode_png(image), Exif::kIgnore,
       [](ImageSize) {
         return WantedPart{{3, 4, {5, 6}}};
       },
@@ -89,12 +89,12 @@ TEST(DecodePart, ReportsTheDamageOfTheWholeTruncatedFile) {
     std::string whole_says, part_says;
     ImagePart part;
     try {
-      whole_says = decode_image(cut).damage;
+      whole_says = decode_image(cut, Exif::kIgnore).damage;
     } catch (const ImageFault& fault) {
       whole_says = fault.what();
     }
     try {
-      decode_part(cut, top_rows, part);
+      decode_part(cut, Exif::kIgnore, top_rows, part);
       part_says = part.damage;
     } catch (const ImageFault& fault) {
       part_says = fault.what();
@@ -108,9 +108,10 @@ TEST(DecodePart, PassesOnExceptionsOfItsChooser) {
   ImagePart part;
   for (const std::string& bytes :
        {encode_jpeg(test::noise(16, 16)), test::encode_ppm(test::noise(16, 16))})
-    EXPECT_THROW(decode_part(
-                     bytes, [](ImageSize) -> WantedPart { throw ImageFault("no"); }, part),
-                 ImageFault);
+    EXPECT_THROW(
+        decode_part(
+            bytes, Exif::kIgnore, [](ImageSize) -> WantedPart { throw ImageFault("no"); }, part),
+        ImageFault);
 }
 
 }  // namespace

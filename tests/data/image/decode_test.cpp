@@ -17,7 +17,7 @@ using test::JpegForm;
 
 std::string fault_of(std::string_view bytes) {
   try {
-    decode_image(bytes);
+    decode_image(bytes, Exif::kIgnore);
   } catch (const ImageFault& fault) {
     return fault.what();
   }
@@ -26,7 +26,7 @@ std::string fault_of(std::string_view bytes) {
 
 std::string size_fault_of(std::string_view bytes) {
   try {
-    read_image_size(bytes);
+    read_image_size(bytes, Exif::kIgnore);
   } catch (const ImageFault& fault) {
     return fault.what();
   }
@@ -62,10 +62,10 @@ TEST(Decode, DecodesEveryFormat) {
   for (const Encoded& encoded : every_kind(image)) {
     SCOPED_TRACE(encoded.kind + " " + encoded.name);
     EXPECT_EQ(image_kind(encoded.bytes), encoded.kind);
-    const DecodedImage decoded = decode_image(encoded.bytes);
+    const DecodedImage decoded = decode_image(encoded.bytes, Exif::kIgnore);
     EXPECT_EQ(decoded.damage, "");
     EXPECT_LE(test::largest_difference(decoded.image, image), encoded.tolerance);
-    EXPECT_EQ(read_image_size(encoded.bytes), image.size);
+    EXPECT_EQ(read_image_size(encoded.bytes, Exif::kIgnore), image.size);
   }
 }
 
@@ -73,13 +73,14 @@ TEST(Decode, ReadsTheSizeFromThePrefix) {
   const Image image = test::gradient(300, 301);
   for (const Encoded& encoded : every_kind(image)) {
     SCOPED_TRACE(encoded.kind + " " + encoded.name);
-    EXPECT_EQ(read_image_size(std::string_view(encoded.bytes).substr(0, 4096)), image.size);
+    EXPECT_EQ(read_image_size(std::string_view(encoded.bytes).substr(0, 4096), Exif::kIgnore),
+              image.size);
   }
 }
 
 TEST(Decode, ReplicatesGray) {
   const Image decoded =
-      decode_image(encode_jpeg(test::plain(16, 16, 90, 0, 0), {.gray = true})).image;
+      decode_image(encode_jpeg(test::plain(16, 16, 90, 0, 0), {.gray = true}), Exif::kIgnore).image;
   EXPECT_LE(test::largest_difference(decoded, test::plain(16, 16, 90, 90, 90)), 1);
 }
 
@@ -97,7 +98,7 @@ TEST(Decode, ReadsEveryPnmForm) {
       {"P6 2 1 5\n\x05\x00\x00\x01\x01\x01"s, red_and_gray}};
   for (const auto& [bytes, expected] : cases) {
     SCOPED_TRACE(bytes.substr(0, 2));
-    EXPECT_EQ(test::largest_difference(decode_image(bytes).image, expected), 0);
+    EXPECT_EQ(test::largest_difference(decode_image(bytes, Exif::kIgnore).image, expected), 0);
   }
 }
 
@@ -117,13 +118,15 @@ TEST(Decode, ABmpIsBlackBeyondItsPalette) {
        {bmp_of(4, 1, 8, 0, palette + "\0\1\2\xff"s), bmp_of(4, 1, 4, 0, palette + "\x01\x2f\0\0"s),
         bmp_of(4, 1, 8, 1, palette + "\0\4\0\1\2\xff"s),
         bmp_of(4, 1, 4, 2, palette + "\2\1\2\x2f"s)}) {
-    EXPECT_EQ(test::largest_difference(decode_image(bytes).image, expected), 0);
+    EXPECT_EQ(test::largest_difference(decode_image(bytes, Exif::kIgnore).image, expected), 0);
   }
   const Image gray{{1, 4}, {0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0, 0}};
   const std::string black_and_white = "\0\0\0\0\xff\xff\xff\0"s;
-  EXPECT_EQ(test::largest_difference(
-                decode_image(bmp_of(4, 1, 8, 0, black_and_white + "\0\1\1\0"s)).image, gray),
-            0);
+  EXPECT_EQ(
+      test::largest_difference(
+          decode_image(bmp_of(4, 1, 8, 0, black_and_white + "\0\1\1\0"s), Exif::kIgnore).image,
+          gray),
+      0);
 }
 
 TEST(Decode, SaysWhatOfABmpIsNotRead) {
@@ -206,7 +209,7 @@ TEST(Decode, NeverReadsPastTheEndOfATruncatedFile) {
       const std::string cut = encoded.bytes.substr(0, size);
       size_fault_of(cut);
       try {
-        EXPECT_NE(decode_image(cut).damage, "") << size;
+        EXPECT_NE(decode_image(cut, Exif::kIgnore).damage, "") << size;
       } catch (const ImageFault& fault) {
         EXPECT_STRNE(fault.what(), "");
       }
@@ -220,7 +223,7 @@ TEST(TruncatedJpeg, KeepsItsRowsAndFillsTheRestWithGray) {
     const std::string whole = encode_jpeg(image, {.restart_rows = restart_rows});
     const std::size_t scan = whole.find("\xff\xda");
     const DecodedImage decoded =
-        decode_image(whole.substr(0, scan + (whole.size() - scan) * 85 / 100));
+        decode_image(whole.substr(0, scan + (whole.size() - scan) * 85 / 100), Exif::kIgnore);
     EXPECT_EQ(decoded.damage, "JPEG data ends early: 16 of 64 rows missing");
     const std::vector<std::uint8_t>& pixels = decoded.image.pixels;
     const auto end = pixels.begin() + 48 * 64 * 3;
@@ -242,7 +245,7 @@ TEST(TruncatedJpeg, WithMoreThanHalfMissingIsBad) {
 
 TEST(TruncatedJpeg, WithoutEndMarkerIsComplete) {
   const std::string whole = encode_jpeg(test::gradient(64, 64));
-  EXPECT_EQ(decode_image(whole.substr(0, whole.size() - 2)).damage, "");
+  EXPECT_EQ(decode_image(whole.substr(0, whole.size() - 2), Exif::kIgnore).damage, "");
 }
 
 TEST(TruncatedJpeg, ProgressiveKeepsCoarsePixels) {
@@ -251,7 +254,7 @@ TEST(TruncatedJpeg, ProgressiveKeepsCoarsePixels) {
   int damaged = 0;
   for (std::size_t size = whole.size() / 2; size < whole.size() - 2; ++size) {
     try {
-      const DecodedImage decoded = decode_image(whole.substr(0, size));
+      const DecodedImage decoded = decode_image(whole.substr(0, size), Exif::kIgnore);
       EXPECT_NE(decoded.damage, "") << size;
       ++damaged;
     } catch (const ImageFault& fault) {

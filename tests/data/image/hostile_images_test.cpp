@@ -18,7 +18,7 @@ using namespace std::string_literals;
 
 std::string fault_of(const std::string& bytes) {
   try {
-    decode_image(bytes);
+    decode_image(bytes, Exif::kIgnore);
   } catch (const ImageFault& fault) {
     return fault.what();
   }
@@ -129,8 +129,8 @@ TEST(HostileImages, OfTwoWidthsOfATiffTheFirstOneCounts) {
               tiff_entry(258, 3, 8) + tiff_entry(259, 3, 1) + tiff_entry(262, 3, 1) +
               tiff_entry(273, 4, 8) + tiff_entry(277, 3, 1) + tiff_entry(278, 4, 1) +
               tiff_entry(279, 4, 1));
-  EXPECT_EQ(read_image_size(tiff), (ImageSize{1, 1}));
-  EXPECT_EQ(decode_image(tiff).image.size, (ImageSize{1, 1}));
+  EXPECT_EQ(read_image_size(tiff, Exif::kIgnore), (ImageSize{1, 1}));
+  EXPECT_EQ(decode_image(tiff, Exif::kIgnore).image.size, (ImageSize{1, 1}));
 }
 
 // A progressive JPEG that repeats, with its table, a scan of a few bytes for all pixels.
@@ -153,7 +153,7 @@ TEST(HostileImages, ScansOfAJpegAreLimitedByItsPixels) {
     ImagePart part;
     const auto corner = [](ImageSize) { return WantedPart{{0, 0, {100, 100}}}; };
     try {
-      decode_part(bytes, corner, part);
+      decode_part(bytes, Exif::kIgnore, corner, part);
     } catch (const ImageFault&) {
     }
   };

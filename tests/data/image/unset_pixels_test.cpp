@@ -40,7 +40,7 @@ std::optional<Decoded> decode(const std::string& bytes, const ChoosePart& choose
   std::optional<Decoded> result;
   try {
     fill_stack(before);
-    decode_part(bytes, choose, part);
+    decode_part(bytes, Exif::kIgnore, choose, part);
     const auto count = static_cast<std::size_t>(part.region.size.height) *
                        static_cast<std::size_t>(part.region.size.width) * 3;
     result = {part.damage, part.region, {part.pixels.data(), part.pixels.data() + count}};
@@ -53,7 +53,7 @@ std::optional<Decoded> decode(const std::string& bytes, const ChoosePart& choose
 void expect_same(const std::string& bytes, const std::string& name) {
   try {
     constexpr long long kManyPixels = 1 << 16;  // a damaged header
-    const ImageSize size = read_image_size(bytes);
+    const ImageSize size = read_image_size(bytes, Exif::kIgnore);
     if (1LL * size.height * size.width > kManyPixels) return;
   } catch (const ImageFault&) {
     return;

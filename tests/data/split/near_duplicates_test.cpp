@@ -29,7 +29,7 @@ Image resized(const Image& image, double times) {
 }
 
 Image recompressed(const Image& image, int quality) {
-  return decode_image(encode_jpeg(image, quality)).image;
+  return decode_image(encode_jpeg(image, quality), Exif::kIgnore).image;
 }
 
 std::vector<Image> drawings(int count) {
