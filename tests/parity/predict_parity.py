@@ -103,7 +103,8 @@ def check_kinds(kiln, folder, probabilities_of):
                 decode_parity.add_others, decode_parity.add_turned):
         add(files, rgb)
     names = {}
-    for name, path, *_ in files.list:  # the contents tell the format
+    different = {path.read_bytes(): (name, path) for name, path, *_ in files.list}
+    for name, path in different.values():  # the contents tell the format
         path.rename(path.with_suffix(".png"))
         names[path.with_suffix(".png").name] = name
     subprocess.run([kiln, "score", "--trained-model-path", "model", "--data-path", "kinds", "--output-path", "kinds.csv",

@@ -47,9 +47,14 @@ ModelSpec resnet() {
 }
 
 TrainedModel trained() {
-  TrainedModel model{
-      resnet(), sample_state(), {"cat", "dog"}, {224, 224, 256, true, {}}, {1.5, {{0.5, 3, 2}}},
-      "{}",     "[]",           "{\"a\": 1}"};
+  TrainedModel model{resnet(),
+                     sample_state(),
+                     {"cat", "dog"},
+                     {Exif::kApply, 224, 224, 256, true, {}},
+                     {1.5, {{0.5, 3, 2}}},
+                     "{}",
+                     "[]",
+                     "{\"a\": 1}"};
   model.spec.num_classes = 2;
   return model;
 }

@@ -45,7 +45,7 @@ TEST(Mutation, ModelSpecs) {
 }
 
 TEST(Mutation, Preprocessing) {
-  expect_no_crash(format_preprocessing({224, 224, 256, true, {}}),
+  expect_no_crash(format_preprocessing({Exif::kApply, 224, 224, 256, true, {}}),
                   [](const std::string& json) { parse_preprocessing(json, "preprocessing"); });
 }
 

@@ -52,15 +52,13 @@ ImageSize read_webp_size(std::string_view bytes);
 // An entry of a TIFF directory.
 struct TiffEntry {
   std::uint32_t tag = 0;
-  bool is_integer = false;  // of 16 or 32 bits
-  std::uint64_t count = 0;
+  bool is_integer = false;  // one or more of 16 or 32 bits, in the entry itself
   std::uint32_t value = 0;  // the first 16 bits if the type says so, else 32
 };
 // Visits the entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider fields) until
 // `visit` returns false. Returns false if the directory does not end within `bytes`, which begin as
 // those of a TIFF.
-bool visit_tiff_entries(std::string_view bytes,
-                        const std::function<bool(const TiffEntry&)>& visit);
+bool visit_tiff_entries(std::string_view bytes, const std::function<bool(const TiffEntry&)>& visit);
 
 // Throws the fault of a file that ends inside its header, or whose read part does.
 [[noreturn]] void fail_in_header(std::string_view kind);

@@ -366,9 +366,11 @@ bool visit_tiff_entries(std::string_view bytes,
     if (at + entry_bytes > bytes.size()) return false;
     const std::uint32_t type = word(at + 2);
     const bool is_word = type == TIFF_SHORT || type == TIFF_SSHORT;
+    const bool is_quad = type == TIFF_LONG || type == TIFF_SLONG;
+    const std::uint64_t values = big_form ? eight(at + 4) : quad(at + 4);
+    const std::uint64_t most = (big_form ? 8U : 4U) / (is_word ? 2U : 4U);  // in the entry itself
     const TiffEntry entry{.tag = word(at),
-                          .is_integer = is_word || type == TIFF_LONG || type == TIFF_SLONG,
-                          .count = big_form ? eight(at + 4) : quad(at + 4),
+                          .is_integer = (is_word || is_quad) && values >= 1 && values <= most,
                           .value = is_word ? word(at + value) : quad(at + value)};
     if (!visit(entry)) return true;
   }

@@ -108,7 +108,7 @@ std::optional<int> read_orientation(std::string_view bytes) {
   int found = 1;
   codec::visit_tiff_entries(*exif, [&](const codec::TiffEntry& entry) {
     if (entry.tag != kOrientationTag) return true;
-    const bool valid = entry.is_integer && entry.count == 1 && entry.value >= 1 && entry.value <= 8;
+    const bool valid = entry.is_integer && entry.value >= 1 && entry.value <= 8;
     found = valid ? static_cast<int>(entry.value) : 1;  // of repeated entries the last one counts
     return true;
   });
