@@ -1,9 +1,9 @@
 // Writes a labeled dataset as shards NAME-000000.tar and so on, or .tfrecord, or .rec with .idx,
-// and `classes.txt` with the class names, one per line, in the order of their ids; of an
-// ImageDirectory also `source.txt`, which says so. Tars use WebDataset's names, KEY.jpg followed by
-// KEY.cls: https://github.com/webdataset/webdataset, "The WebDataset Format". The other formats are
-// in shard_forms.h. Several processes can write the shards together, into one folder or into
-// several.
+// and `classes.txt` with the class names, one per line, in the order of their ids; of images that
+// are not turned, as those of an ImageDirectory, also `source.txt`, which says ImageDirectory. Tars
+// use WebDataset's names, KEY.jpg followed by KEY.cls: https://github.com/webdataset/webdataset,
+// "The WebDataset Format". The other formats are in shard_forms.h. Several processes can write the
+// shards together, into one folder or into several.
 #pragma once
 
 #include <cstdint>
