@@ -74,7 +74,7 @@ std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& s
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan) {
   const std::string limit = time_limit_word(job);
   if (job.uses_features)
-    return limit + "; not enforced: fitting the last layer has no epochs to skip";
+    return limit + "; ends the fit of the last layer, but not the pass of all images before it";
   if (leaves_fine_tuning_out(job, plan))
     return limit + ": no time for fine-tuning; one epoch takes about " +
            duration_text(plan.epoch_seconds);

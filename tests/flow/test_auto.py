@@ -99,8 +99,8 @@ class AutoTest(FlowTest):
     def test_a_head_fitted_too_late_is_told(self):
         output = self.ended(self.job("run", auto=None, freeze="backbone", epochs=None, image_size=224, time_limit="1s",
                                      checkpoint_path=None, checkpoint_every=None))
-        self.assertRegex(output, r"time limit: +1s; not enforced")
-        self.assertRegex(output, r"--time-limit 1s (is too short|expired)")
+        self.assertRegex(output, r"time limit: +1s; ends the fit")
+        self.assertRegex(output, r"--time-limit 1s (is too short|ended the fit)")
 
 
 if __name__ == "__main__":

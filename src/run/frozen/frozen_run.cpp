@@ -18,6 +18,7 @@
 #include "run/frozen/gathered_features.h"
 #include "run/kept_model.h"
 #include "run/out_of_fold.h"
+#include "run/plan/choices.h"
 #include "run/plan/class_counts.h"
 #include "run/plan/plan_warnings.h"
 #include "run/time_limit.h"
@@ -29,7 +30,7 @@ namespace {
 constexpr int kSmallestBatch = 64;  // a pass without gradients needs little memory
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
-constexpr double kLeastShareOfLimit = 0.1;  // of --time-limit, for the fit
+constexpr double kLeastSeconds = 10;  // for the fit, whatever --time-limit leaves
 constexpr double kFirstNews = 5, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
 
 // A set of images and the ledger for its faults.
@@ -108,7 +109,7 @@ class FeatureRun {
   int read(ImageSet set, LabeledFeatures& result);
   void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
   void warn_of_time(const FeaturePass& pass, const ImageSet& set);
-  void warn_of_cut() const;
+  void note_cut() const;
   int fit();
   HeadFit fit_here() const;
   FitWatch fit_watch() const;
@@ -226,11 +227,14 @@ void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
                    "--image-size.");
 }
 
-void FeatureRun::warn_of_cut() const {
+void FeatureRun::note_cut() const {
   if (!head_.is_cut) return;
   job_.log.warning("--time-limit " + time_limit_word(job_) +
                    " ended the fit of the last layer after " + duration_text(fit_seconds_) +
                    ", before it was done: with more time the model may be better.");
+  choose(job_.choices,
+         {"time-limit", "", "ended the fit of the last layer; a repeated run fits it to the end",
+          /*has_line=*/true});
 }
 
 // The ranks wait for rank 0, which has all features.
@@ -274,7 +278,7 @@ FitWatch FeatureRun::fit_watch() const {
   }};
   watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
   if (limit > 0)
-    watch.time_share = [this, begin, budget = std::max(left, kLeastShareOfLimit * limit)] {
+    watch.time_share = [this, begin, budget = std::max(left, kLeastSeconds)] {
       return (log_.seconds_used() - begin) / budget;
     };
   return watch;
@@ -351,7 +355,7 @@ void FeatureRun::keep(const Judgment& judged) {
   }
   if (leads()) {
     log_result();
-    warn_of_cut();
+    note_cut();
   }
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;
@@ -364,7 +368,9 @@ void FeatureRun::log_result() const {
                 "%.3g (%s)",
                 grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
                 fit_seconds_, head_.penalty,
-                head_.is_chosen ? "the best for out-of-fold images" : "too few images to choose"));
+                head_.is_chosen ? "the best for out-of-fold images"
+                : head_.is_cut  ? "no time to choose"
+                                : "too few images to choose"));
 }
 
 OutOfFold FeatureRun::take_out_of_fold() {
