@@ -142,7 +142,7 @@ class InspectTest(FlowTest):
         """Of the trained model: what inspect shows, preprocessing.json and training.json agree."""
         pixels = json.loads((self.folder / "model/preprocessing.json").read_text())
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
-        self.assertEqual(pixels, {"version": 1, "resize_short_side": data["eval_resize_short_side"],
+        self.assertEqual(pixels, {"version": 1, "exif": "apply", "resize_short_side": data["eval_resize_short_side"],
                                   "keep_exact_size": pixels["keep_exact_size"], "input_size": data["eval_size"],
                                   "mean": data["normalization"]["mean"], "std": data["normalization"]["std"]})
         self.assertEqual({**pixels, **report}, report | {"version": 1})

@@ -206,12 +206,11 @@ void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is
   log_.progress(timing);
 }
 
-// --time-limit does not cut the passes over the images short, since the head needs images of all
-// classes. So warns as soon as it is clear that the time will not suffice.
+// --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
 void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
   const double limit = job_.config.optimization.time_limit_s;
-  if (limit == 0 || was_warned_of_time_ || !leads() || pass.steps_done() < kBatchesToJudgeTime)
-    return;
+  const bool can_judge = pass.steps_done() >= kBatchesToJudgeTime || log_.seconds_used() > limit;
+  if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
   const auto share = [&](const Dataset& data) {
     return static_cast<double>(data.samples.size()) / job_.world.size();
   };
@@ -229,12 +228,10 @@ void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
 
 void FeatureRun::note_cut() const {
   if (!head_.is_cut) return;
-  job_.log.warning("--time-limit " + time_limit_word(job_) +
-                   " ended the fit of the last layer after " + duration_text(fit_seconds_) +
-                   ", before it was done: with more time the model may be better.");
-  choose(job_.choices,
-         {"time-limit", "", "ended the fit of the last layer; a repeated run fits it to the end",
-          /*has_line=*/true});
+  const std::string ended = "ended the fit of the last layer";
+  job_.log.warning("--time-limit " + time_limit_word(job_) + " " + ended + " after " +
+                   duration_text(fit_seconds_) + ", before it was done: give more time.");
+  choose(job_.choices, {"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
 }
 
 // The ranks wait for rank 0, which has all features.

@@ -201,6 +201,7 @@ TEST_F(IndexTest, sizes_are_stored_and_not_read_again) {
   Dataset set = read_labeled({.root = data_.path(), .name = "Data", .is_indexed = true});
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     set.samples.set_size(i, i == 0 ? ImageSize{8, 8} : ImageSize{9, 9});
+  set.sizes_with = set.exif;
   write_index(index_, set);
   EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{9, 9}));
 }
