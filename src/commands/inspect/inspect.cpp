@@ -86,8 +86,8 @@ void report_state(const StateDict& state, Report& report) {
 }
 
 void report_preprocessing(const Preprocessing& pixels, Report& report) {
-  report["input_size"] = {pixels.height, pixels.width};
   report["exif"] = exif_name(pixels.exif);
+  report["input_size"] = {pixels.height, pixels.width};
   report["resize_short_side"] =
       pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
   report["keep_exact_size"] = pixels.keep_exact_size;
