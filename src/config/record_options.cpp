@@ -15,8 +15,8 @@ std::vector<Option> record_options() {
           "shards. Named classes, such as folders, must be listed and get their indices from it. "
           "Default: classes.txt next to the files, or the names in them, or the numbers."),
       choice("first-label", {"auto", "0", "1"}, kPaths,
-             "Index of the first class in record files. auto: 1 if no label is 0 and, with a file "
-             "of class names, the highest equals their number; else 0."),
+             "Number of the first class in label files and records. auto: 1 if no label is 0 and, "
+             "with a file of class names, the highest equals their number; else 0."),
       optional_path("record-keys", "KEYS", "", kPaths,
                     "Feature names in TFRecord files, if not image/encoded, image/class/label, "
                     "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, "

@@ -163,11 +163,8 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
 
 void read_validation(const DataConfig& config, bool with_sizes, TrainingInputs& inputs) {
   const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-  RecordOptions records = config.records;
-  if (!records.first_label && !config.has_train_shard)
-    records.first_label = inputs.train.first_label;
-  inputs.valid =
-      read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes, records});
+  inputs.valid = read_indexed_dataset(config.valid_path, "Validation dataset",
+                                      {index, with_sizes, config.records});
 }
 
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
@@ -182,7 +179,7 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
     problems.collect([&] {
       if (!inputs.valid.is_kept_stream()) read_validation(config, with_sizes, inputs);
       if (!inputs.train.samples.empty() && !config.has_train_shard)
-        map_classes(inputs.train, inputs.valid);
+        settle_labels(inputs.train, inputs.valid, config.records.first_label);
     });
   if (is_stream) inputs.train = stream_dataset(config, inputs.valid);
   inputs.valid.exif = inputs.train.exif;  // the training images decide for both

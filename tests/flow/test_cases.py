@@ -12,6 +12,7 @@ import os
 import pathlib
 import pty
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -25,6 +26,7 @@ import zlib
 
 from flow import KILN, FlowTest, files_below, kiln, main
 from jobs import ENVIRONMENT
+from test_record_files import record
 from weight_files import Tensor, read_zip, torchvision_names, write_safetensors, write_zip
 
 
@@ -294,12 +296,108 @@ class Labels(FlowTest):
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
         return [(name, *data["counts"][name].values()) for name in data["classes"]]
 
-    def test_ranks_keep_the_given_order(self):
-        order = sorted((path.name for path in (self.data / "train").iterdir()), reverse=True)
-        (self.folder / "order.txt").write_text("".join(f"{name}\n" for name in order))
-        both = (self.data / "train", self.data / "val")
-        found = self.counts(self.ranks(both, both, classes=self.folder / "order.txt"))
-        self.assertEqual([name for name, *_ in found], order)
+    def pictures(self, count):
+        return [path.read_bytes() for path in sorted((self.data / "train").rglob("*.*"))[:count]]
+
+    def records(self, name, labels):
+        """A TFRecord of images with these numbers."""
+        path = self.folder / f"{name}.tfrecord"
+        path.write_bytes(b"".join(record(image=image, label=label) for image, label in zip(self.pictures(len(labels)), labels)))
+        return path
+
+    def shard(self, name, labels):
+        """A tar of images with these labels beside them."""
+        path = self.folder / f"{name}.tar"
+        path.write_bytes(tar_of([entry for i, image in enumerate(self.pictures(len(labels)))
+                                 for entry in ((f"{i}.png", image), (f"{i}.cls", str(labels[i]).encode()))]))
+        return path
+
+    def names(self, *names):
+        (self.folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
+        return self.folder / "names.txt"
+
+    def both(self, train, valid, **options):
+        return self.train(train_data_path=train, valid_data_path=valid, batch_size=4, **options)
+
+    def test_one_decision_over_ranks_and_sets(self):
+        """Numbers count from 1, which only the first part shows; the given order is kept; numbers are sorted as numbers."""
+        names = self.names("owl", "dog", "cat")
+        valid = self.records("valid", [1, 2])
+        trained = self.ranks((self.records("0", [1, 2, 3, 3] * 2), valid), (self.shard("1", [1, 2] * 4), valid), classes=names)
+        self.assertEqual(self.counts(trained), [("owl", 6, 2), ("dog", 6, 2), ("cat", 4, 0)])
+        trained = self.ranks((self.records("0", [0, 10, 1, 2] * 2), valid), (self.records("1", [3, 10] * 4), valid))
+        self.assertEqual([name for name, *_ in self.counts(trained)], [str(number) for number in range(11)])
+
+    def test_parts_that_contradict_each_other_are_refused(self):
+        numbers, words = self.shard("numbers", [0, 1] * 4), self.shard("words", ["cat", "dog"] * 4)
+        refused = self.ranks((numbers, numbers), (words, words))
+        self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
+        for word in ("'cat'", str(words), str(numbers), "--classes"):
+            self.assertIn(word, refused.stderr)
+
+    def test_both_sets_count_from_one_number(self):
+        """Case 40, and a list of classes."""
+        for make in (self.records, self.shard):
+            with self.subTest(make.__name__):
+                train, valid, other = (make(*row) for row in (("t", [1, 2, 3, 3] * 2), ("v", [1, 2]), ("o", [0, 3])))
+                names = self.names("owl", "dog", "cat")
+                self.assertEqual(self.counts(self.both(train, valid, classes=names)), [("owl", 2, 1), ("dog", 2, 1), ("cat", 4, 0)])
+                self.assert_fails(self.both(train, make("z", [0, 2]), classes=names, trained_model_path=self.folder / "no"), 1, 18,
+                                  f"'{train}'", f"'{self.folder / 'z'}.", "0 to 2", "1 to 3", "3 classes")
+                self.assert_fails(self.both(train, other, trained_model_path=self.folder / "no"), 1, 18, "0 to 3", "1 to 3",
+                                  "--first-label 0")
+                self.assertEqual(self.counts(self.both(train, other, first_label=0)),
+                                 [("0", 0, 1), ("1", 2, 0), ("2", 2, 0), ("3", 4, 1)])
+
+    def test_a_stream_counts_as_the_validation_images_do(self):
+        names, valid = self.names("owl", "dog", "cat"), self.shard("valid", [1, 3])
+        for stream in (self.shard("stream", [1, 2, 3, 3]), self.records("stream", [1, 2, 3, 3])):
+            with self.subTest(stream.suffix), open(stream, "rb") as source:
+                words = self.train_arguments(train_data_path="-", valid_data_path=valid, classes=names, batch_size=4,
+                                             steps_per_epoch=1, threads=1)
+                trained = subprocess.run([KILN, *map(str, words)], stdin=source, capture_output=True, text=True, timeout=100)
+                self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)  # 3 is no class that counts from 0
+
+    def test_numbers_without_names_are_told(self):
+        """Cases 17, 41 and 59: of which classes the ids are, and how to name them. A header is no image."""
+        def recordio(numbers, image):
+            data = struct.pack("<IfQQ", 0 if image else len(numbers), numbers[0], 0, 0)
+            data += image or struct.pack(f"<{len(numbers)}f", *numbers)
+            return struct.pack("<II", 0xced7230a, len(data)) + data + bytes(-len(data) % 4)
+
+        path = self.folder / "faces.rec"
+        path.write_bytes(recordio([13, 3_000_000], b"") +
+                         b"".join(recordio([label], image) for label, image in zip([5, 2, 2], self.pictures(3))))
+        for data, words in ((path, "headers"), (self.shard("sparse", [5, 2, 2]), "2 to 5, of which 2 are used")):
+            with self.subTest(data.name):
+                found = json.loads(kiln("inspect", data, "--json").stdout)
+                self.assertEqual([entry["name"] for entry in found["classes"]], ["1", "2", "3", "4", "5"])
+                self.assertEqual(found["images"], 3)
+                self.assertIn(words, " ".join(found["notes"]))
+                self.assertIn("--classes", " ".join(found["notes"]))
+
+    def test_ids_that_no_category_has_are_named(self):
+        """Case 18."""
+        folder = self.write_coco()
+        coco = json.loads((folder / "labels.json").read_text())
+        for entry in coco["categories"]:
+            entry["id"] = entry["id"] * 2 + 1
+        for entry in coco["annotations"]:
+            entry["category_id"] = entry["category_id"] * 2 + 1
+        (folder / "labels.json").write_text(json.dumps(coco))
+        notes = " ".join(json.loads(kiln("inspect", folder, "--json").stdout)["notes"])
+        self.assertIn("labels.json has no category with id 0, 2, 4: 3 of the 6 classes have no images", notes)
+
+    def test_too_little_memory_is_an_error(self):
+        """Also where the libraries begin. What the system's loader cannot map it tells itself, 127."""
+        codes = []
+        for size in range(360, 720, 40):
+            limit = size << 20
+            ended = kiln("inspect", self.data / "train", preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            codes.append(ended.returncode)
+            self.assertIn(ended.returncode, (0, 3, 127), f"{size} MB: {ended.stderr}")
+            self.assertNotIn("terminate called", ended.stderr)
+        self.assertIn(3, codes)
 
 
 class Pixels(FlowTest):

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/system.h"
@@ -17,11 +17,6 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 5 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 std::string_view folder_of(std::string_view name) {
   return name.substr(0, name.rfind('/') + 1);
@@ -80,72 +75,22 @@ class Assembly {
     set_.samples.push_back(sample, member);
   }
 
-  // Adds the classes named in `.cls` files to the set, and returns their ids by label. If all
-  // labels are numbers, they are the ids.
-  std::map<std::string, int> ids_of_labels() {
-    std::map<std::string, int> ids;
-    for (const ArchiveListing& listing : listings_) {
-      for (const std::string& label : listing.labels) ids.emplace(label, -1);
-    }
-    const auto number =
-        std::find_if(ids.begin(), ids.end(), [](const auto& id) { return is_number(id.first); });
-    const auto name =
-        std::find_if(ids.begin(), ids.end(), [](const auto& id) { return !is_number(id.first); });
-    if (name != ids.end()) {
-      if (number != ids.end()) refuse_mixed(number->first, name->first);
-      for (auto& [label, id] : ids) {
-        require_utf8(label, "the class in a .cls file,");
-        id = static_cast<int>(set_.classes.size());
-        set_.classes.push_back(label);
-      }
-      return ids;
-    }
-    std::size_t most = 0;
-    std::map<int, std::string> spellings;
-    for (auto& [label, id] : ids) {
-      most = std::max<std::size_t>(most, id = std::stoi(label));
-      if (const auto [other, is_new] = spellings.emplace(id, label); !is_new)
-        context_.fail("label files have '" + other->second + "' and '" + label +
-                      "'. Write each number in one way.");
-    }
-    set_.classes = read_classes();
-    if (!set_.classes.empty() && set_.classes.size() <= most) {
-      const std::string& given = context_.records.classes_file;
-      context_.fail((given.empty() ? std::string(kClassesName) : "'" + given + "'") + " names " +
-                    std::to_string(set_.classes.size()) + " classes, but a .cls file has class " +
-                    std::to_string(most) + ". Add a line for each class.");
-    }
-    for (std::size_t id = set_.classes.size(); id <= most; ++id)
-      set_.classes.push_back(std::to_string(id));
-    return ids;
-  }
-
-  // Together they may stand for one class.
-  void refuse_mixed(const std::string& number, const std::string& name) const {
-    context_.fail("label files have numbers ('" + number + "') and names ('" +
-                  printable(name.substr(0, 200)) +
-                  "') of classes. Write the names, or the numbers, in all of them.");
-  }
-
-  // Reads the names of numbered classes from --classes, or else from classes.txt next to the
-  // shards. Empty if there is neither.
-  std::vector<std::string> read_classes() {
-    const std::string& given = context_.records.classes_file;
-    if (!given.empty()) return read_class_lines(given, "'" + given + "'", context_);
-    if (!fs::exists(context_.root / kClassesName)) return {};
-    set_.stamps.push_back(context_.stamp(kClassesName));
-    return read_class_lines(context_.root / kClassesName, kClassesName, context_);
-  }
-
   void label_by_files() {
-    const std::map<std::string, int> ids = ids_of_labels();
+    std::map<std::string, int> indices;
+    std::vector<std::string> texts;
+    for (const ArchiveListing& listing : listings_)
+      for (const std::string& label : listing.labels)
+        if (indices.emplace(label, static_cast<int>(texts.size())).second) texts.push_back(label);
+    take_given_names(context_, set_);
+    take_texts(texts, set_.found);
     for (std::size_t a = 0; a < listings_.size(); ++a) {
       const ArchiveListing& listing = listings_[a];
       for (std::size_t i = 0; i < listing.images.size(); ++i) {
         const int label = listing.images.label(i);
-        add(a, i, label < 0 ? -1 : ids.at(listing.labels[static_cast<std::size_t>(label)]));
+        add(a, i, label < 0 ? -1 : indices.at(listing.labels[static_cast<std::size_t>(label)]));
       }
     }
+    settle_labels(set_, context_.records.first_label);
   }
 
   struct Place {

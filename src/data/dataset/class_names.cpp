@@ -34,22 +34,39 @@ std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   return ids;
 }
 
-std::unordered_map<std::string, int> ids_of_lines(const std::vector<std::string>& lines,
-                                                  const DatasetContext& context) {
-  const std::string shown = "--classes " + quoted_path(context.records.classes_file);
+void require_names(const std::vector<std::string>& lines, const std::string& shown,
+                   const DatasetContext& context) {
   if (lines.empty()) context.fail(shown + " is empty. Give one class name per line.");
-  std::unordered_map<std::string, int> ids;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto [found, is_new] = ids.emplace(lines[i], static_cast<int>(i));
-    if (lines[i].empty())
-      context.fail(shown + ", line " + std::to_string(i + 1) + ", is empty. Name the class.");
-    if (!is_new) {
-      context.fail(shown + " has '" + excerpt(lines[i]) + "' in lines " +
-                   std::to_string(found->second + 1) + " and " + std::to_string(i + 1) +
-                   ". Use distinct names.");
-    }
-  }
-  return ids;
+  const auto empty = std::find(lines.begin(), lines.end(), "");
+  if (empty != lines.end())
+    context.fail(shown + ", line " + std::to_string(empty - lines.begin() + 1) +
+                 ", is empty. Name the class.");
+}
+
+Parts pointers_to(const std::vector<FoundLabels>& all) {
+  Parts parts;
+  for (const FoundLabels& found : all) parts.push_back(&found);
+  return parts;
+}
+
+// Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
+// decision.
+void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
+  const std::vector<int>& ids = meaning.ids[part];
+  std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
+  if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
+  set.classes = meaning.classes;
+  set.first_label = meaning.first_label;
+  std::erase(set.notes, found.note);
+  found.ids = ids;
+  found.note = meaning.note;
+  if (!found.note.empty()) set.notes.push_back(found.note);
+  set.found = std::move(found);
 }
 
 }  // namespace
@@ -65,6 +82,28 @@ std::string reading_text(const RecordOptions& records) {
   return shell_words({keys.image, keys.label, keys.text, keys.name,
                       std::to_string(records.first_label.value_or(-1)),
                       records.classes_file.empty() ? "" : hex_digits(content_hash(contents))});
+}
+
+std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file) {
+  std::vector<std::string> ranges;
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < is_category.size();) {
+    std::size_t end = id;
+    while (end < is_category.size() && !is_category[end]) ++end;
+    if (end > id)
+      ranges.push_back(std::to_string(id) +
+                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
+    count += end - id;
+    id = end + 1;
+  }
+  if (count == 0) return {};
+  std::string ids;
+  for (std::size_t i = 0; i < std::min(ranges.size(), kMaxNamed); ++i)
+    ids += (i == 0 ? "" : ", ") + ranges[i];
+  return file + " has no category with id " + ids + (ranges.size() > kMaxNamed ? ", …" : "") +
+         ": " + std::to_string(count) + " of the " + std::to_string(is_category.size()) +
+         " classes have no images and are named 'Others'. Number the categories from 0 without "
+         "gaps to be rid of them";
 }
 
 void map_classes(const Dataset& train, Dataset& valid) {
@@ -95,44 +134,96 @@ void map_classes(const Dataset& train, Dataset& valid) {
     context.fail(std::to_string(lacking.size()) +
                  (lacking.size() == 1 ? " class is" : " classes are") +
                  " not in the training dataset '" + train.root.string() + "': " + names +
-                 ". Add them to the training data, or remove them here.");
+                 ". Add them to the training data, or remove them here. It has " +
+                 quoted_names(train.classes, kMaxNamed) + ".");
   }
   for (std::size_t i = 0; i < valid.samples.size(); ++i) {
     if (const int label = valid.samples.label(i); label >= 0)
       valid.samples.set_label(i, new_ids[label]);
   }
   valid.classes = train.classes;
+  valid.found = {};
+}
+
+FoundLabels found_labels(const Dataset& set) {
+  FoundLabels found = set.found;
+  found.where = set.name + " '" + set.root.string() + "'";
+  if (!found.labels.empty()) return found;
+  std::vector<bool> is_used(set.classes.size());
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      is_used[static_cast<std::size_t>(label)] = true;
+  for (std::size_t id = 0; id < is_used.size(); ++id) {
+    if (!is_used[id]) continue;
+    found.labels.push_back({.number = -1, .text = set.classes[id]});
+    found.ids.push_back(static_cast<int>(id));
+  }
+  using Kind = Dataset::Kind;
+  found.names = set.classes;
+  if (set.kind == Kind::kCoco || set.kind == Kind::kImageDirectory)
+    found.named_by = "its list of classes";
+  return found;
+}
+
+void settle_labels(Dataset& set, std::optional<int> first_label) {
+  std::string note;
+  const Parts parts = {&set.found};
+  LabelMeaning meaning = meaning_of(parts, find_first_label(parts, {}, first_label, note));
+  if (!note.empty()) meaning.note = note;
+  take(meaning, 0, set.found, set);
+}
+
+void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label) {
+  settle_labels({found_labels(train)}, {found_labels(valid)}, 0, first_label, train, valid);
+}
+
+void settle_labels(const std::vector<FoundLabels>& trains, const std::vector<FoundLabels>& valids,
+                   std::size_t rank, std::optional<int> first_label, Dataset& train,
+                   Dataset& valid) {
+  std::string note;
+  const bool leads = !train.is_stream();
+  const Parts leaders = pointers_to(leads ? trains : valids);
+  const std::optional<int> first =
+      find_first_label(leads ? leaders : Parts{}, pointers_to(valids), first_label, note);
+  LabelMeaning meaning = meaning_of(leaders, first);
+  if (!note.empty()) meaning.note = note;
+  if (!leads) {
+    take(meaning, rank, valids[rank], valid);
+    train.classes = valid.classes;
+    train.schema_json = valid.schema_json;
+    if (first) train.first_label = first;
+    return;
+  }
+  take(meaning, rank, trains[rank], train);
+  LabelMeaning own = meaning_of({&valids[rank]}, first);
+  own.note.clear();
+  take(own, 0, valids[rank], valid);
+  map_classes(train, valid);
+}
+
+void take_given_names(const DatasetContext& context, Dataset& set) {
+  FoundLabels& found = set.found;
+  found.where = context.name + " '" + context.root.string() + "'";
+  const fs::path given = context.records.classes_file;
+  const fs::path beside = context.root / kClassesName;
+  if (!given.empty()) {
+    found.named_by = "--classes " + quoted_path(given);
+    found.names = read_class_lines(given, found.named_by, context);
+    require_names(found.names, found.named_by, context);
+  } else if (fs::is_directory(context.root) && fs::exists(beside)) {
+    set.stamps.push_back(context.stamp(kClassesName));
+    found.named_by = kClassesName;
+    found.names = read_class_lines(beside, found.named_by, context);
+  }
 }
 
 void use_class_names(const DatasetContext& context, Dataset& set) {
-  const fs::path file = context.records.classes_file;
-  const std::string shown = "--classes " + quoted_path(file);
-  std::vector<std::string> lines = read_class_lines(file, shown, context);
-  const std::unordered_map<std::string, int> ids = ids_of_lines(lines, context);
-  if (!set.labeled() || set.classes == lines) return;
-  std::vector<std::string> lacking;
-  std::vector<int> new_ids(set.classes.size(), -1);
-  std::vector<bool> is_met(set.classes.size(), false);
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const int label = set.samples.label(i);
-    if (label < 0) continue;
-    const auto id = static_cast<std::size_t>(label);
-    if (!is_met[id]) {
-      const auto found = ids.find(set.classes[id]);
-      if (found == ids.end()) lacking.push_back(set.classes[id]);
-      if (found != ids.end()) new_ids[id] = found->second;
-    }
-    is_met[id] = true;
-    set.samples.set_label(i, new_ids[id]);
-  }
-  if (!lacking.empty()) {
-    context.fail(std::to_string(lacking.size()) +
-                 (lacking.size() == 1 ? " class is" : " classes are") + " not in " + shown + ": " +
-                 quoted_among(lacking, lines, kMaxNamed) +
-                 ". Add a line for each, or remove the images.");
-  }
-  set.classes = std::move(lines);
-  set.schema_json = schema_text(set.classes);
+  FoundLabels found = found_labels(set);
+  take_given_names(context, set);
+  found.names = set.found.names;
+  found.named_by = set.found.named_by;
+  found.where = set.found.where;
+  if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
 }
 
 }  // namespace kiln

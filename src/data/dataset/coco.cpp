@@ -133,7 +133,13 @@ class CocoReader {
                     " has no list \"categories\". Add it, with an id and a name for each class.");
     }
     set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
-    for (const auto& [id, name] : names_by_id_) set_.classes[id] = name;
+    std::vector<bool> is_category(set_.classes.size());
+    for (const auto& [id, name] : names_by_id_) {
+      set_.classes[id] = name;
+      is_category[id] = true;
+    }
+    if (std::string note = note_of_unused_ids(is_category, file_); !note.empty())
+      set_.notes.push_back(std::move(note));
   }
 
   void check_task(const json& annotation) {

@@ -274,7 +274,8 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   set.name = context.name;
   set.read_with = reading_text(context.records);
   set.exif = exif_of(set, context.records);
-  if (!context.records.classes_file.empty()) use_class_names(context, set);
+  if (!context.records.classes_file.empty() && set.found.labels.empty())
+    use_class_names(context, set);
   if (std::string note = note_of_twins(set.classes); !note.empty())
     set.notes.push_back(std::move(note));
   return set;
@@ -322,6 +323,7 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.read_with = set.read_with;
   part.exif = set.exif;
   part.sizes_with = set.sizes_with;
+  part.found = set.found;
   part.first_label = set.first_label;
   part.stamps = set.stamps;
   return part;

@@ -15,6 +15,7 @@
 #include "base/record_options.h"
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/label_meaning.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -156,7 +157,8 @@ struct Dataset {
   std::string read_with;      // reading_text() of the options used to read it
   Exif exif = Exif::kIgnore;  // how the images are to be decoded
   Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
-  std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
+  FoundLabels found;                // the labels as they stand in the data; none: folders, lists
+  std::optional<int> first_label;   // the number of the first class; empty: labels are no numbers
   std::int64_t num_streamed = 0;    // images per epoch of a stream, which has no samples
   std::uint64_t memory_bytes = 0;   // memory taken by the images of a kept stream
   std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
@@ -213,5 +215,20 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
 // Maps the labels of `valid` to the class ids of `train`, by class name. A class that `train` lacks
 // is error 18 naming it.
 void map_classes(const Dataset& train, Dataset& valid);
+
+// What the labels of a set mean (label_meaning.h). For folders and lists of images, whose labels
+// are names, `found` is made from their classes. All but the first throw Error kInvalidDataset.
+
+FoundLabels found_labels(const Dataset& set);
+// Decides for one set, just read: the labels of its samples are indices into found.labels.
+void settle_labels(Dataset& set, std::optional<int> first_label);
+// Decides again for both sets of a run, and maps the classes of `valid` to those of `train`.
+void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label);
+// The same where other ranks have parts of the sets. `train` and `valid` are found_labels() of all
+// ranks; `rank` says which are this rank's. Streams of training images have none, and take the
+// classes of the validation images.
+void settle_labels(const std::vector<FoundLabels>& trains, const std::vector<FoundLabels>& valids,
+                   std::size_t rank, std::optional<int> first_label, Dataset& train,
+                   Dataset& valid);
 
 }  // namespace kiln

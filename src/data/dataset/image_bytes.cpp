@@ -191,6 +191,7 @@ void require_consistent(const Dataset& set) {
     good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
            (member == nullptr || member->archive < set.archives.size());
   }
+  for (const int id : set.found.ids) good = good && id >= 0 && id < num_classes;
   if (!good) throw InternalError("the image list is inconsistent");
 }
 
@@ -224,6 +225,9 @@ std::string to_bytes(const Dataset& set, SetParts parts) {
   writer.number(set.first_label.value_or(-1));
   writer.number(set.exif == Exif::kApply ? 1 : 0);
   writer.number(set.sizes_with == Exif::kApply ? 1 : 0);
+  FoundLabels found = set.found;
+  found.where.clear();  // it may be elsewhere when it is read
+  writer.texts(to_texts(found));
   writer.number(static_cast<std::int64_t>(set.archives.size()));
   for (const ImageArchive& archive : set.archives) writer.text(archive.name);
   if (parts == SetParts::kWithSources) {
@@ -256,6 +260,7 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
     set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
   for (Exif* exif : {&set.exif, &set.sizes_with})
     *exif = reader.number() == 1 ? Exif::kApply : Exif::kIgnore;
+  set.found = from_texts(reader.texts());
   set.archives.resize(reader.count(1));
   for (ImageArchive& archive : set.archives) archive.name = reader.text();
   if (parts == SetParts::kWithSources) {

@@ -211,17 +211,12 @@ OpenFile open_record_file(const DatasetContext& context, const std::string& file
 
 // The listed contents of a record file.
 struct RecordListing {
-  // What records say about a class; equal for all records with one label.
-  struct Label {
-    std::int64_t number = -1;  // -1: none
-    std::string text;          // empty: none
-    auto operator<=>(const Label&) const = default;
-  };
   OpenFile file;
   SampleTable images;  // `label` is an index into `labels`, or -1
-  std::vector<Label> labels;
+  std::vector<RawLabel> labels;
   std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
   std::size_t num_several = 0;  // records with several labels
+  std::size_t num_headers = 0;  // RecordIO: records of several numbers without an image
   std::string note;
 };
 
@@ -230,8 +225,15 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
 // Whether the record has a wrong checksum or is too large for an image.
 bool is_damaged_record(const OpenFile& file, const ArchiveMember& member);
 
-// Replaces the classes of a set whose classes have names by those of --classes, in their order.
-// Throws Error kInvalidDataset naming classes that are not in that file, and duplicate lines.
+// A note on ids below the highest that no category of `file` has; empty if there are none.
+std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file);
+
+// Sets the names in set.found: those of --classes, or of classes.txt in the root, if there are any.
+// Throws Error kInvalidDataset.
+void take_given_names(const DatasetContext& context, Dataset& set);
+
+// Replaces the classes of a set whose labels are names by those of --classes, in their order.
+// Throws Error kInvalidDataset naming classes that are not in that file.
 void use_class_names(const DatasetContext& context, Dataset& set);
 
 }  // namespace kiln

@@ -147,7 +147,7 @@ class RecordWalk {
   template <typename Parse, typename IsDamaged>
   void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse,
                      IsDamaged&& is_damaged) {
-    const std::size_t number = listing_.images.size();
+    const std::size_t number = listing_.images.size() + listing_.num_headers;
     RecordContents contents;
     bool damaged = false;
     try {
@@ -166,7 +166,10 @@ class RecordWalk {
       }
       contents = {};
     }
-    add(member, view, contents, damaged);
+    if (contents.is_header)
+      ++listing_.num_headers;
+    else
+      add(member, view, contents, damaged);
   }
 
   void add(ArchiveMember& member, RecordView& view, const RecordContents& contents, bool damaged) {
@@ -197,10 +200,10 @@ class RecordWalk {
   }
 
   int label_of(const RecordContents& contents) {
-    RecordListing::Label label;
+    RawLabel label;
     if (!contents.labels.empty()) label.number = std::max<std::int64_t>(contents.labels[0], -1);
     label.text = contents.class_text;
-    if (label == RecordListing::Label{}) return -1;
+    if (label == RawLabel{}) return -1;
     const auto [found, is_new] = ids_.emplace(label, static_cast<int>(listing_.labels.size()));
     if (is_new) listing_.labels.push_back(label);
     return found->second;
@@ -211,7 +214,7 @@ class RecordWalk {
   std::vector<std::uint64_t>* starts_;
   FileWindow window_;
   std::uint64_t at_ = 0;
-  std::map<RecordListing::Label, int> ids_;
+  std::map<RawLabel, int> ids_;
 };
 
 // Returns the offsets in an .idx file of MXNet, sorted. Its lines are "KEY<tab>OFFSET".

@@ -262,8 +262,9 @@ RecordContents parse_recordio_image(RecordView& record) {
   } else {
     if (num_labels > kMaxLabels || num_labels * 4ULL > record.size() - kImageHeaderBytes)
       throw RecordFault("its header counts more labels than it has");
+    contents.is_header = num_labels > 1 && record.size() == kImageHeaderBytes + num_labels * 4ULL;
     const std::string_view labels = record.bytes(kImageHeaderBytes, num_labels * 4ULL);
-    for (std::size_t i = 0; i < num_labels; ++i)
+    for (std::size_t i = 0; i < num_labels && !contents.is_header; ++i)
       contents.labels.push_back(whole_label(word_at(labels, i * 4)));
   }
   contents.image_begin = kImageHeaderBytes + num_labels * 4ULL;
@@ -278,7 +279,8 @@ ImageRecord image_record(std::string_view data, RecordFormat format, const Recor
   return {.name = std::move(contents.name),
           .bytes = std::string(data.substr(contents.image_begin, contents.image_size)),
           .labels = std::move(contents.labels),
-          .class_text = std::move(contents.class_text)};
+          .class_text = std::move(contents.class_text),
+          .is_header = contents.is_header};
 }
 
 std::string example_of(const ImageRecord& image, std::string_view kind) {

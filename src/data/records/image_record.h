@@ -24,6 +24,7 @@ struct RecordContents {
   std::vector<std::int64_t> labels;  // as stored; empty: none
   std::string class_text;            // empty: none
   std::string name;                  // empty: none
+  bool is_header = false;            // RecordIO: several numbers and no image, so no sample
 };
 
 // A record's data, in memory or in a file, of which only parts are read.
@@ -49,6 +50,7 @@ struct ImageRecord {
   std::string bytes;                 // the image file's contents
   std::vector<std::int64_t> labels;  // as stored, from 0 or from 1; empty: none
   std::string class_text;            // empty: none
+  bool is_header = false;            // as above
 };
 
 // Parses a record's data: an Example for TFRecord, a header and an image for RecordIO. Throws

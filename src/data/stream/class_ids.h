@@ -13,15 +13,16 @@ namespace kiln {
 
 class ClassIds {
  public:
-  // `stream` is its name in errors, as above.
-  ClassIds(const std::vector<std::string>& classes, std::string stream);
+  // `first` is the number of the first class. `stream` is its name in errors, as above.
+  ClassIds(const std::vector<std::string>& classes, int first, std::string stream);
 
-  // `label` is the name of a class, or else its number, counted from `first`. Throws Error
-  // kNotLabeledDataset if it is empty, kInvalidDataset if there is no such class.
-  int of(const std::string& label, const std::string& image, int first = 0) const;
+  // `label` is the name of a class, or else its number. Throws Error kNotLabeledDataset if it is
+  // empty, kInvalidDataset if there is no such class.
+  int of(const std::string& label, const std::string& image) const;
 
  private:
   std::unordered_map<std::string, int> ids_;
+  int first_;
   std::string stream_;
 };
 

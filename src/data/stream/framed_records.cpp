@@ -37,27 +37,35 @@ std::string label_text(const std::string& json) {
 class FramedRecords final : public RecordStream {
  public:
   FramedRecords(ByteStream& bytes, RecordFormat format, const RecordOptions& options)
-      : source_(bytes),
-        format_(format),
-        keys_(options.keys),
-        first_label_(options.first_label.value_or(0)),
-        reader_(source_, format) {}
+      : source_(bytes), format_(format), keys_(options.keys), reader_(source_, format) {}
 
   bool next(StreamRecord& image) override {
+    while (read(image))
+      if (!is_header_) return true;
+    return false;
+  }
+
+  const LeftOut& left_out() const override { return left_out_; }
+
+ private:
+  // Reads a record, which may be a header. False at the end.
+  bool read(StreamRecord& image) {
+    is_header_ = false;
     Record record;
     if (!take(record)) return false;
     image = {.name = "record " + std::to_string(++count_), .bytes = {}, .label = {}, .fault = {}};
     image.fault = record.fault;
-    image.first_label = first_label_;
     if (!record.fault.empty()) return true;
     if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes))
       return take_manifest_pair(std::move(record.bytes), image);
     try {
       ImageRecord parsed = image_record(record.bytes, format_, keys_);
+      is_header_ = parsed.is_header;
+      if (is_header_) left_out_.other_files.add(image.name + " (a header without an image)");
       if (!parsed.name.empty()) image.name = parsed.name;
       image.bytes = std::move(parsed.bytes);
       image.label = parsed.class_text;
-      if (image.label.empty() && !parsed.labels.empty())
+      if (image.label.empty() && !parsed.labels.empty() && parsed.labels.front() >= 0)
         image.label = std::to_string(parsed.labels.front());
     } catch (const RecordFault& fault) {
       image.fault = fault.what();
@@ -65,7 +73,6 @@ class FramedRecords final : public RecordStream {
     return true;
   }
 
- private:
   bool take(Record& record) {
     if (ahead_) {
       record = *std::exchange(ahead_, std::nullopt);
@@ -92,9 +99,10 @@ class FramedRecords final : public RecordStream {
   StreamBytes source_;
   const RecordFormat format_;
   const RecordKeys keys_;
-  const int first_label_;
   RecordReader reader_;
   std::optional<Record> ahead_;
+  bool is_header_ = false;
+  LeftOut left_out_;
   long long count_ = 0;
 };
 

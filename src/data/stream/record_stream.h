@@ -17,7 +17,6 @@ struct StreamRecord {
   std::string bytes;       // the image file's contents
   std::string label;       // name or number of the class; empty: none
   std::string fault = {};  // why the image cannot be used; empty: no known fault
-  int first_label = 0;     // number of the first class, if `label` is a number
 };
 
 // Use from one thread.

@@ -49,7 +49,8 @@ class StreamLoader::State {
         first_epoch_(first_epoch),
         steps_done_(steps_done),
         source_(plan_.path, plan_.records, watch_),
-        ids_(plan_.classes, plan_.name + " '" + plan_.path + "'"),
+        ids_(plan_.classes, plan_.records.first_label.value_or(0),
+             plan_.name + " '" + plan_.path + "'"),
         reader_([this] { read(); }) {}
   ~State();
 
@@ -148,7 +149,7 @@ bool StreamLoader::State::read_images(Item& end) {
     if (number % plan_.keep_one_of != plan_.keep_which) continue;
     image.number = static_cast<std::uint32_t>(number);
     const StreamRecord& record = image.record;
-    if (record.fault.empty()) image.label = ids_.of(record.label, record.name, record.first_label);
+    if (record.fault.empty()) image.label = ids_.of(record.label, record.name);
     buffer.push(std::move(image));
     if (buffer.is_full()) mixed(buffer.pop(), end);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -55,27 +54,25 @@ void require_equal_sets(World& world, const Dataset& set) {
   }
 }
 
-// The classes of all ranks: in the order that all have, as --classes gives it, or else sorted.
-std::vector<std::string> joined_classes(World& world, const std::vector<std::string>& mine) {
-  std::set<std::string> names;
-  bool are_equal = true;
-  for (const auto& theirs : world.gather(mine)) {
-    are_equal = are_equal && theirs == mine;
-    names.insert(theirs.begin(), theirs.end());
-  }
-  if (are_equal) return mine;
-  return {names.begin(), names.end()};
+// Decides what the labels of all ranks' parts mean.
+void settle_labels_of_ranks(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  const auto gathered = [&](const Dataset& set) {
+    std::vector<FoundLabels> all;
+    for (const auto& texts : world.gather(to_texts(found_labels(set))))
+      all.push_back(from_texts(texts));
+    return all;
+  };
+  const std::vector<FoundLabels> trains = gathered(inputs.train), valids = gathered(inputs.valid);
+  world.agree([&] {
+    settle_labels(trains, valids, static_cast<std::size_t>(world.rank()),
+                  config.records.first_label, inputs.train, inputs.valid);
+  });
 }
 
-// Makes the ranks' shards parts of one dataset, with the same classes and image size.
-void join_parts(World& world, TrainingInputs& inputs) {
-  Dataset all;
-  all.root = inputs.train.root;
-  all.classes = joined_classes(world, inputs.train.classes);
+// The parts have one image size.
+void require_equal_sizes(World& world, const TrainingInputs& inputs) {
   const std::vector<TransformChoice> pixels = world.gather(transform_choice(inputs));
   world.agree([&] {
-    for (Dataset* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
-    inputs.train.schema_json = inputs.valid.schema_json = schema_text(all.classes);
     if (std::any_of(pixels.begin(), pixels.end(),
                     [&](const TransformChoice& other) { return other.exif != pixels[0].exif; }))
       throw Error(ErrorCode::kInvalidDataset,
@@ -203,16 +200,9 @@ void share_dataset(World& world, Dataset& set) {
 
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
   share_transformation(world, config, inputs);
-  if (config.has_train_shard && inputs.train.is_stream()) {
-    // Streams give class numbers, which must mean the same on all ranks.
-    world.agree([&] { require_equal_sets(world, inputs.train); });
-    if (config.has_valid_shard) return;
-    world.agree([&] { require_equal_sets(world, inputs.valid); });
-    require_same_data(world, inputs.valid);
-    return;
-  }
   if (config.has_train_shard) {
-    join_parts(world, inputs);
+    settle_labels_of_ranks(world, config, inputs);
+    if (!inputs.train.is_stream()) require_equal_sizes(world, inputs);
     if (config.has_valid_shard) return;
     world.agree([&] { require_equal_sets(world, inputs.valid); });
     require_same_data(world, inputs.valid);

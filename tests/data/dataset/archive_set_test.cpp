@@ -124,8 +124,8 @@ TEST_F(ArchiveTest, a_class_twice_in_the_list_is_refused) {
 
 TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
   scratch_.put("classes.txt", "cat\n");
-  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
-  EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("class 1"),
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "2"}}));
+  EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("label 2"),
             std::string::npos);
 }
 

@@ -302,7 +302,7 @@ TEST_F(RecordSet, AnIndexRemembersTheOptions) {
   const Dataset again = read_with({});
   EXPECT_EQ(again.first_label, 1);
   EXPECT_EQ(image(again, 0), "a");
-  EXPECT_TRUE(again.notes.empty());
+  EXPECT_EQ(again.notes, Texts{again.found.note});
   const Dataset named = read_with(with_classes("cat\ndog\nelk\n"));
   EXPECT_EQ(named.classes, (Texts{"cat", "dog", "elk"}));
   ASSERT_EQ(named.notes.size(), 1U);

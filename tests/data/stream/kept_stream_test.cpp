@@ -126,8 +126,8 @@ TEST_F(KeptStreamTest, AFileNamesClasses) {
   put(tar_of({"0", "2"}));
   EXPECT_NE(failure(wanted).find("has label 2, but --classes"), std::string::npos);
   put(tar_of({"ant", "bee"}));
-  EXPECT_NE(failure(wanted).find("the class 'bee' of an image is not in --classes"),
-            std::string::npos);
+  EXPECT_NE(failure(wanted).find("1 class is not in --classes"), std::string::npos);
+  EXPECT_NE(failure(wanted).find("'bee'"), std::string::npos);
 }
 
 TEST_F(KeptStreamTest, ABadRecordIsABadImageAndANote) {

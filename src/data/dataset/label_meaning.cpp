@@ -1,0 +1,354 @@
+#include "data/dataset/label_meaning.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/unicode_form.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMaxNamed = 10;
+
+std::vector<LabelPart> looked_at(const Parts& sets) {
+  std::vector<LabelPart> parts;
+  for (const FoundLabels* found : sets) parts.emplace_back(*found);
+  return parts;
+}
+
+std::string has_names(const LabelPart& part) {
+  return part.found().named_by + " has " + std::to_string(part.found().names.size()) + " classes";
+}
+
+[[noreturn]] void refuse_number(const LabelPart& part, int first) {
+  if (part.lowest() < first)
+    fail_labels(part.found(),
+                "an image has label 0, but --first-label is 1. Give 0, or leave it out.");
+  fail_labels(part.found(), "an image has label " + std::to_string(part.highest()) + ", but " +
+                                has_names(part) + ". Add a line for each class.");
+}
+
+// Decides the number of the first class.
+class FirstLabel {
+ public:
+  FirstLabel(const Parts& train, const Parts& valid) {
+    num_train_ = train.size();
+    Parts both = train;
+    both.insert(both.end(), valid.begin(), valid.end());
+    parts_ = looked_at(both);
+  }
+
+  std::optional<int> find(std::optional<int> given, std::string& note) const {
+    for (const LabelPart& part : parts_)
+      if (part.is_numbered() && given && !part.suits(*given)) refuse_number(part, *given);
+    if (given) return any(&LabelPart::has_numbers) ? given : std::nullopt;
+    if (!any(&LabelPart::is_numbered)) return told_by_names();
+    return any(&LabelPart::is_listed) ? listed(note) : unlisted();
+  }
+
+ private:
+  bool any(bool (LabelPart::*test)() const) const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [&](const LabelPart& part) { return (part.*test)(); });
+  }
+
+  bool suits_all(int first) const {
+    return std::all_of(parts_.begin(), parts_.end(), [&](const LabelPart& part) {
+      return part.suits(first) || (!part.is_numbered() && !part.suits(1 - first));
+    });
+  }
+
+  // For numbers that may follow in a stream.
+  std::optional<int> told_by_names() const {
+    if (!any(&LabelPart::has_numbers) || suits_all(0) == suits_all(1)) return {};
+    return suits_all(1) ? 1 : 0;
+  }
+
+  // Where classes are given, their count tells where numbers begin.
+  int listed(std::string& note) const {
+    if (!suits_all(0) && !suits_all(1)) refuse_conflict();
+    if (suits_all(0) != suits_all(1)) return suits_all(1) ? 1 : 0;
+    const LabelPart& listed = *std::find_if(parts_.begin(), parts_.end(),
+                                            [](const LabelPart& part) { return part.is_listed(); });
+    note = "the labels are " + range_of([](const LabelPart& part) { return part.is_numbered(); }) +
+           ", and " + has_names(listed) +
+           ": label 0 is assumed to be the first. Give --first-label 1 if it is label 1";
+    return 0;
+  }
+
+  [[noreturn]] void refuse_conflict() const {
+    for (const LabelPart& part : parts_)
+      if (part.is_numbered() && !part.suits(0) && !part.suits(1)) refuse_number(part, 0);
+    const auto only = [&](int first) -> const LabelPart& {
+      return *std::find_if(parts_.begin(), parts_.end(), [&](const LabelPart& part) {
+        return part.suits(first) && !part.suits(1 - first);
+      });
+    };
+    const LabelPart &zero = only(0), &one = only(1);
+    fail_labels(zero.found(),
+                "its labels, " + zero.range() + ", count from 0, but those of " +
+                    one.found().where + ", " + one.range() + ", count from 1, since " +
+                    has_names(one.is_listed() ? one : zero) + ". Write the same numbers in both.");
+  }
+
+  // Without given names, numbers are the names, and the training set tells which are classes.
+  int unlisted() const {
+    const auto is_leader = [&](const LabelPart& part) {
+      return part.is_numbered() && (!has_numbered_train() || is_train(part));
+    };
+    for (const LabelPart& part : parts_)
+      if (is_leader(part) && !part.suits(1)) return 0;
+    const LabelPart& leader = *std::find_if(parts_.begin(), parts_.end(), is_leader);
+    for (const LabelPart& part : parts_)
+      if (part.is_numbered() && !part.suits(1))
+        fail_labels(part.found(),
+                    "its labels are " + part.range() + ", but those of " + leader.found().where +
+                        " are " + range_of(is_leader) +
+                        ". Give --first-label 0 if label 0 is a class, or correct the "
+                        "labels.");
+    return 1;
+  }
+
+  template <typename Test>
+  std::string range_of(Test&& test) const {
+    std::int64_t lowest = INT64_MAX, highest = -1;
+    for (const LabelPart& part : parts_) {
+      if (!test(part)) continue;
+      lowest = std::min(lowest, part.lowest());
+      highest = std::max(highest, part.highest());
+    }
+    return std::to_string(lowest) + " to " + std::to_string(highest);
+  }
+
+  bool is_train(const LabelPart& part) const {
+    return static_cast<std::size_t>(&part - parts_.data()) < num_train_;
+  }
+  bool has_numbered_train() const {
+    return std::any_of(parts_.begin(), parts_.end(),
+                       [&](const LabelPart& part) { return is_train(part) && part.is_numbered(); });
+  }
+
+  std::vector<LabelPart> parts_;
+  std::size_t num_train_ = 0;
+};
+
+// Gives ids to the labels of one dataset.
+class Classes {
+ public:
+  Classes(const Parts& parts, std::optional<int> first)
+      : parts_(looked_at(parts)), first_(first.value_or(0)) {
+    meaning_.first_label = first;
+  }
+
+  LabelMeaning decide() && {
+    for (const LabelPart& part : parts_) require_given_names(part);
+    if (const std::vector<std::string>* list = common_list())
+      by_list(*list);
+    else if (std::all_of(parts_.begin(), parts_.end(), [](const LabelPart& part) {
+               return part.is_numbered() && !part.is_listed();
+             }))
+      by_number();
+    else
+      by_name();
+    return std::move(meaning_);
+  }
+
+ private:
+  static std::size_t index_of(const LabelPart& part, const RawLabel& label) {
+    return static_cast<std::size_t>(&label - part.found().labels.data());
+  }
+  static const std::string& place_of(const LabelPart& part, const RawLabel& label) {
+    const FoundLabels& found = part.found();
+    return found.places.empty() ? found.where : found.places[index_of(part, label)];
+  }
+
+  template <typename IdOf>
+  void set_ids(IdOf&& id_of) {
+    for (const LabelPart& part : parts_) {
+      std::vector<int>& ids = meaning_.ids.emplace_back();
+      for (const RawLabel& label : part.found().labels) ids.push_back(id_of(part, label));
+    }
+  }
+
+  // Throws if names of a part are not among those given for it.
+  static void require_given_names(const LabelPart& part) {
+    if (!part.is_listed()) return;
+    std::vector<std::string> lacking;
+    for (const RawLabel& label : part.found().labels)
+      if ((!part.is_numbered() || label.number < 0) && part.line(label.text) < 0)
+        lacking.push_back(label.text);
+    if (lacking.empty()) return;
+    fail_labels(part.found(), std::to_string(lacking.size()) +
+                                  (lacking.size() == 1 ? " class is" : " classes are") +
+                                  " not in " + part.found().named_by + ": " +
+                                  quoted_among(lacking, part.found().names, kMaxNamed) +
+                                  ". Add a line for each, or remove the images. It has " +
+                                  quoted_names(part.found().names, kMaxNamed) + ".");
+  }
+
+  // The list of classes that all parts have, or that names all labels of those without one.
+  // nullptr: there is none.
+  const std::vector<std::string>* common_list() const {
+    const LabelPart* listed = nullptr;
+    for (const LabelPart& part : parts_) {
+      if (!part.is_listed()) continue;
+      if (listed == nullptr) listed = &part;
+      if (part.found().names == listed->found().names) continue;
+      if (part.found().named_by.starts_with("--classes"))
+        fail_labels(part.found(), part.found().named_by + " has other names than for " +
+                                      listed->found().where + ". Give every rank the same file.");
+      return nullptr;
+    }
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.found().labels)
+        if (listed != nullptr && !part.is_listed() &&
+            (part.is_numbered() || listed->line(label.text) < 0))
+          return nullptr;
+    return listed == nullptr ? nullptr : &listed->found().names;
+  }
+
+  void by_list(const std::vector<std::string>& list) {
+    meaning_.classes = list;
+    const LabelPart& listed = *std::find_if(parts_.begin(), parts_.end(),
+                                            [](const LabelPart& part) { return part.is_listed(); });
+    set_ids([&](const LabelPart& part, const RawLabel& label) {
+      if (part.is_numbered() && label.number >= 0) return static_cast<int>(label.number - first_);
+      const FoundLabels& found =
+          part.found();  // where two unused ids have one name, its id is known
+      return part.is_numbered() || !part.is_listed() || found.ids.empty()
+                 ? listed.line(label.text)
+                 : found.ids[index_of(part, label)];
+    });
+  }
+
+  void by_number() {
+    const std::map<std::int64_t, std::string> texts = names_of_numbers();
+    std::set<std::int64_t> used;
+    std::int64_t highest = 0;
+    for (const LabelPart& part : parts_) {
+      highest = std::max(highest, part.highest());
+      for (const RawLabel& label : part.found().labels) used.insert(label.number);
+    }
+    used.erase(-1);
+    for (std::int64_t number = first_; number <= highest; ++number) {
+      const auto text = texts.find(number);
+      meaning_.classes.push_back(text == texts.end() ? std::to_string(number) : text->second);
+    }
+    set_ids([&](const LabelPart& part, const RawLabel& label) {
+      std::int64_t number = part.number(label);
+      for (const auto& [other, text] : texts)
+        if (number < 0 && text == label.text) number = other;
+      if (number < 0) refuse_mixed(part, label);
+      return static_cast<int>(number - first_);
+    });
+    if (!texts.empty() || (first_ == 0 && used.size() == meaning_.classes.size())) return;
+    meaning_.note = "the labels are numbers without names, " + std::to_string(*used.begin()) +
+                    " to " + std::to_string(highest) + ", of which " + std::to_string(used.size()) +
+                    " are used: classes are named by them, and " +
+                    (first_ == 0 ? "those between that no image has are classes, too"
+                                 : "their ids are one lower, since label 1 is the first") +
+                    ". Give --classes FILE for names, or --first-label 0 to keep the numbers";
+  }
+
+  // Throws if a number has two names, or a name two numbers.
+  std::map<std::int64_t, std::string> names_of_numbers() const {
+    struct Named {
+      const LabelPart& part;
+      const RawLabel& label;
+    };
+    std::map<std::int64_t, Named> by_number;
+    std::map<std::string_view, Named> by_text;
+    std::map<std::int64_t, std::string> texts;
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.found().labels) {
+        if (label.number < 0 || label.text.empty()) continue;
+        const Named& numbered = by_number.try_emplace(label.number, part, label).first->second;
+        const Named& named = by_text.try_emplace(label.text, part, label).first->second;
+        for (const Named& other : {numbered, named})
+          if (other.label != label)
+            fail_labels(part.found(),
+                        "there are different classes: number " +
+                            std::to_string(other.label.number) + " is '" +
+                            excerpt(other.label.text) + "' in " +
+                            place_of(other.part, other.label) + ", but number " +
+                            std::to_string(label.number) + " is '" + excerpt(label.text) + "' in " +
+                            place_of(part, label) +
+                            ". Give --classes FILE with a name for each number, or separate "
+                            "the datasets.");
+        texts.emplace(label.number, label.text);
+      }
+    return texts;
+  }
+
+  [[noreturn]] void refuse_mixed(const LabelPart& part, const RawLabel& name) const {
+    for (const LabelPart& other : parts_)
+      for (const RawLabel& label : other.found().labels)
+        if (label.number >= 0)
+          fail_labels(part.found(),
+                      "the class '" + excerpt(name.text) + "' in " + place_of(part, name) +
+                          " is a name, but the label " + std::to_string(label.number) + " in " +
+                          place_of(other, label) +
+                          " is a number. Write the names, or the numbers, in all of them, "
+                          "or give --classes FILE with a name for each number.");
+    throw InternalError("names without numbers cannot be mixed");
+  }
+
+  std::string name_of(const LabelPart& part, const RawLabel& label) const {
+    if (!part.is_numbered()) return label.text;
+    const std::int64_t number = part.number(label);
+    if (part.is_listed() && label.number >= 0)
+      return part.found().names[static_cast<std::size_t>(number - first_)];
+    return label.text.empty() ? std::to_string(number) : label.text;
+  }
+
+  // Names and lists are joined, sorted.
+  void by_name() {
+    const LabelPart* numbered = nullptr;
+    std::set<std::string> names;
+    for (const LabelPart& part : parts_) {
+      names.insert(part.found().names.begin(), part.found().names.end());
+      for (const RawLabel& label : part.found().labels) {
+        names.insert(name_of(part, label));
+        if (part.is_numbered() && !part.is_listed() && label.text.empty()) numbered = &part;
+      }
+    }
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.found().labels)
+        if (numbered != nullptr && !is_class_number(name_of(part, label)))
+          refuse_mixed(part, label);
+    meaning_.classes.assign(names.begin(), names.end());
+    std::unordered_map<std::string_view, int> ids;
+    for (const std::string& name : meaning_.classes)
+      ids.emplace(name, static_cast<int>(ids.size()));
+    set_ids(
+        [&](const LabelPart& part, const RawLabel& label) { return ids.at(name_of(part, label)); });
+    if (std::any_of(parts_.begin(), parts_.end(),
+                    [](const LabelPart& part) { return !part.found().named_by.empty(); }))
+      meaning_.note =
+          "the ranks' lists of classes differ: class ids follow the sorted names. Give --classes "
+          "FILE for another order";
+  }
+
+  std::vector<LabelPart> parts_;
+  const std::int64_t first_;
+  LabelMeaning meaning_;
+};
+
+}  // namespace
+
+std::optional<int> find_first_label(const Parts& train, const Parts& valid,
+                                    std::optional<int> given, std::string& note) {
+  return FirstLabel(train, valid).find(given, note);
+}
+
+LabelMeaning meaning_of(const Parts& parts, std::optional<int> first_label) {
+  return Classes(parts, first_label).decide();
+}
+
+}  // namespace kiln
