@@ -191,7 +191,15 @@ void require_consistent(const Dataset& set) {
     good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
            (member == nullptr || member->archive < set.archives.size());
   }
-  for (const int id : set.found.ids) good = good && id >= 0 && id < num_classes;
+  std::vector<bool> is_found(set.classes.size(), set.found.ids.empty());
+  for (const int id : set.found.ids) {
+    good = good && id >= 0 && id < num_classes;
+    if (good) is_found[static_cast<std::size_t>(id)] = true;
+  }
+  for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
+    const int label = set.samples.label(i);
+    good = label < 0 || is_found[static_cast<std::size_t>(label)];
+  }
   if (!good) throw InternalError("the image list is inconsistent");
 }
 

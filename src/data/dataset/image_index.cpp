@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix5";
+constexpr std::string_view kMagic = "kiln-ix6";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
