@@ -43,8 +43,8 @@ void require_names(const std::vector<std::string>& lines, const std::string& sho
                  ", is empty. Name the class.");
 }
 
-Parts pointers_to(const std::vector<FoundLabels>& all) {
-  Parts parts;
+LabelParts pointers_to(const std::vector<FoundLabels>& all) {
+  LabelParts parts;
   for (const FoundLabels& found : all) parts.push_back(&found);
   return parts;
 }
@@ -167,7 +167,7 @@ FoundLabels found_labels(const Dataset& set) {
 
 void settle_labels(Dataset& set, std::optional<int> first_label) {
   std::string note;
-  const Parts parts = {&set.found};
+  const LabelParts parts = {&set.found};
   LabelMeaning meaning = meaning_of(parts, find_first_label(parts, {}, first_label, note));
   if (!note.empty()) meaning.note = note;
   take(meaning, 0, set.found, set);
@@ -182,9 +182,9 @@ void settle_labels(const std::vector<FoundLabels>& trains, const std::vector<Fou
                    Dataset& valid) {
   std::string note;
   const bool leads = !train.is_stream();
-  const Parts leaders = pointers_to(leads ? trains : valids);
+  const LabelParts leaders = pointers_to(leads ? trains : valids);
   const std::optional<int> first =
-      find_first_label(leads ? leaders : Parts{}, pointers_to(valids), first_label, note);
+      find_first_label(leads ? leaders : LabelParts{}, pointers_to(valids), first_label, note);
   LabelMeaning meaning = meaning_of(leaders, first);
   if (!note.empty()) meaning.note = note;
   if (!leads) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 10;
 
-std::vector<LabelPart> looked_at(const Parts& sets) {
+std::vector<LabelPart> looked_at(const LabelParts& sets) {
   std::vector<LabelPart> parts;
   for (const FoundLabels* found : sets) parts.emplace_back(*found);
   return parts;
@@ -37,9 +37,9 @@ std::string has_names(const LabelPart& part) {
 // Decides the number of the first class.
 class FirstLabel {
  public:
-  FirstLabel(const Parts& train, const Parts& valid) {
+  FirstLabel(const LabelParts& train, const LabelParts& valid) {
     num_train_ = train.size();
-    Parts both = train;
+    LabelParts both = train;
     both.insert(both.end(), valid.begin(), valid.end());
     parts_ = looked_at(both);
   }
@@ -141,7 +141,7 @@ class FirstLabel {
 // Gives ids to the labels of one dataset.
 class Classes {
  public:
-  Classes(const Parts& parts, std::optional<int> first)
+  Classes(const LabelParts& parts, std::optional<int> first)
       : parts_(looked_at(parts)), first_(first.value_or(0)) {
     meaning_.first_label = first;
   }
@@ -342,12 +342,12 @@ class Classes {
 
 }  // namespace
 
-std::optional<int> find_first_label(const Parts& train, const Parts& valid,
+std::optional<int> find_first_label(const LabelParts& train, const LabelParts& valid,
                                     std::optional<int> given, std::string& note) {
   return FirstLabel(train, valid).find(given, note);
 }
 
-LabelMeaning meaning_of(const Parts& parts, std::optional<int> first_label) {
+LabelMeaning meaning_of(const LabelParts& parts, std::optional<int> first_label) {
   return Classes(parts, first_label).decide();
 }
 

@@ -10,12 +10,12 @@
 
 namespace kiln {
 
-using Parts = std::vector<const FoundLabels*>;
+using LabelParts = std::vector<const FoundLabels*>;
 
 // The number of the first class; empty where no label is a number. `note` gets what was assumed.
 // `given` is --first-label. Throws Error kInvalidDataset, naming both sides, if no number suits all
 // parts of both sets.
-std::optional<int> find_first_label(const Parts& train, const Parts& valid,
+std::optional<int> find_first_label(const LabelParts& train, const LabelParts& valid,
                                     std::optional<int> given, std::string& note);
 
 struct LabelMeaning {
@@ -28,6 +28,6 @@ struct LabelMeaning {
 // The classes of one dataset, of which `parts` may be on several ranks. Throws Error
 // kInvalidDataset for a name that is not given, for numbers among names, and for a class with two
 // names or two numbers.
-LabelMeaning meaning_of(const Parts& parts, std::optional<int> first_label);
+LabelMeaning meaning_of(const LabelParts& parts, std::optional<int> first_label);
 
 }  // namespace kiln

@@ -31,7 +31,7 @@ FoundLabels of_records(const std::vector<RawLabel>& labels, const Texts& names =
 
 LabelMeaning meaning(const std::vector<FoundLabels>& train, const std::vector<FoundLabels>& valid,
                      std::optional<int> given = {}) {
-  Parts trains, valids;
+  LabelParts trains, valids;
   for (const FoundLabels& found : train) trains.push_back(&found);
   for (const FoundLabels& found : valid) valids.push_back(&found);
   std::string note;
