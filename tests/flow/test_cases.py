@@ -342,7 +342,8 @@ class Labels(FlowTest):
                 train, valid, other = (make(*row) for row in (("t", [1, 2, 3, 3] * 2), ("v", [1, 2]), ("o", [0, 3])))
                 names = self.names("owl", "dog", "cat")
                 self.assertEqual(self.counts(self.both(train, valid, classes=names)), [("owl", 2, 1), ("dog", 2, 1), ("cat", 4, 0)])
-                self.assert_fails(self.both(train, make("z", [0, 2]), classes=names, trained_model_path=self.folder / "no"), 1, 18,
+                shutil.rmtree(self.folder / "model")
+                self.assert_fails(self.both(train, make("z", [0, 2]), classes=names), 1, 18,
                                   f"'{train}'", f"'{self.folder / 'z'}.", "0 to 2", "1 to 3", "3 classes")
                 self.assert_fails(self.both(train, other, trained_model_path=self.folder / "no"), 1, 18, "0 to 3", "1 to 3",
                                   "--first-label 0")

@@ -219,11 +219,12 @@ class Classes {
                                             [](const LabelPart& part) { return part.is_listed(); });
     set_ids([&](const LabelPart& part, const RawLabel& label) {
       if (part.is_numbered() && label.number >= 0) return static_cast<int>(label.number - first_);
-      const FoundLabels& found =
-          part.found();  // where two unused ids have one name, its id is known
-      return part.is_numbered() || !part.is_listed() || found.ids.empty()
-                 ? listed.line(label.text)
-                 : found.ids[index_of(part, label)];
+      const FoundLabels& found = part.found();
+      if (!found.ids.empty()) {  // of two unused ids with one name, the known one
+        const auto known = static_cast<std::size_t>(found.ids[index_of(part, label)]);
+        if (known < list.size() && list[known] == label.text) return static_cast<int>(known);
+      }
+      return listed.line(label.text);
     });
   }
 

@@ -281,11 +281,11 @@ TEST_F(RecordSet, CompressedFilesAreUnpacked) {
 
 // The length of such a record begins as gzip data do.
 TEST_F(RecordSet, ALengthThatLooksCompressedIsNotUnpacked) {
-  const std::size_t frame = example("", 1).size();
+  const std::size_t frame = example("", 1, "cat").size();
   std::string image_bytes;
   std::string bytes;
   for (std::size_t size = 0x8b1f - frame; bytes.substr(0, 2) != "\x1f\x8b"; ++size)
-    bytes = example(image_bytes = std::string(size, 'x'), 1);
+    bytes = example(image_bytes = std::string(size, 'x'), 1, "cat");
   const Dataset set = read("a.tfrecord", bytes);
   EXPECT_TRUE(set.notes.empty());
   EXPECT_EQ(image(set, 0), image_bytes);
