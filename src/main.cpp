@@ -1,45 +1,14 @@
 // Parse, run the command, one catch, exit code.
 #include <unistd.h>
-#include <cstdio>
-#include <cstring>
 #include <exception>
-#include <new>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/system.h"
 #include "commands/commands.h"
+#include "process/memory_shortage.h"
 #include "process/process.h"
 #include "report/failure/error_info.h"
-
-namespace {
-
-constexpr const char* kNoMemory = "error: Out of memory.\n";
-
-std::terminate_handler former_handler = nullptr;
-
-// Ends the process with a sentence where nothing catches that memory is short.
-void end_without_memory() {
-  try {
-    if (const std::exception_ptr fault = std::current_exception()) std::rethrow_exception(fault);
-  } catch (const std::bad_alloc&) {
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kNoMemory, std::strlen(kNoMemory));
-    ::_exit(kiln::exit_code(kiln::ErrorCode::kModuleOutOfMemory));
-  } catch (...) {
-  }
-  former_handler();
-}
-
-void handle_early_faults() {
-  former_handler = std::set_terminate(end_without_memory);
-}
-
-// The loader calls this before the initializers of all libraries, of which LibTorch's take much
-// memory.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const at_first)() = handle_early_faults;
-
-}  // namespace
 
 int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();
@@ -60,6 +29,5 @@ int main(int argc, char** argv) try {
   }
   return process.world.leave(code);
 } catch (const std::exception&) {  // no memory, not even for a report
-  std::fputs(kNoMemory, stderr);
-  return kiln::exit_code(kiln::ErrorCode::kModuleOutOfMemory);
+  kiln::end_without_memory();
 }
