@@ -28,7 +28,7 @@ void handle_early_faults() {
 
 // The loader calls this before the initializers of all libraries, of which LibTorch's take much
 // memory.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const at_first)() = handle_early_faults;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kAtFirst)() = handle_early_faults;
 
 }  // namespace
 

@@ -269,8 +269,9 @@ class Classes {
     for (const LabelPart& part : parts_)
       for (const RawLabel& label : part.found().labels) {
         if (label.number < 0 || label.text.empty()) continue;
-        const Named& numbered = by_number.try_emplace(label.number, part, label).first->second;
-        const Named& named = by_text.try_emplace(label.text, part, label).first->second;
+        const Named& numbered =
+            by_number.try_emplace(label.number, Named{part, label}).first->second;
+        const Named& named = by_text.try_emplace(label.text, Named{part, label}).first->second;
         for (const Named& other : {numbered, named})
           if (other.label != label)
             fail_labels(part.found(),
