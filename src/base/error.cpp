@@ -94,6 +94,12 @@ std::exception_ptr explained_words(std::string_view what) {
                           std::string(what.substr(0, end)) +
                           " has no deterministic implementation on this GPU. Omit it, or use "
                           "--device cpu.");
+  if (has_any(what, {"no kernel image is available", "CUDA_ERROR_NO_BINARY_FOR_GPU"}))
+    return failure_of(
+        ErrorCode::kFailedToCompleteOperation,
+        "LibTorch has no code for this GPU, which is probably newer than it: " + first_line(what) +
+            ". Use another GPU, a build of kiln with a newer LibTorch, or --device "
+            "cpu.");
   if (has_any(what, {"CUDA error", "CUDA driver error", "CUDA NVRTC error", "cuDNN", "CUDNN_STATUS",
                      "cusolver error", "unable to find an engine"}))
     return failure_of(ErrorCode::kFailedToCompleteOperation,

@@ -79,9 +79,8 @@ PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUn
 }
 
 void set_tf32(Precision precision) {
-  if (precision == Precision::kTf32)
-    at::globalContext().setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL,
-                                            at::Float32Precision::TF32);
+  // Sets LibTorch's older flag too: with only one of them set, its tunable operators fail.
+  if (precision == Precision::kTf32) at::globalContext().setAllowTF32CuBLAS(true);
 }
 
 c10::ScalarType type_of(Precision precision) {

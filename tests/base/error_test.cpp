@@ -120,6 +120,14 @@ TEST(Explained, FaultsOfTheGpuAreNoBugs) {
       ErrorCode::kModuleOutOfMemory);
 }
 
+TEST(Explained, AGpuThatIsTooNewIsNotBroken) {
+  const Error error = explanation(std::runtime_error(
+      "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors"));
+  EXPECT_EQ(exit_code(error.code()), 3);
+  EXPECT_NE(error.message().find("newer LibTorch"), std::string::npos) << error.message();
+  EXPECT_EQ(error.message().find("dmesg"), std::string::npos) << error.message();
+}
+
 TEST(Explained, AnOperationThatIsNotDeterministicNamesTheOption) {
   const Error error = explanation(std::runtime_error(
       "cumsum_cuda_kernel does not have a deterministic implementation, but you set 'x'."));

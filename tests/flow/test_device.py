@@ -86,7 +86,7 @@ class DeviceTest(FlowTest):
                             "580 or newer", try_cpu=True)
 
     def test_an_old_driver_that_does_not_start_is_first_of_all_old(self):
-        self.assert_refused({"driver_version": "535.1", "init_status": "3"}, "535.1", "580", "update the driver")
+        self.assert_refused({"driver_version": "535.1", "cuda_version": "12020", "init_status": "3"}, "535.1", "580", "update the driver")
 
     def test_no_device_takes_the_cpu_and_says_so(self):
         driver = {**GOOD, "devices": "0"}

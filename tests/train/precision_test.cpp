@@ -57,6 +57,18 @@ TEST(ChoosePrecision, SaysWhereFloat32HasTf32InIt) {
   EXPECT_FALSE(says_tf32(kCpu));
 }
 
+// With PYTORCH_TUNABLEOP_ENABLED LibTorch asks for the older of its two flags, too.
+TEST(SetTf32, SetsBothOfLibTorchsFlags) {
+  at::Context& context = at::globalContext();
+  set_tf32(Precision::kFp32);
+  EXPECT_FALSE(context.allowTF32CuBLAS());
+  set_tf32(Precision::kTf32);
+  EXPECT_TRUE(context.allowTF32CuBLAS());
+  EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
+            at::Float32Precision::TF32);
+  context.setAllowTF32CuBLAS(false);
+}
+
 TEST(ChoosePrecision, WarnsOfEmulation) {
   EXPECT_NE(choose_precision(Precision::kBf16, kCpu).warning, "");
   EXPECT_NE(choose_precision(Precision::kBf16, kTuring).warning, "");

@@ -38,9 +38,11 @@ std::string capability_text(const NvidiaDriver& driver) {
          std::to_string(driver.capability_minor);
 }
 
+// What libcuda says decides: with CUDA's forward-compatibility package it is newer than the
+// kernel's driver, whose version is the other one.
 bool too_old(const NvidiaDriver& driver) {
-  return (!driver.version.empty() && std::atoi(driver.version.c_str()) < kLeastDriver) ||
-         (driver.cuda_version > 0 && driver.cuda_version < kLeastCuda);
+  if (driver.cuda_version > 0) return driver.cuda_version < kLeastCuda;
+  return !driver.version.empty() && std::atoi(driver.version.c_str()) < kLeastDriver;
 }
 
 // Throws unless the driver and this process's device are usable. Does not check the GPU module.

@@ -96,6 +96,7 @@ TEST_F(DeviceUploaderTest, CudnnMeasuresItsConvolutionsForWholeBatchesOnly) {
 TEST_F(DeviceUploaderTest, NormalizesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
+  at::globalContext().lazyInitDevice(at::kCUDA);  // before it, no memory counts as pinned
   const LoaderThreads::Buffer buffer = pinned(1 << 20);
   EXPECT_TRUE(at::from_blob(buffer.get(), {1 << 20}, at::kByte).is_pinned());
   check(device);
