@@ -1,6 +1,7 @@
 #include "model/image_model.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/nn/module.h>
@@ -47,6 +48,8 @@ class NetworkModel : public ImageModel {
     network_ = root_->register_module(
         "model", std::visit([&](const auto& shape) { return make_network(shape, options, head); },
                             known_network(options.model_name).shape));
+    for (const auto& module : network_->modules())
+      if (auto norm = std::dynamic_pointer_cast<BatchNorm2d>(module)) norms_.push_back(norm);
     if (options.with_output_layer)
       out_linear_ = root_->register_module(
           "out_linear_model", std::make_shared<Linear>(kPretrainedClasses, options.num_classes));
@@ -58,6 +61,7 @@ class NetworkModel : public ImageModel {
   }
 
   at::Tensor pooled_features(const at::Tensor& images) override {
+    count_batch();
     const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
     return network_->features(images).mean({2, 3});
   }
@@ -72,8 +76,7 @@ class NetworkModel : public ImageModel {
   void train(bool on) override {
     root_->train(on);
     if (frozen_ == Freeze::kNone) return;
-    for (const auto& module : network_->modules())
-      if (module->as<BatchNorm2d>() != nullptr) module->train(false);
+    for (const auto& norm : norms_) norm->train(false);
   }
 
   void freeze(Freeze what) override {
@@ -83,10 +86,9 @@ class NetworkModel : public ImageModel {
       for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
       for (const NamedTensor& item : head()) item.tensor.set_requires_grad(true);
     } else if (what == Freeze::kNorm) {
-      for (const auto& module : network_->modules())
-        if (module->as<BatchNorm2d>() != nullptr)
-          for (const at::Tensor& parameter : module->parameters(/*recurse=*/false))
-            parameter.set_requires_grad(false);
+      for (const auto& norm : norms_)
+        for (const at::Tensor& parameter : norm->parameters(/*recurse=*/false))
+          parameter.set_requires_grad(false);
     }
   }
 
@@ -129,14 +131,12 @@ class NetworkModel : public ImageModel {
   }
 
   void synchronize_batch_norm(const SumOverRanks& sum) override {
-    for (const auto& module : network_->modules())
-      if (auto* norm = module->as<BatchNorm2d>()) norm->synchronize(sum);
+    for (const auto& norm : norms_) norm->synchronize(sum);
   }
 
   void fold_batch_norm() override {
     train(false);
-    for (const auto& module : network_->modules())
-      if (auto* norm = module->as<BatchNorm2d>()) norm->fold();
+    for (const auto& norm : norms_) norm->fold();
   }
 
  private:
@@ -151,11 +151,20 @@ class NetworkModel : public ImageModel {
     return weights.view({weights.size(0), weights.size(1), 1, 1});
   }
 
+  // One operator for all layers, which on a GPU costs the host as much as one layer's would.
+  void count_batch() {
+    std::vector<at::Tensor> counters;
+    for (const auto& norm : norms_)
+      if (norm->is_training()) counters.push_back(norm->counter());
+    if (!counters.empty()) at::_foreach_add_(counters, 1);
+  }
+
   // All references to the tensor see the new data.
   static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;
+  std::vector<std::shared_ptr<BatchNorm2d>> norms_;  // of the network
   std::shared_ptr<Linear> out_linear_;
   Freeze frozen_ = Freeze::kNone;
 };

@@ -42,7 +42,6 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) {
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
   if (is_folded_) return x;
-  if (is_training()) num_batches_tracked_.add_(1);
   if (is_training() && sum_) return forward_synchronized(x);
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());

@@ -45,8 +45,10 @@ class BatchNorm2d : public torch::nn::Module {
   explicit BatchNorm2d(std::int64_t channels);
   // Normalizes the output of `before`, which no other layer uses.
   explicit BatchNorm2d(std::shared_ptr<Conv2d> before);
-  // In training mode uses the batch's statistics and updates the running ones (momentum 0.1).
+  // In training mode uses the batch's statistics and updates the running ones (momentum 0.1). The
+  // network counts the batches of all its layers at once, in their counter().
   at::Tensor forward(const at::Tensor& x);
+  at::Tensor& counter() { return num_batches_tracked_; }
   // The running mean and variance that forward() uses in eval mode (not copies), for a frozen
   // layer. Undefined tensors in training mode.
   std::array<at::Tensor, 2> fixed_statistics() const;

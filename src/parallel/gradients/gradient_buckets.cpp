@@ -1,5 +1,7 @@
 #include "parallel/gradients/gradient_buckets.h"
 
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -9,6 +11,7 @@
 
 #include <chrono>
 #include <functional>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -17,10 +20,10 @@ constexpr std::int64_t kAlignment = 16;  // elements: a cache line of float32
 
 struct Bucket {
   at::Tensor flat;
-  at::Tensor narrow;  // the bfloat16 copy that is sent; undefined: `flat` is sent
-  int num_gradients = 0;
-  int missing = 0;                  // gradients that backward has not filled yet
-  Communicator::Ticket ticket = 0;  // of its all-reduce
+  at::Tensor narrow;                 // the bfloat16 copy that is sent; undefined: `flat` is sent
+  std::vector<std::size_t> members;  // indices of its gradients
+  std::size_t missing = 0;           // gradients that backward has not made yet
+  Communicator::Ticket ticket = 0;   // of its all-reduce
 };
 
 // Called by backward when a parameter's gradient is complete.
@@ -61,11 +64,13 @@ struct GradientBuckets::State {
   State(std::vector<at::Tensor> all, Communicator& between)
       : parameters(std::move(all)),
         gradients(parameters.size()),
+        made(parameters.size()),
         is_filled(parameters.size()),
         communicator(between) {}
 
   std::vector<at::Tensor> parameters, gradients;
-  std::vector<bool> is_filled;  // whether backward has set the gradient in this step
+  std::vector<at::Tensor> made;  // by backward, and not yet in the bucket
+  std::vector<bool> is_filled;   // whether backward has set the gradient in this step
   std::vector<Bucket> buckets;
   Communicator& communicator;
   bool reducing = false;    // the step's last backward has begun
@@ -75,8 +80,10 @@ struct GradientBuckets::State {
   bool is_alone() const { return communicator.size() == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
   void take_gradient(std::size_t i);
+  void keep_gradient(std::size_t i, std::size_t bucket);
+  void take_made(Bucket& bucket);
+  void take_all_made();
   void fill_missing();
-  void gradient_ready(std::size_t bucket);
   void send(Bucket& bucket);
 };
 
@@ -88,7 +95,8 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
   bucket.flat = at::zeros({length}, parameters[members.front()].options().requires_grad(false));
   if (plan.bfloat16)
     bucket.narrow = at::zeros({length}, bucket.flat.options().dtype(at::kBFloat16));
-  bucket.num_gradients = static_cast<int>(members.size());
+  bucket.members = members;
+  bucket.missing = members.size();
   std::int64_t offset = 0;
   const std::size_t index = buckets.size();
   for (const std::size_t i : members) {
@@ -96,27 +104,53 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
     gradients[i] = bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset);
     offset += padded(parameter.numel());
     torch::autograd::impl::set_post_acc_grad_hooks(
-        parameter, std::make_unique<GradientReady>([this, i, index] {
-          take_gradient(i);
-          gradient_ready(index);
-        }));
+        parameter, std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
   }
   buckets.push_back(std::move(bucket));
 }
 
-// Since the parameter's grad is undefined, backward stores its own tensor there instead of adding
-// to zeros, which saves a pass.
+// Of a single rank. Since the parameter's grad is undefined, backward stores its own tensor there
+// instead of adding to zeros, which saves a pass.
 void GradientBuckets::State::take_gradient(std::size_t i) {
   const c10::AutoGradMode no_grad(false);
-  at::Tensor& made = parameters[i].mutable_grad();
+  at::Tensor& gradient = parameters[i].mutable_grad();
   if (is_filled[i])
-    gradients[i].add_(made);
-  else if (is_alone())
-    gradients[i].set_data(made);
+    gradients[i].add_(gradient);
   else
-    gradients[i].copy_(made);
-  made.reset();
+    gradients[i].set_data(gradient);
+  gradient.reset();
   is_filled[i] = true;
+}
+
+// Of several ranks: a bucket takes its gradients together, in one operator.
+void GradientBuckets::State::keep_gradient(std::size_t i, std::size_t index) {
+  Bucket& bucket = buckets[index];
+  if (made[i].defined()) take_made(bucket);  // the backward before did not reach all of them
+  made[i] = std::exchange(parameters[i].mutable_grad(), {});
+  if (--bucket.missing > 0) return;
+  take_made(bucket);
+  if (!reducing) bucket.missing = bucket.members.size();
+  while (reducing && sent < buckets.size() && buckets[sent].missing == 0) send(buckets[sent++]);
+}
+
+void GradientBuckets::State::take_made(Bucket& bucket) {
+  const c10::AutoGradMode no_grad(false);
+  std::vector<at::Tensor> empty, first, filled, further;
+  for (const std::size_t i : bucket.members) {
+    if (!made[i].defined()) continue;
+    (is_filled[i] ? filled : empty).push_back(gradients[i]);
+    (is_filled[i] ? further : first).push_back(std::exchange(made[i], {}));
+    is_filled[i] = true;
+  }
+  if (!empty.empty()) at::_foreach_copy_(empty, first);
+  if (!filled.empty()) at::_foreach_add_(filled, further);
+}
+
+void GradientBuckets::State::take_all_made() {
+  for (Bucket& bucket : buckets) {
+    take_made(bucket);
+    bucket.missing = bucket.members.size();
+  }
 }
 
 void GradientBuckets::State::fill_missing() {
@@ -127,12 +161,6 @@ void GradientBuckets::State::fill_missing() {
     else
       gradients[i].zero_();
   }
-}
-
-void GradientBuckets::State::gradient_ready(std::size_t bucket) {
-  if (!reducing) return;
-  --buckets[bucket].missing;
-  while (sent < buckets.size() && buckets[sent].missing == 0) send(buckets[sent++]);
 }
 
 void GradientBuckets::State::send(Bucket& bucket) {
@@ -182,13 +210,14 @@ void GradientBuckets::clear() {
 
 void GradientBuckets::reduce_on_next_backward() {
   if (state_->is_alone()) return;
+  state_->take_all_made();
   state_->reducing = true;
   state_->sent = 0;
-  for (Bucket& bucket : state_->buckets) bucket.missing = bucket.num_gradients;
 }
 
 void GradientBuckets::wait() {
   const c10::AutoGradMode no_grad(false);
+  state_->take_all_made();
   state_->fill_missing();
   if (state_->is_alone()) return;
   while (state_->sent < state_->buckets.size()) state_->send(state_->buckets[state_->sent++]);

@@ -1,7 +1,7 @@
 // The gradients of all parameters, as views into a few flat buffers that are all-reduced while
-// backward is still filling the others. A buffer is sent as soon as all its gradients are complete,
-// in the same order on every rank: the reverse order of the parameters, which is roughly the order
-// in which backward reaches them. One thread, besides backward's own.
+// backward is still making the others. A buffer takes its gradients at once and is sent when all
+// are complete, in the same order on every rank: the reverse order of the parameters, which is
+// roughly the order in which backward reaches them. One thread, besides backward's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
 #include "train/optimizer/averaged_weights.h"
 
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <c10/core/GradMode.h>
 
@@ -24,7 +25,7 @@ void AveragedWeights::note_step() {
   const auto n = static_cast<double>(steps_++);
   const double decay = std::min(decay_, (1 + n) / (10 + n));
   at::_foreach_lerp_(weight_averages_, weights_, 1 - decay);
-  for (std::size_t i = 0; i < counts_.size(); ++i) count_averages_[i].copy_(counts_[i]);
+  if (!counts_.empty()) at::_foreach_copy_(count_averages_, counts_);
 }
 
 void AveragedWeights::exchange() {
