@@ -1,10 +1,11 @@
 // Stands in for the NVIDIA driver: built as libcuda.so.1 and as libnvidia-ml.so.1, it lets
-// test_device.py show the real program any machine. Only what kiln asks before it opens LibTorch's
-// CUDA libraries is here, so the CUDA runtime itself finds no usable device.
+// test_device.py show the real program any machine, and is the driver of the stand-in device
+// (tests/gpu/fake). Only what kiln asks before it opens LibTorch's CUDA libraries is here, so the
+// CUDA runtime itself finds no usable device.
 //
 //   KILN_STAND_IN_DRIVER_VERSION  "580.65.06"; without it NVML knows no driver
 //   KILN_STAND_IN_CUDA_VERSION    13000
-//   KILN_STAND_IN_DEVICES         1
+//   KILN_STAND_IN_DEVICES         1; CUDA_VISIBLE_DEVICES hides some
 //   KILN_STAND_IN_CAPABILITY      80, for 8.0
 //   KILN_STAND_IN_INIT_STATUS     0, what cuInit answers
 #include <signal.h>
@@ -23,6 +24,19 @@ constexpr int kCapabilityMajor = 75;
 int setting(const char* name, int otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
+}
+
+// As CUDA counts: the devices before the first wrong number of CUDA_VISIBLE_DEVICES.
+int num_visible() {
+  const int all = setting("KILN_STAND_IN_DEVICES", 1);
+  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) return all;
+  int count = 0;
+  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end, ++count) {
+    const long device = std::strtol(text, &end, 10);
+    if (end == text || device < 0 || device >= all) break;
+  }
+  return count;
 }
 
 int put(char* target, unsigned size, const char* text) {
@@ -46,16 +60,16 @@ int cuInit(unsigned) {
       ::sigismember(&blocked, SIGTERM) != 1)
     return kUnknownError;
   const int status = setting("KILN_STAND_IN_INIT_STATUS", kOk);
-  return status == kOk && setting("KILN_STAND_IN_DEVICES", 1) == 0 ? kNoDevice : status;
+  return status == kOk && num_visible() == 0 ? kNoDevice : status;
 }
 
 int cuDeviceGetCount(int* count) {
-  *count = setting("KILN_STAND_IN_DEVICES", 1);
+  *count = num_visible();
   return kOk;
 }
 
 int cuDeviceGetName(char* name, int size, int) {
-  return put(name, static_cast<unsigned>(size), "Stand-in GPU");
+  return put(name, static_cast<unsigned>(size), "NVIDIA Stand-in GPU");
 }
 
 int cuDeviceGetAttribute(int* value, int attribute, int) {

@@ -1,5 +1,6 @@
-# Shared by the steps of right.sh, speed.sh, networks.sh and ranks.sh. Each step is a function that run.sh calls in a process of
-# its own: exit 0 is right, 77 a skip. `logs`, `work`, `bundle`, `here` and `device` come from run.sh.
+# Shared by the steps of first.sh, ranks.sh and fast.sh. Each step is a function that run.sh calls in a process of
+# its own: exit 0 is right, 77 a skip. `logs`, `work`, `bundle`, `here`, `device` and `size` come from
+# run.sh.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT  # of a step that failed
 
@@ -8,9 +9,11 @@ tell() { echo "RESULT $*"; }
 skip() { tell "$*"; exit 77; }
 fail() { tell "$*"; exit 1; }
 on_gpu() { [ "$device" = cuda ]; }
+in_full() { [ "$size" = full ]; }  # on a real GPU
 need_gpu() { on_gpu || skip "needs a GPU"; }
-# What the dry run on a CPU does less of than the row says.
-shortened() { on_gpu || tell "shortened on a CPU: $*"; }
+need_real_gpu() { in_full || skip "needs a real GPU"; }
+# What a rehearsal without a GPU does less of than the row says.
+shortened() { in_full || tell "shortened without a GPU: $*"; }
 the_rest_needs_gpu() { on_gpu || { tell "the rest needs a GPU"; exit 0; }; }
 need_tool() { command -v "$1" >/dev/null || skip "$1 is not on this machine"; }
 
@@ -80,4 +83,35 @@ wait_for() { # TEXT FILE: until the file has it, for a minute
     sleep 0.1
   done
   fail "'$1' did not appear in $2"
+}
+
+# PyTorch's own steps, a line of JSON each.
+torch_steps() { # FILE OPTIONS...
+  python3 "$here/torch_steps.py" --device "$device" "${@:2}" >>"$1"
+}
+tell_lines() { # FILE: of torch_steps.py
+  python3 -c '
+import json, sys
+for row in map(json.loads, open(sys.argv[1])):
+    print("RESULT", row.get("img_per_s", row.get("failure")), "img/s:", row["model"], "batch", row["batch"], row["precision"],
+          row["layout"], "compiled" if row["compiled"] else "eager", round(row.get("peak_bytes", 0) / 1e9, 1), "GB")' "$1"
+}
+
+# Rates of one network: two epochs on decoded images without augmentation, so that nothing but the step counts.
+rates() { # NAME NETWORK IMAGES OPTIONS...
+  train "$1" "$(untrained "$2")" "$3" --epochs 2 --cache decoded --augment none --print-freq 50 "${@:4}"
+  judge "$1" tell "$logs/$1"
+  rm -rf "$work/models/$1"
+}
+# Kiln's rate over PyTorch's.
+beside() { # NAME FILE KEY=VALUE...
+  judge "$1 / PyTorch" beside "$2" "$logs/$1" "${@:3}"
+}
+
+# The second program of the bundle, if there is one, in the place of kiln.
+has_next() { [ -x "$bundle/kiln-next" ]; }
+as_next() { # COMMAND...
+  kiln() { kiln-next "$@"; }
+  "$@"
+  unset -f kiln
 }

@@ -1,14 +1,33 @@
 #!/usr/bin/env bash
-# Pack a build and run every step on the CPU: dry_run.sh BUILD. Exit 77, a skip, without the Python packages of tests/parity.
+# Pack a build and run a part of the steps, or all, without a GPU: dry_run.sh BUILD [DEVICE [PART]]. DEVICE cpu, or cuda, which
+# is the stand-in device (fake/README.md). Exit 77, a skip, without the Python packages of tests/parity.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+build=$1 device=${2:-cpu} part=${3:-all}
 export KILN_PARITY_PACKAGES=${KILN_PARITY_PACKAGES:-$here/../../.deps/parity}
 [ -d "$KILN_PARITY_PACKAGES/torchvision" ] || { echo "skipped: no torchvision in $KILN_PARITY_PACKAGES"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Importing torch takes 5 s with its compiled modules and 12 s without; they stay in the build for the next time.
 unset PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX=$1/pycache
-"$1/kiln" demo-data "$work/photos" --size 64 --images 100 >/dev/null
-"$here/pack.sh" "$work/bundle.tar.gz" "$1" "$work/photos"  # xz takes four times as long
-"$here/run.sh" --device cpu "$work/bundle.tar.gz" "$work/results"
+export PYTHONPYCACHEPREFIX=$build/pycache
+"$build/kiln" demo-data "$work/photos" --size 64 --images 100 >/dev/null
+next=
+if [ "$device" = cuda ]; then
+  mkdir "$work/build"
+  ln -s "$build"/{CMakeCache.txt,kiln,kiln_*,libkiln_parquet.so} "$build/stand_in/libkiln_cuda.so" "$work/build/"
+  export LD_LIBRARY_PATH=$build/tests/flow/stand_in_driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} KILN_LOAD_SIDE=64 \
+    KILN_STAND_IN_DRIVER_VERSION=580.65.06 KILN_STAND_IN_CAPABILITY=90 KILN_STAND_IN_COPY_US=300 KILN_STAND_IN_SUM_US=300
+  # As on a machine without ssh.
+  mkdir "$work/bin"
+  IFS=: read -ra folders <<<"$PATH"
+  for folder in "${folders[@]}"; do
+    for tool in "$folder"/*; do
+      case ${tool##*/} in ssh | rsh) ;; *) [ -e "$work/bin/${tool##*/}" ] || ln -s "$tool" "$work/bin/" 2>/dev/null || true ;; esac
+    done
+  done
+  build=$work/build next=$work/build
+fi
+KILN_NEXT=$next "$here/pack.sh" "$work/bundle.tar.gz" "$build" "$work/photos"  # xz takes four times as long
+[ "$device" = cpu ] || PATH=$work/bin
+"$here/run.sh" --device "$device" --part "$part" "$work/bundle.tar.gz" "$work/results"

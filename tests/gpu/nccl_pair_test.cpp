@@ -125,7 +125,7 @@ class NcclPair : public testing::Test {
     ASSERT_EQ(end, 0) << "the GPU cannot be used";
   }
 
-  // How the two ranks ended. Rank 1 is killed when it outlives rank 0 by 15 seconds.
+  // How the two ranks ended. Rank 1 is killed when it outlives rank 0 by 10 seconds.
   static std::array<int, 2> run(const std::function<void(const Peer&)>& work,
                                 seconds patience = seconds(120)) {
     std::array<int, 2> pipe{};
@@ -140,7 +140,7 @@ class NcclPair : public testing::Test {
     ::close(pipe[0]);
     ::close(pipe[1]);
     const int first = end_of(children[0], patience);
-    return {first, end_of(children[1], seconds(15))};
+    return {first, end_of(children[1], seconds(10))};
   }
 
   static constexpr std::array<int, 2> kBothDone{0, 0};
@@ -332,7 +332,7 @@ void expect_failure_when(const Peer& peer, const std::function<void()>& leave, d
 TEST_F(NcclPair, ARankThatDiesFailsTheOther) {
   EXPECT_EQ(run([](const Peer& peer) {
               expect_failure_when(
-                  peer, [] { ::_exit(9); }, kDeadline / 3);
+                  peer, [] { ::_exit(9); }, 10);
             }),
             (std::array<int, 2>{0, 9}));
 }

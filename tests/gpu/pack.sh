@@ -5,7 +5,8 @@
 #
 # FILE is a tar archive, compressed as its name says (.tar.xz, XZ_OPT as usual, or .tar.gz); BUILD defaults to build/release.
 # PHOTOS: a folder of photographs in train/CLASS and val/CLASS, of which some go along; by default ../shared/data/photos, and
-# none where that is not there. LibTorch stays behind. Fails if FILE is larger than 60 MB.
+# none where that is not there. KILN_NEXT names another build, whose kiln goes along as kiln-next, to be measured beside the
+# first. LibTorch stays behind. Fails if FILE is larger than 60 MB.
 set -euo pipefail
 
 most_bytes=60000000
@@ -13,7 +14,7 @@ most_photo_bytes=16000000
 programs=(kiln_parallel_test kiln_device_uploader_test kiln_gradient_buckets_test kiln_nccl_pair_test kiln_model_tool)
 
 fail() { echo "pack.sh: $1" >&2; exit 1; }
-[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 file=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${2:-$root/build/release}
@@ -42,6 +43,8 @@ pack_mpi() {
   cat >"$bundle/mpi/mpirun" <<'LAUNCHER'
 #!/bin/sh
 OPAL_PREFIX=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+# The last agent is for machines without ssh, where mpirun would not even start ranks of its own host.
+export OMPI_MCA_plm_rsh_agent='ssh : rsh : /bin/false'
 export OPAL_PREFIX OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PMIX_MCA_pcompress_base_silence_warning=1
 exec "$OPAL_PREFIX/orterun" "$@"
 LAUNCHER
@@ -69,6 +72,14 @@ for program in "${programs[@]}"; do
   chmod +x "$bundle/$program"
 done
 pack_mpi
+if [ -n "${KILN_NEXT:-}" ]; then
+  mkdir "$bundle/bin/next"
+  for binary in kiln libkiln_cuda.so; do
+    install_library "$KILN_NEXT/$binary" "$bundle/bin/next/$binary" '$ORIGIN/../../lib'
+  done
+  sed 's|/bin/kiln"|/bin/next/kiln"|' "$bundle/kiln" >"$bundle/kiln-next"
+  chmod +x "$bundle/kiln-next"
+fi
 # tests/parity reads and writes tensors with it; it is not among what torch and torchvision need.
 packages=${KILN_PARITY_PACKAGES:-$root/.deps/parity}
 [ ! -d "$packages/safetensors" ] || { mkdir "$bundle/python" && cp -r "$packages/safetensors" "$bundle/python/"; }

@@ -1,24 +1,26 @@
-# Steps of run.sh: two ranks, which share the GPU. Nothing here says how fast several GPUs are.
+# Steps of run.sh: two ranks, which share the GPU, and what goes wrong. Nothing here says how fast several GPUs are.
 source "$here/common.sh"
 
 # In the program: lets two ranks use one GPU, and has NCCL take each for a host of its own.
 export KILN_SHARE_GPU=1 NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2
 
-if on_gpu; then
+if in_full; then
   few=(32 600 1) batch=32
 else
   few=(16 40 1) batch=8
 fi
 
 pair() {
-  kiln_nccl_pair_test --gtest_filter=-NcclPair.ManySmallSums* | tee "$logs/tests.txt"
+  kiln_nccl_pair_test --gtest_filter="$(in_full && echo -NcclPair.ManySmallSums* || echo NcclPairWork*:NcclPair.TwoRanks*)" |
+    tee "$logs/tests.txt"
   tell "$(grep -c '^\[       OK' "$logs/tests.txt") passed, $(grep -c '^\[  SKIPPED.*ms)' "$logs/tests.txt" || true) skipped"
+  shortened "gpu.units has the other tests"
   ! on_gpu || ! grep -q SKIPPED "$logs/tests.txt"
 }
 
 soak() {
   need_gpu
-  KILN_SOAK_SECONDS=90 kiln_nccl_pair_test --gtest_filter=NcclPair.ManySmallSums* | tee "$logs/tests.txt"
+  KILN_SOAK_SECONDS=$(in_full && echo 45 || echo 2) kiln_nccl_pair_test --gtest_filter=NcclPair.ManySmallSums* | tee "$logs/tests.txt"
   grep -q '^soak:' "$logs/tests.txt" || fail "no sums were counted"
   tell "$(grep '^soak:' "$logs/tests.txt")"
 }
@@ -40,22 +42,11 @@ two_ranks() {
   the_rest_needs_gpu
   two short --gradient-dtype bf16
   judge "sums in bf16" near 0.02 "$logs/short" "$logs/one"
-  two again
-  judge "the same once more" same "$logs/again" "$logs/two" || true  # nothing is promised
-  train one-twice "$model" "$data" "${options[@]}" --batch-size $batch --accumulate 2
-  two two-twice --accumulate 2
-  # Each batch of BatchNorm is one of both ranks here too.
-  judge "two batches a step" near 0.02 "$logs/two-twice" "$logs/one-twice"
-}
-
-# Between CPUs a flow test runs it, for longer than all other steps of this part.
-collective() {
-  need_gpu
-  kiln bench collective --ranks 2 --device "$device" --log-path "$logs/bench" | tee "$logs/collective.json"
-  python3 -c '
-import json, sys
-for row in json.load(open(sys.argv[1]))["sums"]:
-    print("RESULT", row["bytes"], "bytes:", round(1e6 * row["seconds"]), "us")' "$logs/collective.json"
+  if has_next; then
+    as_next two next
+    judge "the next program" near 0.005 "$logs/next" "$logs/one"
+    judge "the next program" tell "$logs/next"
+  fi
 }
 
 # Starts two ranks that train until they are stopped, as process $job, and waits for their first epoch.
@@ -110,6 +101,11 @@ terminated() {
   kiln inspect "$work/models/terminated" >/dev/null || fail "no model was saved"
 }
 
+error_message() { # NAME
+  python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["Exception"]["Message"])' \
+    "$logs/$1/module_statistics/error_info.json"
+}
+
 # One rank alone runs out of the GPU's memory: both must name it.
 memory() {
   need_gpu
@@ -118,10 +114,45 @@ memory() {
   train_words memory "$(untrained resnet50)" "$data"
   mpirun -np 2 --oversubscribe --bind-to none bash -c '
     [ "$OMPI_COMM_WORLD_RANK" = 0 ] || export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.01
-    exec kiln "$@"' rank "${words[@]}" --device cuda --epochs 2 --batch-size 64 --image-size 224 >"$logs/memory.txt" 2>&1 &
+    exec kiln "$@"' rank "${words[@]}" --device cuda --epochs 2 \
+    $(in_full && echo --batch-size 64 --image-size 224 || echo --batch-size 8) >"$logs/memory.txt" 2>&1 &
   job=$!
   expect_end memory 3 35
   grep -q 'rank 1' "$logs/memory.txt" || fail "nobody named rank 1"
+  tell "error_info.json: $(error_message memory)"
+}
+
+faults() {
+  local data words pid begin code=0
+  data=$(images "${few[@]}")
+  train_words hidden "$(untrained resnet18)" "$data"
+  CUDA_VISIBLE_DEVICES='' expect_exit 3 "--device cuda without a visible GPU" kiln "${words[@]}" --device cuda
+  CUDA_VISIBLE_DEVICES=77 expect_exit 3 "--device cuda with CUDA_VISIBLE_DEVICES=77" kiln "${words[@]}" --device cuda
+  train_words stopped "$(untrained resnet18)" "$data"
+  kiln "${words[@]}" --device "$device" --epochs 1000 --save last >"$logs/stopped.txt" 2>&1 &
+  pid=$!
+  wait_for '^Epoch 1,' "$logs/stopped.txt"
+  begin=$SECONDS
+  kill -TERM $pid
+  wait $pid || code=$?
+  [ $code = 143 ] || fail "SIGTERM: exit code $code instead of 143"
+  kiln inspect "$work/models/stopped" >/dev/null || fail "SIGTERM: no model was saved"
+  tell "SIGTERM: saved and ended within $((SECONDS - begin + 1)) s"
+  the_rest_needs_gpu
+  train_words hidden "$(untrained resnet18)" "$data"
+  CUDA_VISIBLE_DEVICES='' expect_exit 0 "--device auto without a visible GPU" kiln "${words[@]}" --device auto --epochs 1
+  PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.01 expect_exit 3 "too little GPU memory" \
+    train alone "$(untrained resnet50)" "$data" --epochs 1 $(in_full && echo --batch-size 256 --image-size 224)
+  tell "memory: $(error_message alone)"
+  in_full || { tell "the rest needs a real GPU"; exit 0; }
+  train_words killed "$(untrained resnet18)" "$data"
+  kiln "${words[@]}" --device cuda --epochs 1000 >"$logs/killed.txt" 2>&1 &
+  pid=$!
+  wait_for '^Epoch 1,' "$logs/killed.txt"
+  kill -KILL $pid
+  wait $pid || true
+  sleep 2
+  tell "SIGKILL: $(nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) processes are left on the GPU"
 }
 
 "$@"

@@ -27,6 +27,8 @@ def measure(arguments, name, batch, precision, layout, benchmark):
     torch.manual_seed(0)
     memory_format = {"nhwc": torch.channels_last, "nchw": torch.contiguous_format}[layout]
     model = getattr(torchvision.models, name)(num_classes=10).to(device, memory_format=memory_format)
+    if arguments.compile:
+        model = torch.compile(model)
     images = torch.randn(batch, 3, arguments.size, arguments.size, device=device).contiguous(memory_format=memory_format)
     labels = torch.randint(0, 10, (batch,), device=device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, nesterov=True, weight_decay=1e-4, fused=True)
@@ -68,6 +70,7 @@ def main():
     parser.add_argument("--precisions", nargs="+", default=["tf32"], choices=["fp32", "tf32", "bf16", "fp16"])
     parser.add_argument("--layouts", nargs="+", default=["nhwc"], choices=["nhwc", "nchw"])
     parser.add_argument("--benchmark", nargs="+", default=["on"], choices=["on", "off"])
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10, help="between two waits for the device")
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement, at least")
@@ -75,7 +78,7 @@ def main():
     for name, batch, precision, layout, benchmark in itertools.product(
             arguments.models, arguments.batches, arguments.precisions, arguments.layouts, arguments.benchmark):
         row = {"model": name, "size": arguments.size, "batch": batch, "precision": precision, "layout": layout,
-               "benchmark": benchmark}
+               "benchmark": benchmark, "compiled": arguments.compile}
         try:
             rate, peak = measure(arguments, name, batch, precision, layout, benchmark)
             row.update(img_per_s=round(rate, 1), peak_bytes=peak)

@@ -2,7 +2,7 @@
 gradients, BatchNorm statistics and loss of one training step in float64 (DenseNet with recomputation). By day one network of
 each kind; with KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks.
 
-    model_parity.py --tool build/release/kiln_model_tool [--models NAME …] [--device cuda] [--logits-limit X]
+    model_parity.py --tool build/release/kiln_model_tool [--models NAME …] [--device cuda] [--logits-limit X] [--step-limit X]
 
 Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
 (KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
@@ -129,7 +129,7 @@ def check_step(arguments, name, failures):
     for key, value in theirs.items():
         share = difference(ours[key], value)
         worst = max(worst, share)
-        check(failures, f"{name}, {key}", share, 1e-8)
+        check(failures, f"{name}, {key}", share, arguments.step_limit)
     return worst
 
 
@@ -139,6 +139,7 @@ def main():
     parser.add_argument("--models", nargs="+", help="these alone")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the tool; Python computes on the CPU")
     parser.add_argument("--logits-limit", type=float, default=1e-4, help="TF32 needs a higher one")
+    parser.add_argument("--step-limit", type=float, default=1e-8, help="of a step in float64")
     arguments = parser.parse_args()
     known = subprocess.run([arguments.tool, "names"], capture_output=True, text=True, check=True).stdout.split()
     if not known or not set(arguments.models or []) <= set(known):

@@ -3,11 +3,12 @@
 training.json equal in every field that OLD writes, exit codes equal. Times, rates, memory and the wording of messages
 are left out (compare_runs.NOT_COMPARED names every key); NEW may write further fields and files.
 
-    same_as_before.py OLD NEW [--only NAME …] [--keep]
+    same_as_before.py OLD NEW [--only NAME …] [--keep] [--device cuda]
 
 Both programs train in folders of the same shape on the same data, which OLD draws, one after the other. A run that a
 signal ends in its second epoch stops at some step: what is compared is the kept epoch, and the steps that both made.
-Exit 1: something differs.
+Exit 1: something differs. With --device cuda on the stand-in device (tests/gpu/fake), each program needs its module beside it,
+and the environment of tests/gpu/stand_in.py.
 """
 import argparse
 import dataclasses
@@ -97,11 +98,11 @@ def prepare(program, folder, cases):
         call([program, "init-model", network.removesuffix("_lean"), "--untrained-model-path", network, *lean], folder)
 
 
-def words_of(case, program):
+def words_of(case, program, device):
     """With paths relative to the run's folder, which is beside those of `prepare`: they stand in the records."""
     options = {"untrained_model_path": f"../{case.network}", "train_data_path": f"../{case.data}/train",
                "valid_data_path": f"../{case.data}/val", "trained_model_path": "model", "log_path": "logs", "epochs": 2,
-               "batch_size": 8, "threads": 1, "loader_threads": 1, "device": "cpu", "print_freq": 1, **case.options}
+               "batch_size": 8, "threads": 1, "loader_threads": 1, "device": device, "print_freq": 1, **case.options}
     if case.how == RANKS:
         options["ranks"] = case.num_ranks
     train = ["train", *(word for name, value in options.items()
@@ -134,12 +135,12 @@ def send_stop(case, job, folder):
     os.kill(job.pid if case.how == ALONE else rank_process(folder, case.stop_rank), signal.SIGTERM)
 
 
-def run_case(case, program, folder):
+def run_case(case, program, folder, device):
     """Its exit code, and seconds."""
     folder.mkdir()
     begin = time.monotonic()
     with open(folder / "output.txt", "wb") as output:
-        job = subprocess.Popen(words_of(case, program), cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
+        job = subprocess.Popen(words_of(case, program, device), cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
                                stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **ENVIRONMENT})
         try:
             if case.stop_rank >= 0:
@@ -161,10 +162,10 @@ def require_as_meant(case, code, events, output):
         raise SystemExit(f"{case.name}: the signal came after {whole_epochs} epochs, not in the second: run it again")
 
 
-def compare_case(case, programs, folder):
+def compare_case(case, programs, folder, device):
     """The comparison, and what the line of the case says of it."""
     runs = [folder / f"{case.name}-{which}" for which in ("old", "new")]
-    outcomes = [run_case(case, program, run) for program, run in zip(programs, runs)]
+    outcomes = [run_case(case, program, run, device) for program, run in zip(programs, runs)]
     comparison = Comparison(*runs)
     if outcomes[0][0] != outcomes[1][0]:
         comparison.differ("exit code", "", outcomes[0][0], outcomes[1][0])
@@ -177,11 +178,11 @@ def compare_case(case, programs, folder):
     return comparison, story
 
 
-def compare_all(cases, programs, folder, keep):
+def compare_all(cases, programs, folder, keep, device):
     """How many cases failed."""
     num_failed = 0
     for case in cases:
-        comparison, story = compare_case(case, programs, folder)
+        comparison, story = compare_case(case, programs, folder, device)
         for run in () if keep else (comparison.old, comparison.new):
             shutil.rmtree(run)
         differences = comparison.differences
@@ -200,6 +201,7 @@ def main():
     parser.add_argument("old", metavar="OLD", help="the program as it was")
     parser.add_argument("new", metavar="NEW", help="the program as it is")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help="cases: " + ", ".join(names))
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="what they train on")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the runs, and say where they are")
     arguments = parser.parse_args()
     programs = [shutil.which(str(pathlib.Path(program).resolve())) for program in (arguments.old, arguments.new)]
@@ -209,7 +211,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-same-")).resolve()
     try:
         prepare(programs[0], folder, cases)
-        num_failed = compare_all(cases, programs, folder, arguments.keep)
+        num_failed = compare_all(cases, programs, folder, arguments.keep, arguments.device)
     finally:
         if arguments.keep:
             print(f"kept: {folder}")

@@ -1,10 +1,12 @@
-# Steps of run.sh: does it run, and does it compute the right things?
+# Steps of run.sh: does it run, does it compute the right things, and how fast is ResNet-50?
 source "$here/common.sh"
 
-if on_gpu; then
-  few=(32 2000 1) epochs=5 networks=()
+if in_full; then
+  few=(32 2000 1) epochs=5 models=(resnet18 resnet50 densenet121)
+  network=resnet50 side=224 drawn=600 copies=10 batch=256
 else
-  few=(16 40 1) epochs=1 networks=(--models resnet18)
+  few=(16 40 1) epochs=1 models=(resnet18)
+  network=resnet18 side=16 drawn=30 copies=2 batch=8
 fi
 
 machine() {
@@ -20,14 +22,15 @@ machine() {
   tell "$(nvidia-smi --query-gpu=name,driver_version,pcie.link.width.max --format=csv,noheader 2>/dev/null | head -1 || true)" \
     "$(nproc) processors; kiln --version took $((($(date +%s%N) - begin) / 1000000)) ms"
   echo "$version"
+  tell "ssh: $(command -v ssh || echo none); mpirun: $(command -v mpirun)"
   for library in CUDA cuDNN NCCL; do
     grep -q "^$library " <<<"$version" || fail "kiln --version does not name $library: the GPU module was not loaded"
   done
+  ! on_gpu || signal_threads
 }
 
 # Whether the driver's threads take signals that the program's own threads leave to one of them.
-driver_threads() {
-  need_gpu
+signal_threads() {
   python3 - <<'PYTHON'
 import ctypes, pathlib, signal
 code = ctypes.CDLL("libcuda.so.1").cuInit(0)
@@ -50,15 +53,9 @@ unit_tests() {
   ! on_gpu || [ "$(wc -w <<<"$skipped")" -le 1 ]
 }
 
-memcheck() {
-  need_gpu
-  need_tool compute-sanitizer
-  compute-sanitizer --tool memcheck --error-exitcode 9 "$bundle/kiln_device_uploader_test"
-  tell "$(grep 'ERROR SUMMARY' "$logs/step.log" | tail -1)"
-}
-
-first_run() {
-  local data strange
+# A first run, and the losses of its first epoch beside those of the CPU.
+losses() {
+  local data strange precision limit
   data=$(images "${few[@]}")
   LD_DEBUG=files LD_DEBUG_OUTPUT="$logs/ld" train first "$(untrained resnet18)" "$data" --epochs "$epochs"
   sed -n 's/.*calling init: //p' "$logs"/ld.* | sort -u >"$logs/libraries.txt"
@@ -69,15 +66,9 @@ first_run() {
     grep -v -e "^$KILN_TORCH_ROOT/" -e "^$bundle/" -e 'libcuda\.so' -e libnvidia- | tr '\n' ' ' || true)
   tell "$(wc -l <"$logs/libraries.txt") libraries opened; LibTorch's or NVIDIA's from elsewhere: ${strange:-none}"
   judge last tell "$logs/first"
-  shortened "${few[1]} images of ${few[0]}x${few[0]} here and below, $epochs epoch"
+  shortened "${few[1]} images of ${few[0]}x${few[0]}, $epochs epoch"
   # On a CPU the steps' rate leaves out what an epoch does besides.
-  ! on_gpu || judge rates rates 0.05 "$logs/first"
-}
-
-# The losses of the first epoch on the GPU beside those of the CPU.
-precisions() {
-  local data precision limit
-  data=$(images "${few[@]}")
+  ! on_gpu || ! in_full || judge rates rates 0.05 "$logs/first"
   device=cpu train cpu "$(untrained resnet18)" "$data" --epochs 1
   NVIDIA_TF32_OVERRIDE=0 train override "$(untrained resnet18)" "$data" --epochs 1
   judge "TF32 off by NVIDIA_TF32_OVERRIDE" near 0.005 "$logs/override" "$logs/cpu"
@@ -89,66 +80,36 @@ precisions() {
   done
 }
 
-# Logits in float32 and steps in float64 on the GPU, beside torchvision's on the CPU.
-model_parity() {
+# Logits in float32, and a step in float64 of two networks, beside torchvision's on the CPU.
+networks() {
   python3 -c 'import safetensors' 2>/dev/null || skip "Python has no safetensors"
-  KILN_NIGHTLY=1 python3 "$here/../parity/model_parity.py" --tool "$bundle/kiln_model_tool" \
-    --device "$device" "$@" | tee "$logs/parity.txt"
+  NVIDIA_TF32_OVERRIDE=0 python3 "$here/../parity/model_parity.py" --tool "$bundle/kiln_model_tool" --device "$device" \
+    --models "${models[@]}" | tee "$logs/parity.txt"
   tell "$(sort -t' ' -k1,1 "$logs/parity.txt" | awk '/largest difference/ {
       for (i = 1; i < NF; i++) if ($i == "difference" && $(i + 1) + 0 > worst[$1] + 0) worst[$1] = $(i + 1); number[$1]++ }
     END { for (kind in worst) printf "%d x %s: at most %s; ", number[kind], kind, worst[kind] }')"
-}
-networks_fp32() {
-  NVIDIA_TF32_OVERRIDE=0 model_parity "${networks[@]}"
-  shortened "logits of ${networks[*]:1} alone"
-}
-networks_tf32() {
-  need_gpu
-  model_parity --logits-limit 3e-3 --models resnet18 resnext50_32x4d wide_resnet50_2 densenet161
+  shortened "${models[*]} alone"
 }
 
-repeats() {
-  local data
-  data=$(images "${few[@]}")
-  local run
-  for run in 1 2; do train "repeat-$run" "$(untrained resnet18)" "$data" --epochs 2 --deterministic; done
-  judge "with --deterministic" same "$logs/repeat-1" "$logs/repeat-2"
-  the_rest_needs_gpu
-  for run in 1 2; do train "plain-$run" "$(untrained resnet18)" "$data" --epochs 2; done
-  judge "without" same "$logs/plain-1" "$logs/plain-2" || true  # nothing is promised
-}
-
-faults() {
-  local data words pid begin code=0
-  data=$(images "${few[@]}")
-  train_words hidden "$(untrained resnet18)" "$data"
-  CUDA_VISIBLE_DEVICES='' expect_exit 3 "--device cuda without a visible GPU" kiln "${words[@]}" --device cuda
-  CUDA_VISIBLE_DEVICES=77 expect_exit 3 "--device cuda with CUDA_VISIBLE_DEVICES=77" kiln "${words[@]}" --device cuda
-  train_words stopped "$(untrained resnet18)" "$data"
-  kiln "${words[@]}" --device "$device" --epochs 1000 --save last >"$logs/stopped.txt" 2>&1 &
-  pid=$!
-  wait_for '^Epoch 1,' "$logs/stopped.txt"
-  begin=$SECONDS
-  kill -TERM $pid
-  wait $pid || code=$?
-  [ $code = 143 ] || fail "SIGTERM: exit code $code instead of 143"
-  kiln inspect "$work/models/stopped" >/dev/null || fail "SIGTERM: no model was saved"
-  tell "SIGTERM: saved and ended within $((SECONDS - begin + 1)) s"
-  the_rest_needs_gpu
-  train_words hidden "$(untrained resnet18)" "$data"
-  CUDA_VISIBLE_DEVICES='' expect_exit 0 "--device auto without a visible GPU" kiln "${words[@]}" --device auto --epochs 1
-  PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.01 expect_exit 3 "too little GPU memory" \
-    train memory "$(untrained resnet50)" "$data" --epochs 1 --batch-size 256 --image-size 224
-  tell "memory: $(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["Exception"]["Message"])' \
-    "$logs/memory/module_statistics/error_info.json")"
-  train_words killed "$(untrained resnet18)" "$data"
-  kiln "${words[@]}" --device cuda --epochs 1000 >"$logs/killed.txt" 2>&1 &
-  pid=$!
-  wait_for '^Epoch 1,' "$logs/killed.txt"
-  kill -KILL $pid
-  wait $pid || true
-  sleep 2
-  tell "SIGKILL: $(nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) processes are left on the GPU"
+# The headline: images per second beside PyTorch's, each with its own best format.
+speed() {
+  local data precision precisions
+  precisions=$(in_full && echo bf16 fp16 tf32 || echo fp32)
+  if in_full; then
+    nvidia-smi dmon -s pucm -d 1 >"$logs/dmon.txt" 2>&1 &
+    torch_steps "$logs/torch.jsonl" --models $network --size $side --batches $batch --precisions bf16 --seconds 2 --compile
+    torch_steps "$logs/torch.jsonl" --models $network --size $side --batches $batch --precisions $precisions --seconds 2
+  else
+    device=cpu torch_steps "$logs/torch.jsonl" --models $network --size $side --batches $batch --precisions fp32 --seconds 0.1 \
+      --warmup 1 --steps 2
+  fi
+  tell_lines "$logs/torch.jsonl"
+  data=$(images $side $drawn $copies)
+  for precision in $precisions; do
+    rates "$precision" $network "$data" --batch-size $batch --precision "$precision"
+    ! in_full || beside "$precision" "$logs/torch.jsonl" "precision=$precision" compiled=False
+  done
+  shortened "$network of ${side}x$side, batch $batch, $((drawn * copies)) images"
 }
 
 "$@"

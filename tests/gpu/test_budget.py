@@ -1,0 +1,69 @@
+"""What a training step of ResNet-18 asks of the device, exactly, beside the table in README.md: a longer step, a wait that
+was not there, an operator for each of many tensors show here. KILN_RENEW=1 writes the table anew."""
+import os
+import pathlib
+import shutil
+
+from stand_in import GpuTest, main
+
+README = pathlib.Path(__file__).with_name("README.md")
+HEADER = "| options | operators | uploads | downloads | waits | sums |"
+KINDS = ("operator", "upload", "download", "wait", "sum")
+FEW, MANY = 2, 4  # steps of two runs, whose difference is that of the steps between
+
+
+def table():
+    """Of the README: the lines around it, and its rows, {options: counts}."""
+    before, after = README.read_text().split(HEADER + "\n|---|---|---|---|---|---|\n")
+    lines, end = after.split("\n\n", 1)
+    rows = {}
+    for line in lines.splitlines():
+        options, *counts = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
+        rows[options] = tuple(map(int, counts))
+    return before, rows, end
+
+
+def write(before, rows, end):
+    lines = [f"| `{options}` | " + " | ".join(map(str, counts)) + " |" for options, counts in rows.items()]
+    README.write_text("\n".join([before + HEADER, "|---|---|---|---|---|---|", *lines]) + "\n\n" + end)
+
+
+class BudgetTest(GpuTest):
+    def asked(self, steps, options):
+        """What a rank asks for in a run of so many steps, by kind and name."""
+        shutil.rmtree(self.folder / "model", ignore_errors=True)
+        return self.counted(*self.train_arguments(
+            batch_size=4, threads=1, epochs=None, steps=steps, precision=None if "--precision" in options else "fp32",
+            print_freq=None if "--print-freq" in options else 1000), *options, copy_us=0, sum_us=0)[0]
+
+    def step(self, options):
+        """The counts of a step by kind, and by name."""
+        few, many = (self.asked(steps, options.split()) for steps in (FEW, MANY))
+        each = {key: (many[key] - few[key]) / (MANY - FEW) for key in many if many[key] != few[key]}
+        counts = [sum(count for (kind, _), count in each.items() if kind == of) for of in KINDS]
+        return tuple(int(count) if count == int(count) else count for count in counts), each
+
+    def test_a_step_asks_for_what_the_table_says(self):
+        before, rows, end = table()
+        found, stories = {}, []
+        for options, expected in rows.items():
+            found[options], each = self.step(options)
+            if found[options] != expected:
+                stories.append(f"{options}: {found[options]}, {expected} in the table: {sorted(each.items())}")
+        if os.environ.get("KILN_RENEW") == "1":
+            write(before, found, end)
+        self.assertEqual(stories, [], "\n".join(["", *stories]))
+
+    def account(self, *words):
+        [account] = self.counted(*words, copy_us=0)
+        return account
+
+    def test_bench_step_waits_for_every_tenth_step_and_has_cudnn_measure(self):
+        few, many = (self.account("bench", "step", "--device", "cuda", "--batch-size", 2, "--size", 32, "--steps", steps)
+                     for steps in (10, 30))
+        self.assertEqual(many["wait", "device"] - few["wait", "device"], 2)
+        self.assertEqual({name for kind, name in many if kind == "algorithm"}, {"measured"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Every command that computes, and every option of the training and of the recipe, once with --device cuda on the stand-in
+device, which refuses a tensor of the CPU among those of the device, as CUDA does."""
+import re
+
+from stand_in import GpuTest, kiln, main
+from flow import KILN, start_until
+
+# Runs of `kiln train`. FOLDER is the test's.
+RUNS = {
+    "adamw": "--optimizer adamw --lr-schedule cosine --ema 0.9 --clip-norm 1 --label-smoothing 0.1 "
+             "--precision bf16 --lr-step step",
+    "lars": "--optimizer lars --mixup 0.2 --cutmix 1 --accumulate 2 --precision fp16 --no-decay norm-and-bias --momentum 0.8",
+    "sgd": "--optimizer sgd --class-weights balanced --cutmix 1 --precision tf32 --num-warmup-steps 1 --weight-decay 0.1",
+    "modern": "--recipe modern --sample balanced --epochs 2 --stop-when best --min-delta 0.1 --min-epochs 1 --patience 1",
+    "norm": "--freeze norm --head-learning-rate 0.1 --deterministic --explain FOLDER/explained --learning-rate 0.01",
+    "backbone": "--freeze backbone --folds 2 --random-seed 5",
+    "auto": "--auto True --epochs 2 --model-name resnet18 --weights FOLDER/adamw/model.safetensors",
+    "ranks": "--ranks 2 --sync-batch-norm --gradient-dtype bf16 --precision bf16 --lr-scaling sqrt --bucket-mb 1",
+    "averages": "--ranks 2 --accumulate 2 --ema 0.9 --clip-norm 1 --mixup 0.2 --save last --steps 2",
+}
+ON_THE_HOST = {"--steps-per-epoch", "--time-limit", "--batch-size"}  # the first two decide when an epoch or the run ends
+
+
+def options_of_groups(*groups):
+    """The options in these groups of `kiln train --help`."""
+    found, group = set(), ""
+    for line in kiln("train", "--help").stdout.splitlines():
+        group = line.rstrip(":") if re.fullmatch(r"[A-Z][\w ]+:", line) else group
+        if group in groups and (match := re.match(r"  (--[a-z0-9-]+)\b", line)):
+            found.add(match[1])
+    return found
+
+
+class CommandsTest(GpuTest):
+    def words(self, words, **options):
+        untrained = None if "--model-name" in words else self.untrained
+        epochs = None if "--epochs" in words or "--steps" in words else 1
+        return [*self.train_arguments(batch_size=8, epochs=epochs, threads=1, untrained_model_path=untrained, **options),
+                *words.replace("FOLDER", str(self.folder)).split()]
+
+    def train(self, words, **options):
+        self.run_kiln(*self.words(words, **options), copy_us=0, sum_us=0)
+
+    def test_every_option_is_in_a_run(self):
+        words = {word for run in RUNS.values() for word in run.split()}
+        options = options_of_groups("Training", "Recipe")
+        self.assertGreater(len(options), 25)
+        self.assertEqual(options - words - ON_THE_HOST, set())
+
+    def test_training(self):
+        for name, words in RUNS.items():
+            with self.subTest(name):
+                self.train(words, trained_model_path=self.folder / name, log_path=self.folder / f"logs-{name}")
+
+    def test_a_run_resumes(self):
+        words = self.words("--checkpoint-path FOLDER/checkpoints --ema 0.9 --precision fp16 --epochs 6 --patience 9")
+        job = start_until(self, "Epoch: [2", [KILN, *words])
+        job.terminate()
+        self.assertEqual(job.wait(60), 143)
+        self.run_kiln(*words)
+
+    def test_what_a_model_is_used_for(self):
+        self.train("--model-name densenet121 --memory-efficient")
+        model = ["--trained-model-path", self.folder / "model", "--device", "cuda", "--batch-size", 4]
+        images = ["--data-path", self.data / "val"]
+        self.run_kiln("score", *model, *images, "--output-path", self.folder / "one.csv", "--explain", self.folder / "maps")
+        self.run_kiln("score", *model, *images, "--output-path", self.folder / "two.csv", "--ranks", 2,
+                      "--log-path", self.folder / "score")
+        one, two = ((self.folder / name).read_text().splitlines() for name in ("one.csv", "two.csv"))
+        self.assertEqual([row.split(",")[:2] for row in one], [row.split(",")[:2] for row in two])
+        self.run_kiln("evaluate", *model, *images, "--output-path", self.folder / "evaluation")
+        self.run_kiln("audit", *model, "--data-path", self.data / "train", "--output-path", self.folder / "audit")
+
+    def test_measuring(self):
+        self.run_kiln("bench", "collective", "--ranks", 2, "--device", "cuda", "--log-path", self.folder / "logs", sum_us=0)
+
+
+if __name__ == "__main__":
+    main()

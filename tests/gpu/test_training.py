@@ -1,0 +1,38 @@
+"""Training with --device cuda on the stand-in device, beside --device cpu.
+
+Both compute with the CPU's kernels, so in float32 they write the same weights to the bit.
+"""
+from stand_in import GpuTest, main
+
+
+class TrainingTest(GpuTest):
+    def weights(self, name, device, **options):
+        model = self.folder / name
+        self.run_kiln(*self.train_arguments(trained_model_path=model, log_path=self.folder / f"logs-{name}", device=device,
+                                            precision="fp32", batch_size=8, threads=1, **options))
+        return (model / "model.safetensors").read_bytes()
+
+    def assert_as_on_the_cpu(self, **options):
+        self.assertEqual(self.weights("gpu", "cuda", **options), self.weights("cpu", "cpu", **options))
+
+    def test_one_rank_writes_the_weights_of_the_cpu(self):
+        self.assert_as_on_the_cpu()
+        log = (self.folder / "logs-gpu/70_driver_log_0.txt").read_text()
+        self.assertRegex(log, "device: +NVIDIA Stand-in GPU, compute capability 9.0, driver 580.65.06, CUDA 13.0")
+
+    def test_two_ranks_write_the_weights_of_the_cpu(self):
+        self.assert_as_on_the_cpu(ranks=2)
+
+    # With CUDA's forward-compatibility package libcuda is newer than the kernel's driver.
+    def test_an_older_kernel_driver_below_a_new_libcuda(self):
+        self.run_kiln(*self.train_arguments(), driver_version="550.163.01")
+
+    # The stand-in finds what it is for: a wait that is left out changes the weights.
+    def test_a_wait_that_is_left_out_is_seen(self):
+        right = self.weights("right", "cuda")
+        self.run_kiln(*self.train_arguments(precision="fp32", batch_size=8, threads=1), omit_wait=1, copy_us=50000)
+        self.assertNotEqual((self.folder / "model/model.safetensors").read_bytes(), right)
+
+
+if __name__ == "__main__":
+    main()
