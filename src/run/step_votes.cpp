@@ -40,10 +40,9 @@ int StepVotes::after_step() {
   run_.limit.note_step();
   mine.is_out_of_time = run_.limit.leaves_no_step();
   if (step.is_printed) {
-    step.record = training_.step_record();
-    step.first_nonfinite_step = training_.first_nonfinite_step();
-    mine.has_diverged = step.first_nonfinite_step != 0;
-    mine.numbers = summed_numbers(step.record);
+    step.printed = training_.printed_step();
+    mine.has_diverged = step.printed.first_nonfinite_step != 0;
+    mine.numbers = summed_numbers(step.printed.record);
   }
   votes_.cast(mine);
   pending_.push_back(std::move(step));
@@ -62,10 +61,11 @@ int StepVotes::act_on_oldest() {
   PendingStep step = std::move(pending_.front());
   pending_.pop_front();
   if (all.has_bad_images) run_.bad_train.record_on_all_ranks(step.faults, job.world, job.log);
-  if (all.has_diverged) throw_diverged(job.world, step.record, step.first_nonfinite_step);
+  if (all.has_diverged)
+    throw_diverged(job.world, step.printed.record, step.printed.first_nonfinite_step);
   if (step.is_printed) {
-    set_summed_numbers(all.numbers, step.record);
-    run_.log.step(step.record);
+    set_summed_numbers(all.numbers, step.printed.record);
+    run_.log.step(step.printed.record);
   }
   run_.log.progress(training_.timing());
   if (job.trace) job.trace->after_step();

@@ -43,8 +43,7 @@ class StepVotes {
   struct PendingStep {
     std::vector<BadImage> faults;
     bool is_printed = false;
-    StepRecord record;  // set if the step is printed
-    int first_nonfinite_step = 0;
+    PrintedStep printed;       // set if it is printed
     bool is_answered = false;  // a checkpoint has been written since
   };
 

@@ -52,19 +52,19 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
   batch_images_ = batch->count;
-  const DeviceBatch there = uploader_.upload(*batch);
   ++batches_;
-  return plan_.mix.mixes() && batch->count > 0 ? mix(there, *batch) : there;
+  if (!plan_.mix.mixes() || batch->count == 0) return uploader_.upload(*batch);
+  const std::vector<float> numbers = mix_numbers(plan_.mix, place_of(*batch), uploader_.size());
+  return mixed(uploader_.upload(*batch, numbers), plan_.mix);
 }
 
 // Pairs are numbered by the batch's position in the epoch of a single process, so the mix does not
 // depend on the number of ranks.
-DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) const {
+BatchPlace TrainEpoch::place_of(const HostBatch& batch) const {
   const std::int64_t images =
       ((batches_ - 1) * plan_.step.num_ranks + plan_.rank) * plan_.step.batch_size;
-  return mixed(batch, plan_.mix,
-               {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(images / 2),
-                host.places});
+  return {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(images / 2),
+          batch.places};
 }
 
 void TrainEpoch::enter(StepPhase phase) {
@@ -113,18 +113,17 @@ StepRecord TrainEpoch::timing() const {
   return record;
 }
 
-StepRecord TrainEpoch::step_record() {
+PrintedStep TrainEpoch::printed_step() {
   EpochSums& epoch = state_.epoch;
   // Reading the metrics waits for the device, so read the clocks only afterwards.
-  const Totals batch = epoch.metrics.batch();
-  const Totals so_far = epoch.metrics.totals();
+  const MetricSums::Values values = epoch.metrics.read();
   throughput_.waited(Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
   record.times = epoch.spent.parts;
-  record.batch = batch;
-  record.so_far = so_far;
-  return record;
+  record.batch = values.batch;
+  record.so_far = values.totals;
+  return {record, values.first_nonfinite_step};
 }
 
 EpochRecord TrainEpoch::finish() {

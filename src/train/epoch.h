@@ -28,6 +28,12 @@ struct EpochPlan {
   StepTrace* trace = nullptr;   // must outlive the epoch; may be null
 };
 
+// What is printed about the last step.
+struct PrintedStep {
+  StepRecord record;
+  int first_nonfinite_step = 0;
+};
+
 // One epoch of training, run step by step. Adds timing around the steps (step.h), with the
 // designer's measuring point. The caller owns the loop and decides when to report and when to stop.
 // One thread.
@@ -46,10 +52,10 @@ class TrainEpoch : private StepContext {
 
   int steps_done() const { return state_.epoch.steps; }
   double learning_rate() const { return learning_rate_; }  // of the last step
-  // The next three wait for the device; their values are those of this rank. The first step whose
-  // loss was not finite; 0 if none.
-  int first_nonfinite_step() const { return state_.epoch.metrics.first_nonfinite_step(); }
-  StepRecord step_record();
+  // The next three wait for the device, once each; their values are those of this rank. The first
+  // step whose loss was not finite; 0 if none.
+  int first_nonfinite_step() const { return state_.epoch.metrics.read().first_nonfinite_step; }
+  PrintedStep printed_step();
   EpochRecord finish();  // `valid` stays empty
   // Time and rate as of the end of the last step, for a progress line. Never waits for the device.
   StepRecord timing() const;
@@ -58,7 +64,7 @@ class TrainEpoch : private StepContext {
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
   double rate_of_step(int index_in_epoch) const;  // the learning rate; the first step is 0
-  DeviceBatch mix(const DeviceBatch& batch, const HostBatch& host) const;
+  BatchPlace place_of(const HostBatch& batch) const;
   EpochTimes spent();  // on this epoch so far, including before a resume
 
   TrainState& state_;

@@ -22,14 +22,14 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr int kNever = std::numeric_limits<int>::max();
 
 }  // namespace
 
 MetricSums::MetricSums(const at::Device& device)
     : sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
       batch_sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
-      first_nonfinite_step_(at::full({}, kNever, at::dtype(at::kLong).device(device))) {}
+      first_nonfinite_step_(at::full({1}, kNever, at::dtype(at::kDouble).device(device))) {}
 
 void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
                      int step) {
@@ -49,18 +49,14 @@ void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const a
       at::where(bad, first_nonfinite_step_.clamp_max(step), first_nonfinite_step_);
 }
 
-Totals MetricSums::read(const at::Tensor& sums, std::int64_t count) const {
-  const at::Tensor host = sums.cpu();
+MetricSums::Values MetricSums::read() const {
+  const at::Tensor host = at::cat({batch_sums_, sums_, first_nonfinite_step_}).cpu();
   const double* values = host.const_data_ptr<double>();
-  return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2]),
-          count};
-}
-
-Totals MetricSums::batch() const {
-  return read(batch_sums_, batch_count_);
-}
-Totals MetricSums::totals() const {
-  return read(sums_, count_);
+  const auto totals = [](const double* of, std::int64_t count) {
+    return Totals{of[0], static_cast<std::int64_t>(of[1]), static_cast<std::int64_t>(of[2]), count};
+  };
+  const auto step = static_cast<int>(values[6]);
+  return {totals(values, batch_count_), totals(values + 3, count_), step == kNever ? 0 : step};
 }
 
 void MetricSums::set(const Totals& totals) {
@@ -69,11 +65,6 @@ void MetricSums::set(const Totals& totals) {
       {totals.loss_sum, static_cast<double>(totals.top1), static_cast<double>(totals.top5)},
       options));
   count_ = totals.count;
-}
-
-int MetricSums::first_nonfinite_step() const {
-  const auto step = first_nonfinite_step_.item<std::int64_t>();
-  return step == kNever ? 0 : static_cast<int>(step);
 }
 
 Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader,

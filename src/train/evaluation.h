@@ -25,19 +25,22 @@ class MetricSums {
   void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
            int step);
 
-  // These wait for the device.
-  Totals batch() const;              // of the last add()
-  Totals totals() const;             // of all add() calls
-  int first_nonfinite_step() const;  // the first step whose loss was not finite; 0: none
+  struct Values {
+    Totals batch, totals;          // of the last add(), of all add() calls
+    int first_nonfinite_step = 0;  // the first step whose loss was not finite; 0: none
+  };
+  Values read() const;  // waits for the device, once
+  // One of them.
+  Totals batch() const { return read().batch; }
+  Totals totals() const { return read().totals; }
+  int first_nonfinite_step() const { return read().first_nonfinite_step; }
 
   // Continues from these sums, which must be finite.
   void set(const Totals& totals);
 
  private:
-  Totals read(const at::Tensor& sums, std::int64_t count) const;
-
   at::Tensor sums_, batch_sums_;     // double [3]: loss, top-1, top-5
-  at::Tensor first_nonfinite_step_;  // int64 []
+  at::Tensor first_nonfinite_step_;  // double [1]
   std::int64_t count_ = 0, batch_count_ = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
 
@@ -54,53 +53,19 @@ Box box_draw(double lambda, std::int64_t height, std::int64_t width, RandomSeque
           std::max<std::int64_t>(x - aside, 0), std::min(x + aside, width)};
 }
 
-// How the images of a batch are mixed: one element per image.
-struct BatchMix {
-  std::vector<std::int64_t> partners;  // indices into the batch
-  std::vector<float> blends, shares;
-  std::vector<std::int64_t> tops, bottoms, lefts, rights;
+// The rows of mix_numbers(), each with one number per image. The partner is an index into the
+// batch. Places and pixels are exact in float32, up to 2^24.
+enum Row : std::int64_t { kPartner, kBlend, kShare, kTop, kBottom, kLeft, kRight, kNumRows };
+static_assert(kNumRows <= DeviceUploader::kMostNumbers);
 
-  void add(std::int64_t partner, const PairMix& mix) {
-    partners.push_back(partner);
-    blends.push_back(static_cast<float>(mix.blend));
-    shares.push_back(static_cast<float>(mix.share));
-    tops.push_back(mix.box.top);
-    bottoms.push_back(mix.box.bottom);
-    lefts.push_back(mix.box.left);
-    rights.push_back(mix.box.right);
-  }
-};
-
-BatchMix batch_mix(const DeviceBatch& batch, const MixPlan& plan, const BatchPlace& place) {
-  BatchMix all;
-  const std::vector<std::uint32_t>& places = place.places;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto self = static_cast<std::int64_t>(i);
-    if (i + 1 >= places.size() || places[i] % 2 == 1 || places[i + 1] != places[i] + 1) {
-      all.add(self, {});  // no partner
-      continue;
-    }
-    const PairMix mix = pair_mix(plan, place.epoch, place.first_pair + places[i] / 2,
-                                 batch.images.size(2), batch.images.size(3));
-    all.add(self + 1, mix);
-    all.add(self, mix);
-    ++i;
-  }
-  return all;
-}
-
-// A mask of the pixels inside the box of their image, [N, 1, H, W].
-at::Tensor inside_boxes(const BatchMix& mix, const at::Tensor& images) {
-  const auto there = [&](const std::vector<std::int64_t>& values) {
-    return at::tensor(values, at::kLong).to(images.device()).unsqueeze(1);
+// A mask of the pixels inside the box of their image, [N, 1, H, W]. `mix` has the rows.
+at::Tensor inside_boxes(const at::Tensor& mix, const at::Tensor& images) {
+  const auto between = [&](std::int64_t size, Row begin, Row end) {
+    const at::Tensor at = at::arange(size, mix.options()).unsqueeze(0);
+    return at.ge(mix[begin].unsqueeze(1)).logical_and(at.lt(mix[end].unsqueeze(1)));  // [N, size]
   };
-  const auto between = [&](std::int64_t size, const std::vector<std::int64_t>& begin,
-                           const std::vector<std::int64_t>& end) {
-    const at::Tensor at = at::arange(size, images.options().dtype(at::kLong)).unsqueeze(0);
-    return at.ge(there(begin)).logical_and(at.lt(there(end)));  // [N, size]
-  };
-  const at::Tensor rows = between(images.size(2), mix.tops, mix.bottoms);
-  const at::Tensor columns = between(images.size(3), mix.lefts, mix.rights);
+  const at::Tensor rows = between(images.size(2), kTop, kBottom);
+  const at::Tensor columns = between(images.size(3), kLeft, kRight);
   return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
 }
 
@@ -124,22 +89,48 @@ PairMix pair_mix(const MixPlan& plan, std::uint64_t epoch, std::uint64_t pair, s
   return {1, box, 1 - area / static_cast<double>(height * width)};
 }
 
-DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan, const BatchPlace& place) {
+std::vector<float> mix_numbers(const MixPlan& plan, const BatchPlace& place, ImageSize size) {
+  const std::vector<std::uint32_t>& places = place.places;
+  const std::size_t count = places.size();
+  std::vector<float> numbers(kNumRows * count);
+  const auto set = [&](std::size_t image, std::size_t partner, const PairMix& mix) {
+    const double column[kNumRows] = {static_cast<double>(partner),
+                                     mix.blend,
+                                     mix.share,
+                                     static_cast<double>(mix.box.top),
+                                     static_cast<double>(mix.box.bottom),
+                                     static_cast<double>(mix.box.left),
+                                     static_cast<double>(mix.box.right)};
+    for (std::size_t row = 0; row < kNumRows; ++row)
+      numbers[row * count + image] = static_cast<float>(column[row]);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 >= count || places[i] % 2 == 1 || places[i + 1] != places[i] + 1) {
+      set(i, i, {});  // no partner
+      continue;
+    }
+    const PairMix mix =
+        pair_mix(plan, place.epoch, place.first_pair + places[i] / 2, size.height, size.width);
+    set(i, i + 1, mix);
+    set(i + 1, i, mix);
+    ++i;
+  }
+  return numbers;
+}
+
+DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan) {
   const c10::AutoGradMode no_grad(false);
-  const at::Device device = batch.images.device();
-  const BatchMix mix = batch_mix(batch, plan, place);
-  const at::Tensor partners = at::tensor(mix.partners, at::kLong).to(device);
+  const at::Tensor mix = batch.numbers.view({kNumRows, -1});
+  const at::Tensor partners = mix[kPartner].to(at::kLong);
   const at::Tensor theirs = batch.images.index_select(0, partners);
-  const auto type = batch.images.scalar_type();
   at::Tensor images = batch.images;
   if (plan.mixup > 0) {
-    const at::Tensor blends = at::tensor(mix.blends).to(device, type).view({-1, 1, 1, 1});
+    const at::Tensor blends = mix[kBlend].to(images.scalar_type()).view({-1, 1, 1, 1});
     images = images * blends + theirs * (1 - blends);
   }
   if (plan.cutmix > 0) images = at::where(inside_boxes(mix, images), theirs, images);
   const at::Tensor labels = batch.labels, others = labels.index_select(0, partners);
-  const at::Tensor shares = at::tensor(mix.shares).to(device);
-  const at::Tensor is_first = shares.ge(0.5);
+  const at::Tensor shares = mix[kShare], is_first = shares.ge(0.5);
   return {images.contiguous(at::MemoryFormat::ChannelsLast), at::where(is_first, labels, others),
           at::where(is_first, others, labels), at::where(is_first, shares, 1 - shares)};
 }

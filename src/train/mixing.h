@@ -46,8 +46,12 @@ struct BatchPlace {
   std::vector<std::uint32_t> places;
 };
 
-// Returns a mixed copy of the batch with `other_labels` and `shares` set. `labels` has the label
-// with the larger share, by which accuracy is counted.
-DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan, const BatchPlace& place);
+// How the images of the batch at this place are mixed, all of it: to be uploaded with the batch, so
+// that mixing never waits for a GPU.
+std::vector<float> mix_numbers(const MixPlan& plan, const BatchPlace& place, ImageSize size);
+
+// Returns a mixed copy of the batch, whose `numbers` are mix_numbers(), with `other_labels` and
+// `shares` set. `labels` has the label with the larger share, by which accuracy is counted.
+DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan);
 
 }  // namespace kiln

@@ -29,6 +29,12 @@ DeviceBatch part_of(const DeviceBatch& batch, int begin, int count) {
   return {batch.images.narrow(0, begin, count), batch.labels.narrow(0, begin, count)};
 }
 
+// With the numbers of the mix, as they come from the uploader.
+DeviceBatch mixed(DeviceBatch batch, const MixPlan& plan, const BatchPlace& place) {
+  batch.numbers = at::tensor(mix_numbers(plan, place, {kSide, kSide}));
+  return mixed(batch, plan);
+}
+
 std::vector<std::uint32_t> all_places(int count) {
   std::vector<std::uint32_t> places(static_cast<std::size_t>(count));
   std::iota(places.begin(), places.end(), 0U);

@@ -134,7 +134,7 @@ class Ranks : public testing::Test {
                                .num_ranks = share.num_ranks}});
     Outcome outcome;
     while (epoch.step())
-      if (epoch.steps_done() == 1) outcome.first_loss = epoch.step_record().so_far.loss_sum;
+      if (epoch.steps_done() == 1) outcome.first_loss = epoch.printed_step().record.so_far.loss_sum;
     EXPECT_EQ(epoch.steps_done(), kSteps);
     outcome.loss = epoch.finish().train.loss_sum;
     for (const NamedTensor& item : state.model->state())

@@ -8,6 +8,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
                                const Normalization& scaling)
     : device_(device),
       size_(size),
-      labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))) {
+      labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))),
+      numbers_(at::empty({batch_size * kMostNumbers},
+                         at::TensorOptions(at::kFloat).pinned_memory(device.is_cuda()))) {
   if (device.is_cpu()) return;
   images_ = at::empty({batch_size, 3, size.height, size.width},
                       at::TensorOptions(at::kFloat).device(device), at::MemoryFormat::ChannelsLast);
@@ -40,21 +43,24 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
   copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// Returns a copy on the device, ready for the current stream. `host` may be changed after the
-// return.
-at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
+// Returns a copy on the device that is not there before the copy stream has been waited for.
+at::Tensor DeviceUploader::queued_copy(const at::Tensor& host) const {
   const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  at::Tensor there;
-  {
-    const c10::StreamGuard on(*copies_);
-    there = host.to(device_, /*non_blocking=*/true);
-  }
-  copies_->synchronize();
+  const c10::StreamGuard on(*copies_);
+  at::Tensor there = host.to(device_, /*non_blocking=*/true);
   there.record_stream(current);  // its memory was allocated on the other stream
   return there;
 }
 
-DeviceBatch DeviceUploader::upload(const HostBatch& batch) {
+// Returns a copy on the device, ready for the current stream, as are all queued before it. `host`
+// may be changed after the return.
+at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
+  at::Tensor there = queued_copy(host);
+  copies_->synchronize();
+  return there;
+}
+
+DeviceBatch DeviceUploader::upload(const HostBatch& batch, const std::vector<float>& numbers) {
   const c10::AutoGradMode no_grad(false);
   at::Context& context = at::globalContext();
   context.setBenchmarkCuDNN(batch.count == labels_.size(0) && !context.deterministicCuDNN());
@@ -62,6 +68,11 @@ DeviceBatch DeviceUploader::upload(const HostBatch& batch) {
   const at::Tensor labels =
       at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);
   DeviceBatch out{{}, labels_.narrow(0, 0, batch.count)};
+  if (!numbers.empty()) {
+    out.numbers = numbers_.narrow(0, 0, static_cast<std::int64_t>(numbers.size()));
+    std::copy(numbers.begin(), numbers.end(), out.numbers.mutable_data_ptr<float>());
+    if (device_.is_cuda()) out.numbers = queued_copy(out.numbers);
+  }
   if (device_.is_cpu()) {
     out.images =
         at::from_blob(const_cast<float*>(batch.floats()), shape, at::kFloat).permute({0, 3, 1, 2});

@@ -10,6 +10,7 @@
 #include <c10/core/Stream.h>
 
 #include <optional>
+#include <vector>
 
 #include "data/loader/batch_loader.h"
 #include "data/transform/image_pipeline.h"
@@ -22,6 +23,7 @@ struct DeviceBatch {
   // For images mixed from two (mixup, cutmix): the second label, and the share of the first one,
   // float32 [N], at least one half. Undefined: not mixed.
   at::Tensor other_labels = {}, shares = {};
+  at::Tensor numbers = {};  // float32, those that upload() was given
 };
 
 // The memory layout of host batches for a device. For a GPU they are in `pinned` memory.
@@ -40,13 +42,17 @@ class DeviceUploader {
   // `batch` must have the device's layout. On a CPU the images share its memory. Labels, and on a
   // GPU the images, are in the uploader's memory: valid until the next upload(), and on a GPU for
   // work queued on the current stream before it. cuDNN benchmarks its convolution algorithms (which
-  // takes seconds per shape) only for full batches, and not if it must be deterministic.
-  DeviceBatch upload(const HostBatch& batch);
+  // takes seconds per shape) only for full batches, and not if it must be deterministic. `numbers`
+  // go along, such as those of a mix (train/mixing.h): at most kMostNumbers per image.
+  DeviceBatch upload(const HostBatch& batch, const std::vector<float>& numbers = {});
+
+  static constexpr int kMostNumbers = 8;
 
   const at::Device& device() const { return device_; }
   ImageSize size() const { return size_; }
 
  private:
+  at::Tensor queued_copy(const at::Tensor& host) const;
   at::Tensor copied(const at::Tensor& host) const;
 
   at::Device device_;
@@ -55,6 +61,7 @@ class DeviceUploader {
   at::Tensor labels_;      // [batch_size]
   at::Tensor images_;      // [batch_size, 3, H, W], on a GPU
   at::Tensor mean_, std_;  // [1, 3, 1, 1], on a GPU
+  at::Tensor numbers_;     // on the host, pinned for a GPU
 };
 
 }  // namespace kiln

@@ -101,7 +101,7 @@ int FoldTraining::train(int epoch) {
     while (training.step()) {
       world.at("step " + std::to_string(training.steps_done()));
       const bool printed = (training.steps_done() - 1) % job_.config.output.print_freq == 0;
-      context_.log.progress(printed ? training.step_record() : training.timing());
+      context_.log.progress(printed ? training.printed_step().record : training.timing());
       const std::vector<BadImage> faults = among_all(loader->take_faults(), train_);
       const Vote all = vote(world, ballot(!faults.empty()));
       if (all.has_bad_images) record_faults(faults);
