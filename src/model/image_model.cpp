@@ -130,8 +130,8 @@ class NetworkModel : public ImageModel {
         replace(item.tensor, item.tensor.detach().to(at::kDouble));
   }
 
-  void synchronize_batch_norm(const SumOverRanks& sum) override {
-    for (const auto& norm : norms_) norm->synchronize(sum);
+  void synchronize_batch_norm(const BatchRanks& ranks) override {
+    for (const auto& norm : norms_) norm->synchronize(ranks);
   }
 
   void fold_batch_norm() override {

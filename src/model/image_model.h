@@ -66,7 +66,7 @@ class ImageModel {
   virtual void to_float64() = 0;
   // From now on every BatchNorm uses the batches of all ranks. Not supported for memory-efficient
   // DenseNets, whose recomputation in backward sees only this rank's batch.
-  virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
+  virtual void synchronize_batch_norm(const BatchRanks& ranks) = 0;
   // For inference only, after prepare(): folds every BatchNorm that directly follows a convolution
   // into it, which saves a pass over the convolution's output. The logits are the same up to
   // rounding. Afterwards state() must not be saved: the folded weights are not those of a model

@@ -42,23 +42,11 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) {
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
   if (is_folded_) return x;
-  if (is_training() && sum_) return forward_synchronized(x);
+  if (is_training() && ranks_.sum)
+    return sync_batch_norm(x, weight_, bias_, {running_mean_, running_var_, kNormMomentum},
+                           kNormEpsilon, ranks_);
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
-}
-
-// The running variance is unbiased, as in LibTorch. Computes in the weights' type, since sums in
-// bfloat16 or float16 would lose too much precision.
-at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
-  BatchStatistics batch;
-  const at::Tensor wide = x.to(weight_.scalar_type());
-  at::Tensor y =
-      sync_batch_norm(wide, weight_, bias_, kNormEpsilon, sum_, &batch).to(x.scalar_type());
-  const at::NoGradGuard no_grad;
-  const at::Tensor unbiased = batch.count / (batch.count - 1).clamp_min(1);
-  running_mean_.lerp_(batch.mean.to(running_mean_.scalar_type()), kNormMomentum);
-  running_var_.lerp_((batch.variance * unbiased).to(running_var_.scalar_type()), kNormMomentum);
-  return y;
 }
 
 std::array<at::Tensor, 2> BatchNorm2d::fixed_statistics() const {

@@ -57,18 +57,16 @@ class BatchNorm2d : public torch::nn::Module {
   static at::Tensor normalize_again(const at::Tensor& x, const at::Tensor& weight,
                                     const at::Tensor& bias, const std::array<at::Tensor, 2>& fixed);
   // From now on training mode uses the statistics of all ranks' batches.
-  void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
+  void synchronize(BatchRanks ranks) { ranks_ = std::move(ranks); }
   // Inference only: folds this layer into the preceding convolution, if there is one.
   void fold();
   at::Tensor& weight() { return weight_; }
   at::Tensor& bias() { return bias_; }
 
  private:
-  at::Tensor forward_synchronized(const at::Tensor& x);
-
   std::shared_ptr<Conv2d> before_;
   bool is_folded_ = false;
-  SumOverRanks sum_;  // empty: uses this rank's batch only
+  BatchRanks ranks_;  // without `sum`: uses this rank's batch only
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 

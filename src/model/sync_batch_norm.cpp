@@ -1,15 +1,16 @@
 #include "model/sync_batch_norm.h"
 
-#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/batch_norm_backward_elemt.h>
 #include <ATen/ops/batch_norm_backward_reduce.h>
 #include <ATen/ops/batch_norm_elemt.h>
+#include <ATen/ops/batch_norm_gather_stats_with_counts.h>
 #include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -25,10 +26,9 @@ at::Tensor by_channel(const at::Tensor& values) {
   return values.view({1, -1, 1, 1});
 }
 
-// Wraps the function so that autograd can keep it until backward.
-struct KeptSum : torch::CustomClassHolder {
-  explicit KeptSum(SumOverRanks kept) : sum(std::move(kept)) {}
-  SumOverRanks sum;
+// Wraps them so that autograd can keep them until backward.
+struct KeptRanks : torch::CustomClassHolder, BatchRanks {
+  explicit KeptRanks(BatchRanks kept) : BatchRanks(std::move(kept)) {}
 };
 
 // float64 [2 C + 1]: sums, sums of squares, number of values per channel. `mean` and the biased
@@ -46,6 +46,11 @@ double values_a_channel(const at::Tensor& x) {
   return static_cast<double>(x.numel() / x.size(1));
 }
 
+struct BatchStatistics {
+  at::Tensor mean, variance;  // [C], biased variance
+  at::Tensor count;           // [1]: number of values per channel, over all ranks
+};
+
 // The statistics over all ranks, from the all-reduced sums.
 BatchStatistics statistics_of(const at::Tensor& sums) {
   const std::int64_t channels = sums.size(0) / 2;
@@ -61,12 +66,15 @@ BatchStatistics statistics_of(const at::Tensor& sums) {
 class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& bias, double epsilon,
-                            const c10::intrusive_ptr<KeptSum>& ranks, BatchStatistics* statistics) {
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const RunningStatistics& running, double epsilon,
+                            const c10::intrusive_ptr<KeptRanks>& ranks) {
     at::Tensor sums = local_sums(x);
     ranks->sum(sums);
-    *statistics = statistics_of(sums);
-    const auto& [mean, variance, count] = *statistics;
+    const auto [mean, variance, count] = statistics_of(sums);
+    const at::Tensor unbiased = variance * (count / (count - 1).clamp_min(1));
+    running.mean.lerp_(mean.to(running.mean.scalar_type()), running.momentum);
+    running.variance.lerp_(unbiased.to(running.variance.scalar_type()), running.momentum);
     const at::Tensor scale = (variance + epsilon).rsqrt();
     const at::Tensor normalized =
         (x - by_channel(mean.to(x.scalar_type()))) * by_channel(scale.to(x.scalar_type()));
@@ -81,7 +89,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const at::Tensor &normalized = saved[0], &weight = saved[1], &scale = saved[2];
     const at::Tensor& count = saved[3];
     const auto ranks =
-        c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
+        c10::static_intrusive_pointer_cast<KeptRanks>(context->saved_data["ranks"].toCapsule());
     const at::Tensor& dy = gradients[0];
     const at::Tensor d_bias = dy.sum({0, 2, 3}), d_weight = (dy * normalized).sum({0, 2, 3});
     at::Tensor sums = at::cat({d_bias, d_weight}).to(at::kDouble);
@@ -105,19 +113,25 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
 };
 
 // The same with LibTorch's CUDA operators, which read each tensor once and never block the host.
-// `scale` is 1 / sqrt(variance + epsilon).
+// `scale` is 1 / sqrt(variance + epsilon). The ranks' statistics are the rows of a matrix: each
+// rank writes its own, and the sum over the ranks gathers them.
 class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& given,
-                            const at::Tensor& weight, const at::Tensor& bias, double epsilon,
-                            const c10::intrusive_ptr<KeptSum>& ranks, BatchStatistics* statistics) {
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const RunningStatistics& running, double epsilon,
+                            const c10::intrusive_ptr<KeptRanks>& ranks) {
     const at::Tensor x = given.contiguous(given.suggest_memory_format());
-    at::Tensor sums = local_sums(x, epsilon);
-    ranks->sum(sums);
-    *statistics = statistics_of(sums);
-    const at::Tensor mean = statistics->mean.to(x.scalar_type());
-    const at::Tensor scale = (statistics->variance + epsilon).rsqrt().to(x.scalar_type());
-    context->save_for_backward({x, weight, mean, scale, statistics->count.to(at::kInt)});
+    const std::int64_t channels = x.size(1);
+    at::Tensor all = at::zeros({ranks->size, 2 * channels + 1}, weight.options());
+    at::Tensor mine = all.select(0, ranks->rank);
+    at::cat_out(mine, local_statistics(x, weight, epsilon));
+    ranks->sum(all);
+    const at::Tensor counts = all.select(1, 2 * channels);
+    const auto [mean, scale] = at::batch_norm_gather_stats_with_counts(
+        x, all.narrow(1, 0, channels), all.narrow(1, channels, channels), running.mean,
+        running.variance, running.momentum, epsilon, counts);
+    context->save_for_backward({x, weight, mean, scale, counts.to(at::kInt)});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     if (x.numel() == 0) return at::empty_like(x);
     return at::batch_norm_elemt(x, weight, bias, mean, scale, epsilon);
@@ -127,41 +141,48 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &scale = saved[3];
-    const at::Tensor& count = saved[4];
+    const at::Tensor& counts = saved[4];
     const auto ranks =
-        c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
+        c10::static_intrusive_pointer_cast<KeptRanks>(context->saved_data["ranks"].toCapsule());
     if (x.numel() == 0) {
-      at::Tensor sums = at::zeros({2 * x.size(1)}, x.options().dtype(at::kDouble));
+      at::Tensor sums = at::zeros({2 * x.size(1)}, weight.options());
       ranks->sum(sums);
       return {at::empty_like(x), at::zeros_like(weight), at::zeros_like(weight), {}, {}, {}};
     }
     const at::Tensor dy = gradients[0].contiguous(x.suggest_memory_format());
     const auto [dy_sum, dy_x_sum, d_weight, d_bias] = at::batch_norm_backward_reduce(
         dy, x, mean, scale, weight, /*input_g=*/true, /*weight_g=*/true, /*bias_g=*/true);
-    at::Tensor sums = at::cat({dy_sum, dy_x_sum}).to(at::kDouble);
+    at::Tensor sums = at::cat({dy_sum, dy_x_sum});
     ranks->sum(sums);
-    const std::vector<at::Tensor> all = sums.to(mean.scalar_type()).chunk(2);
+    const std::vector<at::Tensor> both = sums.chunk(2);
     const at::Tensor d_x =
-        at::batch_norm_backward_elemt(dy, x, mean, scale, weight, all[0], all[1], count);
+        at::batch_norm_backward_elemt(dy, x, mean, scale, weight, both[0], both[1], counts);
     return {d_x, d_weight, d_bias, {}, {}, {}};
   }
 
  private:
-  static at::Tensor local_sums(const at::Tensor& x, double epsilon) {
-    if (x.numel() == 0) return sums_of_nothing(x);
+  // What an empty batch counts as: nothing, for the gathering kernel divides by the count so far.
+  static constexpr double kNothing = 1e-30;
+
+  static std::vector<at::Tensor> local_statistics(const at::Tensor& x, const at::Tensor& weight,
+                                                  double epsilon) {
+    if (x.numel() == 0)
+      return {at::zeros_like(weight), at::ones_like(weight),
+              at::full({1}, kNothing, weight.options())};
     const auto [mean, scale] = at::batch_norm_stats(x, epsilon);
-    const at::Tensor variance = scale.to(at::kDouble).square().reciprocal() - epsilon;
-    return sums_of(mean.to(at::kDouble), variance, values_a_channel(x));
+    return {mean, scale, at::full({1}, values_a_channel(x), mean.options())};
   }
 };
 
 }  // namespace
 
 at::Tensor sync_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                           double epsilon, const SumOverRanks& sum, BatchStatistics* statistics) {
-  const auto kept = c10::make_intrusive<KeptSum>(sum);
-  return x.is_cuda() ? SyncBatchNormOnGpu::apply(x, weight, bias, epsilon, kept, statistics)
-                     : SyncBatchNorm::apply(x, weight, bias, epsilon, kept, statistics);
+                           const RunningStatistics& running, double epsilon,
+                           const BatchRanks& ranks) {
+  const auto kept = c10::make_intrusive<KeptRanks>(ranks);
+  if (x.is_cuda()) return SyncBatchNormOnGpu::apply(x, weight, bias, running, epsilon, kept);
+  const at::Tensor wide = x.to(weight.scalar_type());
+  return SyncBatchNorm::apply(wide, weight, bias, running, epsilon, kept).to(x.scalar_type());
 }
 
 }  // namespace kiln

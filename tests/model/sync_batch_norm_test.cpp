@@ -74,20 +74,21 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
   const std::vector<std::pair<int, int>> parts = {{0, 4}, {4, 6}, {6, 6}};
   std::vector<Result> results(parts.size());
   SumOverThreads board(static_cast<int>(parts.size()));
-  const SumOverRanks sum = [&board](at::Tensor& values) { board(values); };
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < parts.size(); ++rank)
     ranks.emplace_back([&, rank] {
       const auto [begin, end] = parts[rank];
       const at::Tensor part = leaf(x.slice(0, begin, end));
       const at::Tensor w = leaf(weight), b = leaf(bias);
-      BatchStatistics statistics;
-      const at::Tensor out = sync_batch_norm(part, w, b, kEpsilon, sum, &statistics);
+      const RunningStatistics running{at::zeros({3}, options), at::ones({3}, options), 1};
+      const at::Tensor out =
+          sync_batch_norm(part, w, b, running, kEpsilon,
+                          {static_cast<int>(rank), static_cast<int>(parts.size()),
+                           [&board](at::Tensor& values) { board(values); }});
       out.backward(dy.slice(0, begin, end));
       results[rank] = {out.detach(), part.grad(), w.grad(), b.grad()};
-      EXPECT_EQ(statistics.count.item<double>(), 6 * 4 * 5);
-      EXPECT_TRUE(at::allclose(statistics.mean, mean, 1e-10, 1e-10));
-      EXPECT_TRUE(at::allclose(statistics.variance * 120 / 119, variance, 1e-10, 1e-10));
+      EXPECT_TRUE(at::allclose(running.mean, mean, 1e-10, 1e-10));
+      EXPECT_TRUE(at::allclose(running.variance, variance, 1e-10, 1e-10));
     });
   for (std::thread& rank : ranks) rank.join();
 
@@ -111,7 +112,7 @@ TEST(SyncBatchNorm, SumsBfloat16InFloat32) {
   const at::Tensor x = (at::randn({6, 3, 8, 8}) + 40).to(at::kBFloat16);
   const at::Tensor narrow = leaf(x), wide = leaf(x.to(at::kFloat));
   BatchNorm2d norm(3), reference(3);
-  norm.synchronize([](at::Tensor&) {});
+  norm.synchronize({.sum = [](at::Tensor&) {}});
   const at::Tensor y = norm.forward(narrow), expected = reference.forward(wide);
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(at::allclose(y.to(at::kFloat), expected, 1e-2, 1e-2));

@@ -80,7 +80,7 @@ class TinyModel : public ImageModel {
   std::vector<NamedTensor> state() const override { return named_parameters(); }
   void prepare(const at::Device&) override {}
   void to_float64() override {}
-  void synchronize_batch_norm(const SumOverRanks&) override {}
+  void synchronize_batch_norm(const BatchRanks&) override {}
   void fold_batch_norm() override {}
 
  private:

@@ -62,8 +62,8 @@ class TestModel : public ImageModel {
   void prepare(const at::Device& device) override { model_->prepare(device); }
   void to_float64() override {}
   void fold_batch_norm() override {}
-  void synchronize_batch_norm(const SumOverRanks& sum) override {
-    model_->synchronize_batch_norm(sum);
+  void synchronize_batch_norm(const BatchRanks& ranks) override {
+    model_->synchronize_batch_norm(ranks);
   }
 
  private:
@@ -120,8 +120,9 @@ class Ranks : public testing::Test {
     auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
     const auto lane = communicator.second_lane("BatchNorm all-reduce");
     if (synchronized && communicator.size() > 1)
-      model->synchronize_batch_norm(
-          [&lane](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
+      model->synchronize_batch_norm({share.rank, share.num_ranks, [&lane](at::Tensor& sums) {
+                                       lane->wait(lane->all_reduce(sums));
+                                     }});
     TrainState state(std::move(model), {}, {.first_bytes = 1 << 16, .bytes = 4 << 20},
                      communicator);
     DeviceUploader uploader(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);

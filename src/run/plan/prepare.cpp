@@ -271,7 +271,9 @@ void prepare_loading(TrainingJob& job) {
 void synchronize_batch_norm(const TrainingJob& job, ImageModel& model) {
   if (!job.batch_norm_lane) return;
   model.synchronize_batch_norm(
-      [lane = job.batch_norm_lane.get()](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
+      {job.world.rank(), job.world.size(), [lane = job.batch_norm_lane.get()](at::Tensor& sums) {
+         lane->wait(lane->all_reduce(sums));
+       }});
 }
 
 // For a GPU. On a CPU, results are reproducible without it.
