@@ -13,6 +13,7 @@
 
 #include "base/system.h"
 #include "parallel/gradients/communicator.h"
+#include "predict/predictor.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -93,8 +94,9 @@ StepFigures measure_inference(const BenchStepConfig& config, Precision precision
   model->fold_batch_norm();
   const at::InferenceMode inference;
   const at::Tensor images = OneBatch(config, device).next()->images;
+  std::optional<QueuedTensor> logits;
   return measure_each(config, device, [&] {
-    return forward(*model, images, precision).to(at::kFloat).cpu().contiguous();
+    logits.emplace(forward(*model, images, precision).to(at::kFloat).contiguous());
   });
 }
 

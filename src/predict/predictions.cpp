@@ -28,6 +28,28 @@ std::optional<ImageSize> first_size(const Dataset& set) {
   return std::nullopt;
 }
 
+HostBatch without_pixels(const HostBatch& batch) {
+  HostBatch copy;
+  copy.samples = batch.samples;
+  copy.count = batch.count;
+  copy.nominal = batch.nominal;
+  return copy;
+}
+
+// A PredictedBatch whose logits may still be computed.
+struct QueuedBatch {
+  std::uint32_t first;
+  HostBatch images;
+  std::vector<BadImage> faults;
+  std::vector<std::uint64_t> hashes = {};
+  std::optional<QueuedTensor> logits = {};
+
+  void pass_to(const std::function<void(const PredictedBatch&)>& use) {
+    use({first, images, logits ? logits->take() : at::Tensor(), std::move(faults),
+         std::move(hashes)});
+  }
+};
+
 }  // namespace
 
 std::vector<BatchImage> PredictedBatch::each() const {
@@ -89,15 +111,19 @@ void Predictions::for_each(Dataset& set, const std::function<void(const Predicte
                       .pixels = pixels_,
                       .scaling = layout_.scaling,
                       .num_slots = 4 + pool_->num_decoders() / options_.batch_size});
+  // A GPU gets the next batch before the results of this one are used.
+  std::optional<QueuedBatch> queued;
   for (; const HostBatch* batch = loader.next(); first += step) {
-    at::Tensor logits;
-    if (batch->count > 0) logits = predictor_.logits(uploader_->upload(*batch).images);
-    std::vector<std::uint64_t> hashes;
+    QueuedBatch next{static_cast<std::uint32_t>(first), without_pixels(*batch),
+                     loader.take_faults()};
     for (std::size_t i = first; i < first + static_cast<std::size_t>(batch->nominal); ++i)
-      hashes.push_back(set.samples.hash(i));
-    use({static_cast<std::uint32_t>(first), *batch, std::move(logits), loader.take_faults(),
-         std::move(hashes)});
+      next.hashes.push_back(set.samples.hash(i));
+    if (batch->count > 0) next.logits = predictor_.logits(uploader_->upload(*batch).images);
+    if (queued) queued->pass_to(use);
+    queued = std::move(next);
+    if (!options_.device.is_cuda) std::exchange(queued, {})->pass_to(use);
   }
+  if (queued) queued->pass_to(use);
 }
 
 }  // namespace kiln

@@ -31,7 +31,7 @@ inline constexpr const char* kNoNumberFault = "the network's output for it is no
 
 struct PredictedBatch {
   std::uint32_t first = 0;  // index of the first of `images.nominal` images, bad or not
-  const HostBatch& images;
+  const HostBatch& images;  // without labels and pixels
   at::Tensor logits;  // [images.count, num_classes], float32 on the CPU; undefined if count is 0
   std::vector<BadImage> faults;       // in the order of the images
   std::vector<std::uint64_t> hashes;  // of all images; as BatchImage::hash
@@ -60,9 +60,9 @@ class Predictions {
 
   Predictions(Predictor& predictor, Options options);
 
-  // Calls `use` with each batch of the share. If the model does not specify its image size, the
-  // size of the first image of the first set is used. Throws Error kInvalidDataset if that is too
-  // small, and what BatchLoader::next() and `use` throw.
+  // Calls `use` with each batch of the share, in order; on a GPU one batch late. If the model does
+  // not specify its image size, the size of the first image of the first set is used. Throws Error
+  // kInvalidDataset if that is too small, and what BatchLoader::next() and `use` throw.
   void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
                 BatchShare share = {});
 

@@ -1,7 +1,9 @@
 #include "predict/predictor.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <system_error>
@@ -157,9 +159,22 @@ void Predictor::require_large_enough(ImageSize size) const {
                   ": give images of the size that the model was trained on.");
 }
 
-at::Tensor Predictor::logits(const at::Tensor& images) {
+QueuedTensor::QueuedTensor(const at::Tensor& there) : host_(there) {
+  if (!there.is_cuda()) return;
+  host_ = at::empty_like(there, at::TensorOptions(at::kCPU).pinned_memory(true));
+  host_.copy_(there, /*non_blocking=*/true);
+  arrival_.emplace(there.device().type());
+  arrival_->record(c10::impl::VirtualGuardImpl(there.device().type()).getStream(there.device()));
+}
+
+at::Tensor QueuedTensor::take() {
+  if (arrival_) arrival_->synchronize();
+  return std::move(host_);
+}
+
+QueuedTensor Predictor::logits(const at::Tensor& images) {
   const at::InferenceMode inference;
-  return forward(*model_, images, precision_).to(at::kFloat).cpu().contiguous();
+  return QueuedTensor(forward(*model_, images, precision_).to(at::kFloat).contiguous());
 }
 
 at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 
 #include <filesystem>
 #include <memory>
@@ -20,6 +21,18 @@ namespace kiln {
 // The image transform of validation, as stored in a model directory. `where` is its path, for the
 // Error kInvalidModelDirectory thrown if the stored operations are invalid.
 TransformSpec pixels_of(const Preprocessing& stored, const std::string& where);
+
+// A tensor on its way to the CPU. On a GPU nothing waits for it before take(), so the GPU can begin
+// with later work; on a CPU it is there at once.
+class QueuedTensor {
+ public:
+  explicit QueuedTensor(const at::Tensor& there);
+  at::Tensor take();
+
+ private:
+  at::Tensor host_;
+  std::optional<c10::Event> arrival_;
+};
 
 // Not thread-safe.
 class Predictor {
@@ -47,9 +60,9 @@ class Predictor {
   // Empty if the directory does not store them.
   const std::optional<SeenImages>& seen_images() const { return directory_.seen_images; }
 
-  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes] on the CPU. The
+  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes]. The
   // probabilities are softmax(logits / temperature).
-  at::Tensor logits(const at::Tensor& images);
+  QueuedTensor logits(const at::Tensor& images);
 
   // ImageModel::class_maps() of these images, as float32 on the CPU. Always computed in float32,
   // whatever the precision of the logits.

@@ -64,6 +64,18 @@ class BudgetTest(GpuTest):
         self.assertEqual(many["wait", "device"] - few["wait", "device"], 2)
         self.assertEqual({name for kind, name in many if kind == "algorithm"}, {"measured"})
 
+    # The wait for a batch's logits comes after the next batch was queued, so only the last one counts.
+    def test_score_and_evaluate_queue_a_batch_before_they_read_the_last(self):
+        self.run_kiln(*self.train_arguments(epochs=1, batch_size=8, threads=1), copy_us=0)
+        model = ["--trained-model-path", self.folder / "model", "--device", "cuda", "--batch-size", 4]
+        for command, output in (("score", "scores.csv"), ("evaluate", "evaluation")):
+            account = self.account(command, *model, "--data-path", self.data / "val", "--output-path", self.folder / output)
+            batches = account["download", "pinned Float"]
+            self.assertGreater(batches, 2)
+            self.assertEqual(account["wait", "download"], 0, command)
+            self.assertEqual(account["wait", "side stream"], 2 * batches, command)
+            self.assertLessEqual(account["wait", "event"], 1, command)
+
 
 if __name__ == "__main__":
     main()
