@@ -7,11 +7,6 @@
 
 namespace kiln {
 
-void announce_failure(const std::exception_ptr& failure, World& world) {
-  const FailureReport told = report_failure(failure);
-  world.announce_failure(told.messages.front(), told.exit_code);
-}
-
 int tell_failure(const std::exception_ptr& failure,
                  const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
   const FailureReport told = report_failure(failure);
@@ -24,6 +19,12 @@ int tell_failure(const std::exception_ptr& failure,
     sentences += (sentences.empty() ? "" : "\n") + message;
   leave_failure_note(sentences);
   return told.exit_code;
+}
+
+int tell_failure(const std::exception_ptr& failure, Process& process) {
+  if (!process.failure_told)
+    process.failure_told = tell_failure(failure, process.error_info, process.world, process.log);
+  return *process.failure_told;
 }
 
 }  // namespace kiln

@@ -18,17 +18,19 @@ struct Process {
   // Where error_info.json is written at the end, also on success; empty if it is not written, or
   // written by another process.
   std::optional<std::filesystem::path> error_info;
+  std::optional<int> failure_told = {};  // the exit code of a failure that was reported
 };
-
-// Notifies the other ranks of a failure, once. Call it where a run's failure is first caught, while
-// its communicators still exist: destroying one while other ranks are using the GPU makes their
-// work fail with errors that hide the cause. Also call tell_failure() afterwards.
-void announce_failure(const std::exception_ptr& failure, World& world);
 
 // Reports a failure once: to the other ranks, on the console, in `error_info` if set, and where the
 // platform looks for it. Returns the exit code. The lowest failed rank writes error_info.json and
 // the platform's note.
 int tell_failure(const std::exception_ptr& failure,
                  const std::optional<std::filesystem::path>& error_info, World& world, Log& log);
+
+// The same for a failure of the process, the first time that it is called. Call it where a run's
+// failure is first caught, while all that the run owns still exists: destroying a communicator
+// while other ranks use the GPU makes their work fail with errors that hide the cause, and freeing
+// memory of a GPU that waits for other ranks may not return.
+int tell_failure(const std::exception_ptr& failure, Process& process);
 
 }  // namespace kiln

@@ -219,7 +219,7 @@ int run_training(const TrainConfig& config, Process& process) {
   } catch (...) {
     const std::exception_ptr failure = log.advised(std::current_exception());
     log.failed(failure);
-    announce_failure(failure, world);  // while the communicators still exist
+    tell_failure(failure, process);  // while all that may wait for the GPU still exists
     std::rethrow_exception(failure);
   }
 }
