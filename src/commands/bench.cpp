@@ -230,10 +230,10 @@ int run(const BenchCollectiveConfig& config, Process& process) {
                 "There is only one process, so there is nothing to communicate: use --ranks with 2 "
                 "or more, or start the command with mpirun.");
   log.speak_for_rank(world.rank());
-  bind_to_own_cores(world);
-  world.enter("measuring");
   Device device;
   world.agree([&] { device = choose_device(config.ranks.device, world.local_rank()); });
+  bind_to_own_cores(world, device.numa_node);
+  world.enter("measuring");
   require_one_job(world, /*options=*/{}, device);
   const std::unique_ptr<Communicator> communicator =
       join_communicator(world, config.ranks, config.log_path, device, log);

@@ -73,7 +73,7 @@ void join_world(const PackConfig& config, Process& process) {
   if (world.size() == 1) return;
   process.log.speak_for_rank(world.rank());
   world.agree([&] { open_driver_log(config.log_path, config.log_path_given, process); });
-  bind_to_own_cores(world);
+  bind_to_own_cores(world, /*gpu_node=*/-1);
   world.enter("starting", /*patient=*/true);
   require_one_job(world, config.effective_options, Device{});
 }

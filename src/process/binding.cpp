@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -72,16 +74,19 @@ bool bind_all_threads(const std::vector<int>& processors) {
 struct Sharing {
   cpu_set_t mask;
   int num_ranks = 0, index = 0;  // `index`: this rank's position among them, from 0
+  std::vector<int> gpu_nodes = {};
 };
 
-Sharing sharing_of(World& world) {
+Sharing sharing_of(World& world, int gpu_node = -1) {
   Sharing found{allowed_processors()};
   const std::vector<cpu_set_t> masks = world.gather(found.mask);
+  const std::vector<int> gpu_nodes = world.gather(gpu_node);
   const auto& hosts = world.hosts();
   const auto self = static_cast<std::size_t>(world.rank());
   for (std::size_t rank = 0; rank < masks.size(); ++rank) {
     if (hosts[rank] != hosts[self] || !CPU_EQUAL(&masks[rank], &found.mask)) continue;
     ++found.num_ranks;
+    found.gpu_nodes.push_back(gpu_nodes[rank]);
     if (rank < self) ++found.index;
   }
   return found;
@@ -105,11 +110,23 @@ std::vector<int> processors_of_part(std::vector<Processor> all, int index, int c
   return part;
 }
 
-int bind_to_own_cores(World& world) {
-  const Sharing found = sharing_of(world);
+std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vector<int>& gpu_nodes,
+                                    int index) {
+  std::vector<int> order(gpu_nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return gpu_nodes[static_cast<std::size_t>(a)] < gpu_nodes[static_cast<std::size_t>(b)];
+  });
+  const auto place = std::find(order.begin(), order.end(), index) - order.begin();
+  return processors_of_part(std::move(all), static_cast<int>(place),
+                            static_cast<int>(order.size()));
+}
+
+int bind_to_own_cores(World& world, int gpu_node) {
+  const Sharing found = sharing_of(world, gpu_node);
   if (found.num_ranks < 2 || usable_cpus() < CPU_COUNT(&found.mask)) return 0;
   const std::vector<int> own =
-      processors_of_part(describe(found.mask), found.index, found.num_ranks);
+      processors_of_rank(describe(found.mask), found.gpu_nodes, found.index);
   return !own.empty() && bind_all_threads(own) ? static_cast<int>(own.size()) : 0;
 }
 

@@ -19,11 +19,18 @@ struct Processor {
 // cores than parts.
 std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count);
 
+// The part of rank `index` of those that share the processors. `gpu_nodes` has the NUMA node of
+// each rank's GPU, -1 if unknown: the ranks get their parts in the order of these nodes, so a part
+// is on its GPU's node where the GPUs are spread over the nodes, and no core is left out.
+std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vector<int>& gpu_nodes,
+                                    int index);
+
 // Binds all threads of this process to its part of the processors that the ranks of its host share.
-// Does nothing for ranks that already have their own processors, or on a host that has fewer cores
-// than ranks, limits CPU time by a quota, or forbids binding. Returns the number of processors that
-// this rank was bound to; 0 if it was not bound. A collective.
-int bind_to_own_cores(World& world);
+// `gpu_node`: the NUMA node of its GPU; -1: unknown, or it has none. Does nothing for ranks that
+// already have their own processors, or on a host that has fewer cores than ranks, limits CPU time
+// by a quota, or forbids binding. Returns the number of processors that this rank was bound to; 0
+// if it was not bound. A collective.
+int bind_to_own_cores(World& world, int gpu_node);
 
 // The number of processors that this rank may use, divided by the number of ranks on its host that
 // share them; at least 1. A collective.

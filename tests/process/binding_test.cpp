@@ -4,6 +4,9 @@
 
 #include <vector>
 
+#include "data/scratch_folder.h"
+#include "parallel/device/device.h"
+
 namespace kiln {
 namespace {
 
@@ -44,6 +47,35 @@ TEST(Binding, APartLiesOnOneMemoryNode) {
 
 TEST(Binding, MoreRanksThanCoresAreNotBound) {
   EXPECT_EQ(parts_of(host(1, 2, 2), 3), (Parts{{}, {}, {}}));
+}
+
+Parts parts_near(const std::vector<Processor>& all, const std::vector<int>& gpu_nodes) {
+  Parts parts;
+  for (std::size_t rank = 0; rank < gpu_nodes.size(); ++rank)
+    parts.push_back(processors_of_rank(all, gpu_nodes, static_cast<int>(rank)));
+  return parts;
+}
+
+// As on boards whose first GPU is on a later node.
+TEST(Binding, ARankGetsCoresOfItsGpusNode) {
+  EXPECT_EQ(parts_near(host(2, 2, 1), {1, 0}), (Parts{{2, 3}, {0, 1}}));
+  EXPECT_EQ(parts_near(host(4, 1, 1), {3, 1, 0, 2}), (Parts{{3}, {1}, {0}, {2}}));
+  EXPECT_EQ(parts_near(host(4, 2, 1), {3, 1}), (Parts{{4, 5, 6, 7}, {0, 1, 2, 3}}));
+}
+
+TEST(Binding, NoCoreIsLeftOutForTheNodesOfGpus) {
+  EXPECT_EQ(parts_near(host(2, 2, 1), {-1, -1}), (Parts{{0, 1}, {2, 3}}));
+  EXPECT_EQ(parts_near(host(2, 2, 2), {1, 1}), (Parts{{0, 4, 1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(parts_near(host(2, 2, 1), {7, 7}), (Parts{{0, 1}, {2, 3}}));
+}
+
+TEST(Binding, TheGpusNodeIsThatOfItsBusAddress) {
+  const ScratchFolder sysfs;
+  EXPECT_EQ(numa_node_of("0000:C1:00.0", sysfs.path()), -1);
+  sysfs.put("bus/pci/devices/0000:c1:00.0/numa_node", "3\n");
+  EXPECT_EQ(numa_node_of("0000:C1:00.0", sysfs.path()), 3);  // as CUDA writes it
+  EXPECT_EQ(numa_node_of("0000:c2:00.0", sysfs.path()), -1);
+  EXPECT_EQ(numa_node_of("", sysfs.path()), -1);
 }
 
 TEST(Binding, OnlyTheProcessorsThatThereAreAreDivided) {

@@ -159,7 +159,6 @@ void join_world(const ScoreConfig& config, Process& process) {
                   "With several processes, predictions need a file: give --output-path FILE.");
     open_driver_log(config.log_path, config.log_path_given, process);
   });
-  bind_to_own_cores(world);
 }
 
 }  // namespace
@@ -176,6 +175,7 @@ int run(const ScoreConfig& config, Process& process) {
   join_world(config, process);
   ScoreParts parts;
   open_parts(config, process.world, parts);
+  bind_to_own_cores(process.world, parts.device.numa_node);
   const int num_processors = processors_of_this_rank(process.world);
   use_compute_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
   set_tf32(parts.precision.precision);

@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -183,7 +185,18 @@ Device choose_device(DeviceChoice wish, int local_rank) {
           .capability = driver.capability_major * 10 + driver.capability_minor,
           .description = driver.name + ", " + capability_text(driver) + ", " + describe(driver),
           .uuid = driver.uuids[static_cast<std::size_t>(driver.index)],
-          .visible_uuids = driver.uuids};
+          .visible_uuids = driver.uuids,
+          .numa_node = numa_node_of(driver.pci_address)};
+}
+
+int numa_node_of(const std::string& pci_address, const std::filesystem::path& sysfs) {
+  if (pci_address.empty()) return -1;
+  std::string folder = pci_address;
+  for (char& letter : folder)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  std::ifstream file(sysfs / "bus/pci/devices" / folder / "numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
 }
 
 long long peak_device_memory(const Device& device) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +26,11 @@ struct Device {
   std::string description = {};
   std::string uuid = {};  // "GPU-…" or "MIG-…"; empty when unknown, and on a CPU
   std::vector<std::string> visible_uuids = {};  // of all GPUs visible to this process
+  int numa_node = -1;                           // of the GPU; -1 when unknown, and on a CPU
 };
+
+// The NUMA node that a PCI device, such as "0000:1b:00.0", is attached to; -1 when unknown.
+int numa_node_of(const std::string& pci_address, const std::filesystem::path& sysfs = "/sys");
 
 // kAuto chooses the CPU only if no NVIDIA device is present. Throws Error
 // kFailedToCompleteOperation if a device is present but unusable (driver, compute capability,

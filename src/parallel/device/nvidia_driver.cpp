@@ -81,6 +81,9 @@ int describe_device(void* library, NvidiaDriver& driver) {
   if (status == 0) status = attribute(&driver.capability_major, kCapabilityMajor, driver.index);
   if (status == 0) status = attribute(&driver.capability_minor, kCapabilityMinor, driver.index);
   driver.name = text;
+  auto* address = symbol<int(char*, int, int)>(library, "cuDeviceGetPCIBusId");
+  if (address != nullptr && address(text, sizeof text, driver.index) == 0)
+    driver.pci_address = text;
   return status;
 }
 

@@ -31,9 +31,10 @@ struct NvidiaDriver {
   std::string fault;          // why the library could not count or describe the devices
   std::vector<std::string>
       uuids;      // [num_devices], "GPU-…" or "MIG-…" as in nvidia-smi -L, or empty
-  int index = 0;  // of the device for this process; the next two fields describe it
+  int index = 0;  // of the device for this process, which the next fields describe
   std::string name;
   int capability_major = 0, capability_minor = 0;
+  std::string pci_address;  // "0000:1b:00.0"; empty when unknown
 };
 
 // The device for this process is the only one, or number `local_rank` modulo the number of devices.
