@@ -40,6 +40,9 @@ def read_photo(path, exif):
     """The RGB pixels that kiln decodes: of an animation the first frame, of 16-bit gray the high byte."""
     image = Image.open(path)
     if exif == "apply":
+        image.load()
+        for metadata in ("xmp", "XML:com.adobe.xmp"):  # which kiln does not read
+            image.info.pop(metadata, None)
         image = ImageOps.exif_transpose(image)
     elif image.format == "TIFF":
         image.getexif()[ExifTags.Base.Orientation] = 1  # pixels stay as stored, but Pillow would turn these

@@ -175,9 +175,11 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
 namespace {
 
 std::atomic<int> received = 0;
+std::atomic<double> received_at = 0;  // seconds
 std::atomic<bool> checkpoint_requested = false;
 // Only lock-free atomics may be set in a signal handler.
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<double>::is_always_lock_free);
 
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
@@ -204,9 +206,19 @@ void end(int signal) {
   ::_exit(128 + signal);
 }
 
+double monotonic_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 void remember(int signal) {
-  if (received != 0) end(signal);
-  received = signal;
+  if (received == 0) {
+    received_at = monotonic_seconds();
+    received = signal;
+  } else if (!repeats_stop(received, signal, monotonic_seconds() - received_at)) {
+    end(signal);
+  }
 }
 
 }  // namespace

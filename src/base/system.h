@@ -84,9 +84,16 @@ inline constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 // From now on a stop signal ends this process immediately, with the exit code for that signal.
 void end_on_stop_signals();
 
-// From now on a stop signal is recorded; a second one ends the process immediately, with the exit
-// code for that signal.
+// From now on a stop signal is recorded; a second one, unless it repeats the first, ends the
+// process immediately, with the exit code for that signal.
 void install_stop_signals();
+
+// Whether a second stop signal, that many seconds after the first, means no more than that one: a
+// shell and the kernel both report a terminal that is closed; `timeout` signals its child and then
+// the child's group.
+constexpr bool repeats_stop(int first, int second, double seconds_after) {
+  return second == SIGHUP || (second == first && seconds_after < 0.15);
+}
 
 // From now on SIGUSR2 requests a checkpoint instead of ending this process. Child programs do not
 // inherit this.

@@ -188,6 +188,7 @@ class Launch {
   OutputSplitter output_, errors_;
   bool output_open_ = true, errors_open_ = true;
   int stop_ = 0;  // the first stop signal
+  steady_clock::time_point stopped_at_;
   bool killed_ = false;
 };
 
@@ -233,11 +234,15 @@ void Launch::take_signal(int signal, SupervisedProcess& process) {
   }
   if (stop_ == 0) {
     stop_ = signal;
+    stopped_at_ = steady_clock::now();
     process.send_stop();
     say("Signal " + std::to_string(signal) +
         ": the ranks will save and stop; a second signal kills them.");
     return;
   }
+  if (repeats_stop(stop_, signal,
+                   std::chrono::duration<double>(steady_clock::now() - stopped_at_).count()))
+    return;
   killed_ = true;
   process.kill();
   say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");

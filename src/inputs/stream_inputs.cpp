@@ -112,6 +112,7 @@ StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& 
   return {.path = inputs.train.root.string(),
           .name = inputs.train.name,
           .classes = inputs.train.classes,
+          .reads_numbers = inputs.valid.found.reads_numbers,
           .records = std::move(records),
           .steps_per_epoch = inputs.steps_per_epoch,
           .batch_size = config.optimization.batch_size,

@@ -51,6 +51,7 @@ constexpr std::string_view kOrderedDict = "collections OrderedDict";
 constexpr std::string_view kRebuildTensor = "torch._utils _rebuild_tensor_v2";
 constexpr std::string_view kOldRebuildTensor = "torch._utils _rebuild_tensor";
 constexpr std::string_view kRebuildParameter = "torch._utils _rebuild_parameter";
+constexpr std::string_view kRebuildOwnParameter = "torch._utils _rebuild_parameter_with_state";
 
 }  // namespace
 
@@ -134,7 +135,7 @@ void PickleMachine::stack_class() {
 
 void PickleMachine::push_class(std::string_view module, std::string_view name) {
   static constexpr std::string_view kKnown[] = {kOrderedDict, kRebuildTensor, kOldRebuildTensor,
-                                                kRebuildParameter};
+                                                kRebuildParameter, kRebuildOwnParameter};
   const std::string full = std::string(module) + ' ' + std::string(name);
   const auto* const known = std::find(std::begin(kKnown), std::end(kKnown), full);
   DType ignored{};
@@ -206,7 +207,8 @@ void PickleMachine::reduce() {
   if (callee->text == kOrderedDict) return ordered_dict(*arguments);
   if (callee->text == kRebuildTensor) return tensor(*arguments, false);
   if (callee->text == kOldRebuildTensor) return tensor(*arguments, true);
-  if (callee->text == kRebuildParameter) return parameter(*arguments);
+  if (callee->text == kRebuildParameter || callee->text == kRebuildOwnParameter)
+    return parameter(*arguments);
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
 }
 

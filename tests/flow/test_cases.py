@@ -359,6 +359,36 @@ class Labels(FlowTest):
                 trained = subprocess.run([KILN, *map(str, words)], stdin=source, capture_output=True, text=True, timeout=100)
                 self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)  # 3 is no class that counts from 0
 
+    def test_names_or_numbers_is_one_decision(self):
+        """Labels that are given names and may be numbers are what the other set's are."""
+        names = self.names("1", "2", "3")
+        trained = self.both(self.shard("t", [0, 1, 2, 0, 1, 2, 2, 2]), self.shard("v", [1, 2, 1, 2]), classes=names)
+        self.assertEqual(self.counts(trained), [("1", 2, 0), ("2", 2, 2), ("3", 4, 2)])
+        self.assertIn("read as numbers", trained.stdout)
+
+    def test_names_beside_a_file_and_inside_an_archive(self):
+        """A single file has what lies beside it; an archive what unpacking it would give."""
+        def classes(path):
+            return [entry["name"] for entry in json.loads(kiln("inspect", path, "--json").stdout)["classes"]]
+
+        expected = classes(self.data / "train")
+        for name in ("tar", "recordio"):
+            self.assertEqual(kiln("pack", self.data / "train", self.folder / name, "--format", name).returncode, 0)
+            packed, = (path for path in (self.folder / name).iterdir() if path.suffix in (".tar", ".rec"))
+            self.assertEqual(classes(packed), expected)
+        (self.folder / "tar/classes.txt").write_text("\n".join(expected) + "\n\n")
+        self.assertEqual(classes(self.folder / "tar"), expected)
+        entries = [entry for i, image in enumerate(self.pictures(3))
+                   for entry in ((f"set/{i}.png", image), (f"set/{i}.cls", str(i).encode()))]
+        inside = self.folder / "inside.tar"
+        inside.write_bytes(tar_of([*entries, ("set/classes.txt", b"owl\ndog\ncat\n")]))
+        self.assertEqual(classes(inside), ["owl", "dog", "cat"])
+        self.assertNotIn("classes.txt", kiln("inspect", inside, "--json").stdout)
+        (self.folder / "classes.txt").write_text("owl\ncat\ndog\n")
+        refused = kiln("inspect", inside)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("different lines", refused.stderr)
+
     def test_numbers_without_names_are_told(self):
         """Cases 17, 41 and 59: of which classes the ids are, and how to name them. A header is no image."""
         def recordio(numbers, image):

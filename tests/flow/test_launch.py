@@ -175,10 +175,13 @@ class RunTest(LaunchTest):
 
 
 class EndTest(LaunchTest):
-    def assert_stopped(self, sent, code):
+    def assert_stopped(self, sent, code, again=False):
         running = self.start_long_run()
         running.wait_for("Epoch: [2")
         running.process.send_signal(sent)
+        if again:
+            time.sleep(0.2)
+            running.process.send_signal(sent)
         self.assertEqual(running.end(), code, running.output + running.errors)
         self.assertEqual(running.left_over(), set())
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
@@ -186,6 +189,10 @@ class EndTest(LaunchTest):
 
     def test_sigint(self):
         self.assert_stopped(signal.SIGINT, 130)
+
+    def test_a_terminal_that_is_closed(self):
+        """The shell and the kernel both say so."""
+        self.assert_stopped(signal.SIGHUP, 129, again=True)
 
     def test_sigusr1(self):
         self.assert_stopped(signal.SIGUSR1, 138)

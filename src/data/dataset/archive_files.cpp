@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+constexpr std::uint64_t kMaxSourceBytes = 256;
 
 // Two classes of one name would become one. "Others" stands for ids without a class.
 void require_distinct(const std::vector<std::string>& classes, const std::string& shown,
@@ -36,6 +36,12 @@ void require_distinct(const std::vector<std::string>& classes, const std::string
 
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
   return archive.empty() ? context.root : context.root / archive;
+}
+
+fs::path path_beside(const DatasetContext& context, const char* name) {
+  std::error_code ignored;
+  return (fs::is_directory(context.root, ignored) ? context.root : context.root.parent_path()) /
+         name;
 }
 
 PackedFiles find_packed_files(const fs::path& root) {
@@ -70,16 +76,19 @@ std::string unpacked_note(const DatasetContext& context, const std::string& arch
 
 std::vector<std::string> read_class_lines(const fs::path& file, const std::string& shown,
                                           const DatasetContext& context) {
-  std::string bytes;
   try {
-    bytes = read_text(file, kMaxClassesBytes);
+    return class_lines(read_file(file, kMaxClassesBytes), shown, context);
   } catch (const std::system_error& fault) {
     context.fail(shown + " cannot be read: " + why_unreadable(fault) + ".");
   } catch (const std::length_error&) {
     context.fail(shown + " is larger than 64 MiB: give one class name per line.");
   }
+}
+
+std::vector<std::string> class_lines(std::string_view bytes, const std::string& shown,
+                                     const DatasetContext& context) {
   std::vector<std::string> classes;
-  std::istringstream text(std::move(bytes));
+  std::istringstream text{std::string(without_byte_order_mark(bytes))};
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!is_utf8(line)) {
@@ -90,6 +99,11 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
       context.fail(shown + " has more than 100000 lines. Use fewer classes.");
     classes.push_back(line);
   }
+  while (!classes.empty() && classes.back().empty()) classes.pop_back();
+  if (classes.empty()) context.fail(shown + " is empty. Give one class name per line.");
+  if (const auto empty = std::find(classes.begin(), classes.end(), ""); empty != classes.end())
+    context.fail(shown + ", line " + std::to_string(empty - classes.begin() + 1) +
+                 ", is empty. Name the class.");
   require_distinct(classes, shown, context);
   return classes;
 }
@@ -122,13 +136,15 @@ void check_numbered(const DatasetContext& context, const std::vector<std::string
 }
 
 void take_source(const DatasetContext& context, Dataset& set) {
-  const fs::path file = context.root / kSourceName;
+  const fs::path file = path_beside(context, kSourceName);
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return;
-  set.stamps.push_back(context.stamp(kSourceName));
+  if (file.parent_path() == context.root) set.stamps.push_back(context.stamp(kSourceName));
   try {
-    set.is_image_directory =
-        first_bytes(file, kImageDirectorySource.size()) == kImageDirectorySource;
+    std::string source = read_text(file, kMaxSourceBytes);
+    source.erase(source.find_last_not_of(" \r\n") + 1);
+    set.is_image_directory = source + '\n' == kImageDirectorySource;
+  } catch (const std::length_error&) {  // other words
   } catch (const std::system_error& fault) {
     context.fail(std::string(kSourceName) + " cannot be read: " + why_unreadable(fault) + ".");
   }

@@ -20,6 +20,9 @@ constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 // `archive` is relative to the root; empty: the root itself.
 std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
 
+// The file of this name beside the archives or record files.
+std::filesystem::path path_beside(const DatasetContext& context, const char* name);
+
 // Raises the limit on open files, since every archive stays open and the default limit may be 1024.
 void allow_open_files(std::size_t count);
 
@@ -28,10 +31,14 @@ void allow_open_files(std::size_t count);
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
                           const OpenFile& file);
 
-// The lines of a file, without a byte-order mark and carriage returns, all different. `shown` is
-// the file's name in errors. Throws Error kInvalidDataset.
+// The lines of a file, without a byte-order mark, carriage returns and empty lines at the end: at
+// least one, all different. `shown` is the file's name in errors. Throws Error kInvalidDataset.
 std::vector<std::string> read_class_lines(const std::filesystem::path& file,
                                           const std::string& shown, const DatasetContext& context);
+// The same of a file's contents.
+std::vector<std::string> class_lines(std::string_view bytes, const std::string& shown,
+                                     const DatasetContext& context);
+inline constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
 // Checks that numbered files, such as train-00000-of-00008, are all of one dataset. Adds a note if
 // some are missing. Throws Error kInvalidDataset naming two that are not.

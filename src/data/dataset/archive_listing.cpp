@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/files.h"
 #include "data/archive/archive.h"
 #include "data/archive/links.h"
 #include "data/dataset/archive_files.h"
@@ -230,6 +231,14 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 
 void label_images(const DatasetContext& context, const std::string& archive,
                   ArchiveListing& listing) {
+  // Whether it is the kClassesName of the folder that holds all images.
+  const auto is_for_all = [](std::string_view name, const SampleTable& images) {
+    if (name.substr(name.rfind('/') + 1) != kClassesName) return false;
+    const std::string_view folder = name.substr(0, name.rfind('/') + 1);
+    return std::all_of(images.begin(), images.end(), [&](const Sample& image) {
+      return std::string_view(image.file_name).starts_with(folder);
+    });
+  };
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;
   std::string text;
@@ -239,6 +248,10 @@ void label_images(const DatasetContext& context, const std::string& archive,
       if (is_label_file(name)) {
         read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
         labels.add(name, text);
+      } else if (is_for_all(name, listing.images)) {
+        read_member(listing.file, *others.member(i), kMaxClassesBytes, text);
+        listing.classes = class_lines(
+            text, quoted_path(path_of_archive(context, archive)) + ", " + shown(name), context);
       } else {
         listing.left_out.other_files.add(name);
       }

@@ -75,6 +75,22 @@ class Assembly {
     set_.samples.push_back(sample, member);
   }
 
+  // The names that an archive gives itself are those of all, unless --classes gives them.
+  void take_own_names(std::size_t archive) {
+    FoundLabels& found = set_.found;
+    std::vector<std::string>& names = listings_[archive].classes;
+    if (names.empty() || found.named_by.starts_with("--classes")) return;
+    const std::string named_by = std::string(kClassesName) + " in " +
+                                 quoted_path(path_of_archive(context_, names_[archive]).filename());
+    if (found.named_by.empty()) {
+      found.named_by = named_by;
+      found.names = std::move(names);
+    } else if (found.names != names) {
+      context_.fail(found.named_by + " and " + named_by +
+                    " have different lines. Give --classes FILE, or remove one of them.");
+    }
+  }
+
   void label_by_files() {
     std::map<std::string, int> indices;
     std::vector<std::string> texts;
@@ -82,6 +98,7 @@ class Assembly {
       for (const std::string& label : listing.labels)
         if (indices.emplace(label, static_cast<int>(texts.size())).second) texts.push_back(label);
     take_given_names(context_, set_);
+    for (std::size_t a = 0; a < listings_.size(); ++a) take_own_names(a);
     take_texts(texts, set_.found);
     for (std::size_t a = 0; a < listings_.size(); ++a) {
       const ArchiveListing& listing = listings_[a];

@@ -46,7 +46,7 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
       } else if (kind == Kind::kFile) {
         if (is_label_file(name))
           listing.label_files.emplace_back(name);
-        else
+        else if (name != kClassesName)
           listing.left_out.other_files.add(name);
       }
     }

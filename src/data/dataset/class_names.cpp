@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
-constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
 // Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
 // may share its name with a class.
@@ -34,19 +33,20 @@ std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   return ids;
 }
 
-void require_names(const std::vector<std::string>& lines, const std::string& shown,
-                   const DatasetContext& context) {
-  if (lines.empty()) context.fail(shown + " is empty. Give one class name per line.");
-  const auto empty = std::find(lines.begin(), lines.end(), "");
-  if (empty != lines.end())
-    context.fail(shown + ", line " + std::to_string(empty - lines.begin() + 1) +
-                 ", is empty. Name the class.");
+template <typename Pointer>
+std::vector<Pointer> pointers_to(std::vector<FoundLabels>& all) {
+  std::vector<Pointer> parts;
+  for (FoundLabels& found : all) parts.push_back(&found);
+  return parts;
 }
 
-LabelParts pointers_to(const std::vector<FoundLabels>& all) {
-  LabelParts parts;
-  for (const FoundLabels& found : all) parts.push_back(&found);
-  return parts;
+// The meaning of one set's labels, and what was assumed for both sets.
+LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
+                        const std::string& reading) {
+  if (!first.empty()) meaning.note = first;
+  if (!reading.empty())
+    meaning.note = meaning.note.empty() ? reading : reading + "; " + meaning.note;
+  return meaning;
 }
 
 // Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
@@ -166,27 +166,31 @@ FoundLabels found_labels(const Dataset& set) {
 }
 
 void settle_labels(Dataset& set, std::optional<int> first_label) {
+  const std::string reading = decide_readings({&set.found});
   std::string note;
   const LabelParts parts = {&set.found};
-  LabelMeaning meaning = meaning_of(parts, find_first_label(parts, {}, first_label, note));
-  if (!note.empty()) meaning.note = note;
-  take(meaning, 0, set.found, set);
+  const std::optional<int> first = find_first_label(parts, {}, first_label, note);
+  take(with_notes(meaning_of(parts, first), note, reading), 0, set.found, set);
 }
 
 void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label) {
   settle_labels({found_labels(train)}, {found_labels(valid)}, 0, first_label, train, valid);
 }
 
-void settle_labels(const std::vector<FoundLabels>& trains, const std::vector<FoundLabels>& valids,
+void settle_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
                    std::size_t rank, std::optional<int> first_label, Dataset& train,
                    Dataset& valid) {
-  std::string note;
   const bool leads = !train.is_stream();
-  const LabelParts leaders = pointers_to(leads ? trains : valids);
+  std::vector<FoundLabels*> both = pointers_to<FoundLabels*>(valids);
+  if (leads)
+    for (FoundLabels& found : trains) both.push_back(&found);
+  const std::string reading = decide_readings(both);
+  std::string note;
+  const LabelParts others = pointers_to<const FoundLabels*>(valids);
+  const LabelParts leaders = leads ? pointers_to<const FoundLabels*>(trains) : others;
   const std::optional<int> first =
-      find_first_label(leads ? leaders : LabelParts{}, pointers_to(valids), first_label, note);
-  LabelMeaning meaning = meaning_of(leaders, first);
-  if (!note.empty()) meaning.note = note;
+      find_first_label(leads ? leaders : LabelParts{}, others, first_label, note);
+  const LabelMeaning meaning = with_notes(meaning_of(leaders, first), note, reading);
   if (!leads) {
     take(meaning, rank, valids[rank], valid);
     train.classes = valid.classes;
@@ -205,13 +209,12 @@ void take_given_names(const DatasetContext& context, Dataset& set) {
   FoundLabels& found = set.found;
   found.where = context.name + " '" + context.root.string() + "'";
   const fs::path given = context.records.classes_file;
-  const fs::path beside = context.root / kClassesName;
+  const fs::path beside = path_beside(context, kClassesName);
   if (!given.empty()) {
     found.named_by = "--classes " + quoted_path(given);
     found.names = read_class_lines(given, found.named_by, context);
-    require_names(found.names, found.named_by, context);
-  } else if (fs::is_directory(context.root) && fs::exists(beside)) {
-    set.stamps.push_back(context.stamp(kClassesName));
+  } else if (fs::exists(beside)) {
+    if (beside.parent_path() == context.root) set.stamps.push_back(context.stamp(kClassesName));
     found.named_by = kClassesName;
     found.names = read_class_lines(beside, found.named_by, context);
   }

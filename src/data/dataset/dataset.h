@@ -227,7 +227,7 @@ void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_labe
 // The same where other ranks have parts of the sets. `train` and `valid` are found_labels() of all
 // ranks; `rank` says which are this rank's. Streams of training images have none, and take the
 // classes of the validation images.
-void settle_labels(const std::vector<FoundLabels>& trains, const std::vector<FoundLabels>& valids,
+void settle_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
                    std::size_t rank, std::optional<int> first_label, Dataset& train,
                    Dataset& valid);
 

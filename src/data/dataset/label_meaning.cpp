@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -27,11 +28,19 @@ std::string has_names(const LabelPart& part) {
 }
 
 [[noreturn]] void refuse_number(const LabelPart& part, int first) {
-  if (part.lowest() < first)
+  const RawLabel& label = *part.misfit(first);
+  const std::string number = std::to_string(label.number);
+  if (label.number < first)
     fail_labels(part.found(),
                 "an image has label 0, but --first-label is 1. Give 0, or leave it out.");
-  fail_labels(part.found(), "an image has label " + std::to_string(part.highest()) + ", but " +
-                                has_names(part) + ". Add a line for each class.");
+  if (const int line = part.line(label.text); line >= 0)
+    fail_labels(part.found(), "the label " + number + " has the name '" + excerpt(label.text) +
+                                  "', which is line " + std::to_string(line + 1) + " of " +
+                                  part.found().named_by +
+                                  ". Other labels are numbers alone, so "
+                                  "both must agree: correct the order of the lines.");
+  fail_labels(part.found(), "an image has label " + number + ", but " + has_names(part) +
+                                ". Add a line for each class.");
 }
 
 // Decides the number of the first class.
@@ -45,10 +54,11 @@ class FirstLabel {
   }
 
   std::optional<int> find(std::optional<int> given, std::string& note) const {
+    const bool are_numbers = any(&LabelPart::is_numbered);
     for (const LabelPart& part : parts_)
-      if (part.is_numbered() && given && !part.suits(*given)) refuse_number(part, *given);
+      if (are_numbers && given && !part.suits(*given)) refuse_number(part, *given);
     if (given) return any(&LabelPart::has_numbers) ? given : std::nullopt;
-    if (!any(&LabelPart::is_numbered)) return told_by_names();
+    if (!are_numbers) return told_by_names();
     return any(&LabelPart::is_listed) ? listed(note) : unlisted();
   }
 
@@ -59,9 +69,8 @@ class FirstLabel {
   }
 
   bool suits_all(int first) const {
-    return std::all_of(parts_.begin(), parts_.end(), [&](const LabelPart& part) {
-      return part.suits(first) || (!part.is_numbered() && !part.suits(1 - first));
-    });
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [&](const LabelPart& part) { return part.suits(first); });
   }
 
   // For numbers that may follow in a stream.
@@ -84,7 +93,7 @@ class FirstLabel {
 
   [[noreturn]] void refuse_conflict() const {
     for (const LabelPart& part : parts_)
-      if (part.is_numbered() && !part.suits(0) && !part.suits(1)) refuse_number(part, 0);
+      if (!part.suits(0) && !part.suits(1)) refuse_number(part, 0);
     const auto only = [&](int first) -> const LabelPart& {
       return *std::find_if(parts_.begin(), parts_.end(), [&](const LabelPart& part) {
         return part.suits(first) && !part.suits(1 - first);
@@ -151,7 +160,7 @@ class Classes {
     if (const std::vector<std::string>* list = common_list())
       by_list(*list);
     else if (std::all_of(parts_.begin(), parts_.end(), [](const LabelPart& part) {
-               return part.is_numbered() && !part.is_listed();
+               return part.is_numbered() && part.found().names.empty();
              }))
       by_number();
     else
@@ -161,7 +170,7 @@ class Classes {
 
  private:
   static std::size_t index_of(const LabelPart& part, const RawLabel& label) {
-    return static_cast<std::size_t>(&label - part.found().labels.data());
+    return static_cast<std::size_t>(&label - part.labels().data());
   }
   static const std::string& place_of(const LabelPart& part, const RawLabel& label) {
     const FoundLabels& found = part.found();
@@ -172,7 +181,7 @@ class Classes {
   void set_ids(IdOf&& id_of) {
     for (const LabelPart& part : parts_) {
       std::vector<int>& ids = meaning_.ids.emplace_back();
-      for (const RawLabel& label : part.found().labels) ids.push_back(id_of(part, label));
+      for (const RawLabel& label : part.labels()) ids.push_back(id_of(part, label));
     }
   }
 
@@ -180,7 +189,7 @@ class Classes {
   static void require_given_names(const LabelPart& part) {
     if (!part.is_listed()) return;
     std::vector<std::string> lacking;
-    for (const RawLabel& label : part.found().labels)
+    for (const RawLabel& label : part.labels())
       if ((!part.is_numbered() || label.number < 0) && part.line(label.text) < 0)
         lacking.push_back(label.text);
     if (lacking.empty()) return;
@@ -197,7 +206,7 @@ class Classes {
   const std::vector<std::string>* common_list() const {
     const LabelPart* listed = nullptr;
     for (const LabelPart& part : parts_) {
-      if (!part.is_listed()) continue;
+      if (part.found().names.empty()) continue;
       if (listed == nullptr) listed = &part;
       if (part.found().names == listed->found().names) continue;
       if (part.found().named_by.starts_with("--classes"))
@@ -206,8 +215,8 @@ class Classes {
       return nullptr;
     }
     for (const LabelPart& part : parts_)
-      for (const RawLabel& label : part.found().labels)
-        if (listed != nullptr && !part.is_listed() &&
+      for (const RawLabel& label : part.labels())
+        if (listed != nullptr && part.found().names.empty() &&
             (part.is_numbered() || listed->line(label.text) < 0))
           return nullptr;
     return listed == nullptr ? nullptr : &listed->found().names;
@@ -215,8 +224,9 @@ class Classes {
 
   void by_list(const std::vector<std::string>& list) {
     meaning_.classes = list;
-    const LabelPart& listed = *std::find_if(parts_.begin(), parts_.end(),
-                                            [](const LabelPart& part) { return part.is_listed(); });
+    const LabelPart& listed =
+        *std::find_if(parts_.begin(), parts_.end(),
+                      [](const LabelPart& part) { return !part.found().names.empty(); });
     set_ids([&](const LabelPart& part, const RawLabel& label) {
       if (part.is_numbered() && label.number >= 0) return static_cast<int>(label.number - first_);
       const FoundLabels& found = part.found();
@@ -234,21 +244,25 @@ class Classes {
     std::int64_t highest = 0;
     for (const LabelPart& part : parts_) {
       highest = std::max(highest, part.highest());
-      for (const RawLabel& label : part.found().labels) used.insert(label.number);
+      for (const RawLabel& label : part.labels()) used.insert(label.number);
     }
     used.erase(-1);
     for (std::int64_t number = first_; number <= highest; ++number) {
       const auto text = texts.find(number);
       meaning_.classes.push_back(text == texts.end() ? std::to_string(number) : text->second);
     }
+    require_distinct_classes();
     set_ids([&](const LabelPart& part, const RawLabel& label) {
       std::int64_t number = part.number(label);
       for (const auto& [other, text] : texts)
         if (number < 0 && text == label.text) number = other;
-      if (number < 0) refuse_mixed(part, label);
+      if (number < 0) refuse_mixed(part, label, parts_);
       return static_cast<int>(number - first_);
     });
-    if (!texts.empty() || (first_ == 0 && used.size() == meaning_.classes.size())) return;
+    const bool are_named = std::any_of(texts.begin(), texts.end(), [](const auto& entry) {
+      return !is_class_number(entry.second);
+    });
+    if (are_named || (first_ == 0 && used.size() == meaning_.classes.size())) return;
     meaning_.note = "the labels are numbers without names, " + std::to_string(*used.begin()) +
                     " to " + std::to_string(highest) + ", of which " + std::to_string(used.size()) +
                     " are used: classes are named by them, and " +
@@ -267,7 +281,7 @@ class Classes {
     std::map<std::string_view, Named> by_text;
     std::map<std::int64_t, std::string> texts;
     for (const LabelPart& part : parts_)
-      for (const RawLabel& label : part.found().labels) {
+      for (const RawLabel& label : part.labels()) {
         if (label.number < 0 || label.text.empty()) continue;
         const Named& numbered =
             by_number.try_emplace(label.number, Named{part, label}).first->second;
@@ -288,14 +302,28 @@ class Classes {
     return texts;
   }
 
-  [[noreturn]] void refuse_mixed(const LabelPart& part, const RawLabel& name) const {
-    for (const LabelPart& other : parts_)
-      for (const RawLabel& label : other.found().labels)
+  // A number without a name must not have the name of another.
+  void require_distinct_classes() const {
+    std::set<std::string_view> seen;
+    for (const std::string& name : meaning_.classes)
+      if (!seen.insert(name).second)
+        fail_labels(parts_.front().found(),
+                    "the name '" + excerpt(name) +
+                        "' belongs to one number, and another number "
+                        "without a name is " +
+                        excerpt(name) + ". Give --classes FILE with a name for each number.");
+  }
+
+  // `numbered` are parts among which one has numbers without names.
+  [[noreturn]] void refuse_mixed(const LabelPart& part, const RawLabel& name,
+                                 std::span<const LabelPart> numbered) const {
+    for (const LabelPart& other : numbered)
+      for (const RawLabel& label : other.labels())
         if (label.number >= 0)
           fail_labels(part.found(),
-                      "the class '" + excerpt(name.text) + "' in " + place_of(part, name) +
-                          " is a name, but the label " + std::to_string(label.number) + " in " +
-                          place_of(other, label) +
+                      "the class '" + excerpt(name_of(part, name)) + "' in " +
+                          place_of(part, name) + " is a name, but the label " +
+                          std::to_string(label.number) + " in " + place_of(other, label) +
                           " is a number. Write the names, or the numbers, in all of them, "
                           "or give --classes FILE with a name for each number.");
     throw InternalError("names without numbers cannot be mixed");
@@ -315,15 +343,15 @@ class Classes {
     std::set<std::string> names;
     for (const LabelPart& part : parts_) {
       names.insert(part.found().names.begin(), part.found().names.end());
-      for (const RawLabel& label : part.found().labels) {
+      for (const RawLabel& label : part.labels()) {
         names.insert(name_of(part, label));
         if (part.is_numbered() && !part.is_listed() && label.text.empty()) numbered = &part;
       }
     }
     for (const LabelPart& part : parts_)
-      for (const RawLabel& label : part.found().labels)
+      for (const RawLabel& label : part.labels())
         if (numbered != nullptr && !is_class_number(name_of(part, label)))
-          refuse_mixed(part, label);
+          refuse_mixed(part, label, {numbered, 1});
     meaning_.classes.assign(names.begin(), names.end());
     std::unordered_map<std::string_view, int> ids;
     for (const std::string& name : meaning_.classes)

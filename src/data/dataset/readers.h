@@ -142,7 +142,8 @@ struct ArchiveListing {
   OpenFile file;       // not open: a folder
   SampleTable images;  // in the order of the archive; `label` is an index into `labels`, or -1
   SampleTable others;  // the other files, until label_images()
-  std::vector<std::string> labels;  // from label files
+  std::vector<std::string> labels;   // from label files
+  std::vector<std::string> classes;  // the lines of its own kClassesName; empty: there is none
   LeftOut left_out;
   std::vector<std::string> notes;
 };

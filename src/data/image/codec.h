@@ -42,6 +42,12 @@ void decode_pnm(std::string_view bytes, ImagePart& part);
 void decode_tiff(std::string_view bytes, ImagePart& part);
 void decode_webp(std::string_view bytes, ImagePart& part);
 
+// Where the next marker of a JPEG begins, at `from` or after bytes that belong to no segment, which
+// are passed over as libjpeg does; bytes.size() if there is none.
+std::size_t jpeg_marker(std::string_view bytes, std::size_t from);
+// Whether a marker stands alone, without a length and contents.
+bool has_no_length(std::uint8_t marker);
+
 ImageSize read_jpeg_size(std::string_view bytes);
 ImageSize read_png_size(std::string_view bytes);
 ImageSize read_bmp_size(std::string_view bytes);

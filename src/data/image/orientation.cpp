@@ -1,9 +1,12 @@
 #include "data/image/orientation.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "data/image/codec.h"
 #include "data/image/image.h"
@@ -17,39 +20,78 @@ using codec::little32;
 using std::string_view_literals::operator""sv;
 
 constexpr std::uint32_t kOrientationTag = 274;
+constexpr std::size_t kMaxProfileBytes = 1 << 20;
 
-// Returns the contents of the first APP1 segment with EXIF data (ITU-T T.81, B.1.1.4).
-std::string_view exif_of_jpeg(std::string_view bytes) {
+// Returns the contents of the APP1 segments with EXIF data (ITU-T T.81, B.1.1.4), which continue
+// each other: then they are joined in `joined`.
+std::string_view exif_of_jpeg(std::string_view bytes, std::string& joined) {
   constexpr auto kSignature = "Exif\0\0"sv;
-  std::size_t at = 2;
-  while (at + 4 <= bytes.size() && bytes[at] == '\xff') {
+  std::string_view found;
+  for (std::size_t at = codec::jpeg_marker(bytes, 2); at + 4 <= bytes.size();) {
     const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
     if (marker == 0xd9 || marker == 0xda) break;  // end of image, start of scan
-    if (marker == 0xff) {                         // fill byte
-      ++at;
-      continue;
-    }
-    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // without a length
-      at += 2;
+    if (codec::has_no_length(marker)) {
+      at = codec::jpeg_marker(bytes, at + 2);
       continue;
     }
     const std::size_t length = big16(bytes, at + 2);
     if (length < 2) break;
     const std::string_view content = bytes.substr(at + 4, length - 2);
-    if (marker == 0xe1 && content.starts_with(kSignature)) return content;
-    at += 2 + length;
+    if (marker == 0xe1 && content.starts_with(kSignature)) {
+      if (!found.empty()) {
+        joined = std::string(found) + std::string(content.substr(kSignature.size()));
+        found = joined;
+      } else {
+        found = content;
+      }
+    }
+    at = codec::jpeg_marker(bytes, at + 2 + length);
   }
-  return {};
+  return found;
 }
 
-// Returns the contents of the eXIf chunk, which may follow the pixels.
-std::string_view exif_of_png(std::string_view bytes) {
+// Unpacks the EXIF data that ImageMagick stored as text before PNG had a chunk for it: an empty
+// line, "exif", the number of bytes, and then the bytes as hexadecimal digits. `text` is that of a
+// tEXt chunk, or of a zTXt chunk after `is_packed`.
+std::string exif_of_profile(std::string_view text, bool is_packed) {
+  std::string unpacked;
+  if (is_packed) {
+    unpacked.resize(kMaxProfileBytes);
+    uLongf size = unpacked.size();
+    if (text.empty() || ::uncompress(reinterpret_cast<Bytef*>(unpacked.data()), &size,
+                                     reinterpret_cast<const Bytef*>(text.data() + 1),
+                                     static_cast<uLong>(text.size() - 1)) != Z_OK)
+      return {};
+    text = std::string_view(unpacked).substr(0, size);
+  }
+  for (int line = 0; line < 3; ++line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  std::string exif;
+  int high = -1;
+  for (const char c : text) {
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c == '\n') continue;
+    if (digit < 0) return {};
+    if (high >= 0) exif += static_cast<char>(high * 16 + digit);
+    high = high < 0 ? digit : -1;
+  }
+  return exif;
+}
+
+// Returns the contents of the eXIf chunk, which may follow the pixels; without one, those of a text
+// with EXIF data, which are kept in `unpacked`.
+std::string_view exif_of_png(std::string_view bytes, std::string& unpacked) {
+  constexpr auto kKeyword = "Raw profile type exif\0"sv;
+  std::string_view found;
   for (std::size_t at = 8; at + 12 <= bytes.size();) {
     const std::size_t length = big32(bytes, at);
-    if (bytes.substr(at + 4, 4) == "eXIf") return bytes.substr(at + 8, length);
+    const std::string_view kind = bytes.substr(at + 4, 4), content = bytes.substr(at + 8, length);
+    if (kind == "eXIf") found = content;
+    if ((kind == "tEXt" || kind == "zTXt") && content.starts_with(kKeyword))
+      unpacked = exif_of_profile(content.substr(kKeyword.size()), kind == "zTXt");
     at += 12 + length;
   }
-  return {};
+  return found.empty() ? unpacked : found;
 }
 
 // Returns the contents of the EXIF chunk, which counts if the header announces it and follows the
@@ -65,11 +107,12 @@ std::optional<std::string_view> exif_of_webp(std::string_view bytes) {
   return std::nullopt;
 }
 
-std::optional<std::string_view> exif_of(std::string_view bytes) {
+// What has to be put together is kept in `own`.
+std::optional<std::string_view> exif_of(std::string_view bytes, std::string& own) {
   const std::string_view kind = image_kind(bytes);
   if (kind == "TIFF") return bytes;
-  if (kind == "JPEG") return exif_of_jpeg(bytes);
-  if (kind == "PNG") return exif_of_png(bytes);
+  if (kind == "JPEG") return exif_of_jpeg(bytes, own);
+  if (kind == "PNG") return exif_of_png(bytes, own);
   return kind == "WebP" ? exif_of_webp(bytes) : "";
 }
 
@@ -101,7 +144,8 @@ ImageSize transposed(ImageSize size) {
 }  // namespace
 
 std::optional<int> read_orientation(std::string_view bytes) {
-  std::optional<std::string_view> exif = exif_of(bytes);
+  std::string own;
+  std::optional<std::string_view> exif = exif_of(bytes, own);
   if (!exif) return std::nullopt;
   while (exif->starts_with("Exif\0\0"sv)) exif->remove_prefix(6);
   if (image_kind(*exif) != "TIFF") return 1;  // EXIF data has TIFF's form

@@ -1,10 +1,11 @@
 // Maps the labels of a stream to classes that are known in advance.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "data/dataset/found_labels.h"
 
 namespace kiln {
 
@@ -13,16 +14,20 @@ namespace kiln {
 
 class ClassIds {
  public:
-  // `first` is the number of the first class. `stream` is its name in errors, as above.
-  ClassIds(const std::vector<std::string>& classes, int first, std::string stream);
+  // `first` is the number of the first class. With `reads_numbers`, written labels are numbers;
+  // otherwise they are names, or numbers where these cannot be confused. `stream` is its name in
+  // errors, as above.
+  ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
+           std::string stream);
 
-  // `label` is the name of a class, or else its number. Throws Error kNotLabeledDataset if it is
-  // empty, kInvalidDataset if there is no such class.
-  int of(const std::string& label, const std::string& image) const;
+  // Throws Error kNotLabeledDataset if there is no label, kInvalidDataset if there is no such
+  // class.
+  int of(const RawLabel& label, const std::string& image) const;
 
  private:
   std::unordered_map<std::string, int> ids_;
   int first_;
+  bool reads_numbers_, has_confusing_names_ = false;
   std::string stream_;
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,9 +66,9 @@ class FramedRecords final : public RecordStream {
       if (is_header_) left_out_.other_files.add(image.name + " (a header without an image)");
       if (!parsed.name.empty()) image.name = parsed.name;
       image.bytes = std::move(parsed.bytes);
-      image.label = parsed.class_text;
-      if (image.label.empty() && !parsed.labels.empty() && parsed.labels.front() >= 0)
-        image.label = std::to_string(parsed.labels.front());
+      image.label.text = parsed.class_text;
+      if (!parsed.labels.empty())
+        image.label.number = std::max<std::int64_t>(parsed.labels.front(), -1);
     } catch (const RecordFault& fault) {
       image.fault = fault.what();
     }
@@ -90,7 +92,7 @@ class FramedRecords final : public RecordStream {
     if (is_bare_image(label.bytes))
       ahead_ = std::move(label);
     else if (label.fault.empty())
-      image.label = label_text(label.bytes);
+      image.label = {.text = label_text(label.bytes), .is_written = true};
     else
       image.fault = label.fault;
     return true;

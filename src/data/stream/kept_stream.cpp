@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <future>
+#include <map>
 #include <optional>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,11 @@ class StreamKeeper {
       context.fail("the stream has no images. Check the program that writes it.");
     Dataset set;
     take_given_names(context, set);
-    take_texts(labels_, set.found);
+    for (const RawLabel& label : labels_)
+      if (label.is_written)
+        take_texts({label.text}, set.found);
+      else
+        set.found.labels.push_back(label);
     set.kind = Dataset::Kind::kKeptStream;
     set.exif = exif_of(set, plan_.records);
     set.root = plan_.path;
@@ -65,7 +69,7 @@ class StreamKeeper {
  private:
   void add(const StreamRecord& record) {
     const bool is_bad = !record.fault.empty();
-    if (!is_bad && record.label.empty()) refuse_unlabeled(name_, record.name);
+    if (!is_bad && record.label == RawLabel{}) refuse_unlabeled(name_, record.name);
     if (is_bad && num_bad_++ == 0)
       first_fault_ = "'" + printable(record.name) + "': " + record.fault;
     const std::string_view image = is_bad ? kNoImage : std::string_view(record.bytes);
@@ -79,7 +83,7 @@ class StreamKeeper {
                        member);
   }
 
-  int number_of_label(const std::string& label) {
+  int number_of_label(const RawLabel& label) {
     const auto [found, is_new] = numbers_.emplace(label, static_cast<int>(labels_.size()));
     if (is_new) labels_.push_back(label);
     return found->second;
@@ -97,8 +101,8 @@ class StreamKeeper {
   const std::string name_;
   KeptBytes bytes_;
   SampleTable samples_;  // labels are indices into labels_
-  std::vector<std::string> labels_;
-  std::unordered_map<std::string, int> numbers_;
+  std::vector<RawLabel> labels_;
+  std::map<RawLabel, int> numbers_;
   std::size_t num_bad_ = 0;
   std::string first_fault_;
   std::vector<std::string> notes_;

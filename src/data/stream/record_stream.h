@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/record_options.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 #include "data/stream/byte_stream.h"
 
@@ -15,7 +16,7 @@ namespace kiln {
 struct StreamRecord {
   std::string name;
   std::string bytes;       // the image file's contents
-  std::string label;       // name or number of the class; empty: none
+  RawLabel label;
   std::string fault = {};  // why the image cannot be used; empty: no known fault
 };
 

@@ -49,7 +49,7 @@ class StreamLoader::State {
         first_epoch_(first_epoch),
         steps_done_(steps_done),
         source_(plan_.path, plan_.records, watch_),
-        ids_(plan_.classes, plan_.records.first_label.value_or(0),
+        ids_(plan_.classes, plan_.records.first_label.value_or(0), plan_.reads_numbers,
              plan_.name + " '" + plan_.path + "'"),
         reader_([this] { read(); }) {}
   ~State();
@@ -142,7 +142,8 @@ bool StreamLoader::State::read_images(Item& end) {
     if (!source_.next(image.record)) break;
     const std::int64_t number = end.arrived++;
     if (number < beginning) {
-      hash.add(image.record.label);
+      hash.add(image.record.label.text);
+      hash.add(std::to_string(image.record.label.number));
       hash.add(image.record.bytes);
       if (number + 1 == beginning) end.beginning = hash.value();
     }

@@ -30,6 +30,7 @@ class StreamLoader {
     std::string path;  // is_stream_path()
     std::string name;  // in errors: "Training dataset"
     std::vector<std::string> classes;
+    bool reads_numbers = false;  // as FoundLabels of the validation images
     RecordOptions records = {};  // for TFRecord and RecordIO; an empty first_label means 0
     std::int64_t steps_per_epoch = 1;
     int batch_size = 1, batches_per_step = 1;

@@ -25,6 +25,10 @@ std::string folder_of(const std::string& name) {
   return folders.substr(folders.rfind('/') + 1);
 }
 
+RawLabel written(const std::string& text) {
+  return {.text = text, .is_written = true};
+}
+
 // Label files decide, by the rule of LabelFiles, as soon as one has come; before that, images have
 // the label of their folder. An image leaves once its own label file is there, the others of its
 // key when the key changes.
@@ -126,7 +130,7 @@ class TarRecords final : public RecordStream {
     const std::string* own = labels_.own_label(images_[i].name);
     if (own == nullptr) return;
     StreamRecord& image = images_[i];
-    complete_.push_back({image.name, std::exchange(image.bytes, {}), *own, {}});
+    complete_.push_back({image.name, std::exchange(image.bytes, {}), written(*own), {}});
     is_released_.resize(images_.size());
     is_released_[i] = true;
     --num_waiting_;
@@ -148,11 +152,11 @@ class TarRecords final : public RecordStream {
         continue;
       }
       if (kind == ImageLabel::Kind::kGiven)
-        image.label = labels_.labels()[static_cast<std::size_t>(label)];
+        image.label = written(labels_.labels()[static_cast<std::size_t>(label)]);
       else if (has_labels_)
         image.fault = "it has no label file, but others have";
       else
-        image.label = folder_of(image.name), ++num_by_folder_;
+        image.label = {.text = folder_of(image.name)}, ++num_by_folder_;
       complete_.push_back(std::move(image));
     }
     for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);

@@ -2,6 +2,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSideStep = 32;  // pixels
+constexpr int kSideStep = 32, kMaxSide = 2048;  // pixels; the most that --image-size takes
 
 double least_bytes(const StepNeed& need) {
   return least_step_bytes(known_network(need.network), need.step);
@@ -31,7 +32,8 @@ int batch_that_should_fit(const StepNeed& need) {
 
 int side_that_should_fit(const StepNeed& need) {
   const double pixels = static_cast<double>(need.step.height) * need.step.width;
-  return static_cast<int>(std::sqrt(pixels * share_that_should_fit(need))) / kSideStep * kSideStep;
+  const double side = std::sqrt(pixels * share_that_should_fit(need));
+  return std::min(static_cast<int>(side) / kSideStep * kSideStep, kMaxSide);
 }
 
 // Bytes that this rank can have; infinite if its GPU cannot say.
@@ -49,8 +51,12 @@ std::string sentence(const StepNeed& need, const std::string& takes, double byte
   std::string advice;
   if (batch >= need.least_batch) advice = "--batch-size " + std::to_string(batch) + " or less";
   if (side >= kSideStep)
-    advice += (advice.empty() ? "" : ", or ") + need.size_option +
-              formatted(" %d x %d pixels or less", side, side);
+    advice +=
+        (advice.empty() ? "" : ", or ") +
+        (need.size_option.empty()
+             ? formatted("operations in --transform-path that give %d x %d pixels", side, side)
+             : need.size_option + " " + std::to_string(side)) +
+        " or less";
   return formatted("%s with %d images of %d x %d pixels %s %s, but %s are free: use %s.",
                    need.step.is_backward ? "A training step" : "Predicting", need.step.batch_size,
                    need.step.width, need.step.height, takes.c_str(), text(bytes).c_str(),
@@ -84,22 +90,21 @@ void check_step_memory(TrainingJob& job) {
       !job.uses_features && job.config.optimization.freeze != Freeze::kBackbone;
   const Precision precision = job.precision.precision;
   const ModelSpec& spec = inputs.untrained.spec;
-  StepNeed need{
-      .network = spec.model_name,
-      .step = {.height = inputs.pixels.output.height,
-               .width = inputs.pixels.output.width,
-               .batch_size = job.config.optimization.batch_size,
-               .is_backward = is_backward,
-               .is_half = precision == Precision::kBf16 || precision == Precision::kFp16,
-               .memory_efficient = spec.memory_efficient},
-      .least_batch = inputs.smallest_batch,
-      .free = free_bytes(job),
-      .size_option = by_chain ? "operations in --transform-path that give" : "--image-size of"};
+  StepNeed need{.network = spec.model_name,
+                .step = {.height = inputs.pixels.output.height,
+                         .width = inputs.pixels.output.width,
+                         .batch_size = job.config.optimization.batch_size,
+                         .is_backward = is_backward,
+                         .is_half = precision == Precision::kBf16 || precision == Precision::kFp16,
+                         .memory_efficient = spec.memory_efficient},
+                .least_batch = inputs.smallest_batch,
+                .free = free_bytes(job),
+                .size_option = by_chain ? "" : "--image-size"};
   check(need, inputs.notes);
   need.step.height = inputs.valid_pixels.output.height;
   need.step.width = inputs.valid_pixels.output.width;
   need.step.is_backward = false;
-  if (!by_chain) need.size_option = "--eval-crop of";
+  if (!by_chain) need.size_option = "--eval-crop";
   check(need, inputs.notes);
 }
 

@@ -29,15 +29,18 @@ FoundLabels of_records(const std::vector<RawLabel>& labels, const Texts& names =
   return found;
 }
 
-LabelMeaning meaning(const std::vector<FoundLabels>& train, const std::vector<FoundLabels>& valid,
+LabelMeaning meaning(std::vector<FoundLabels> train, std::vector<FoundLabels> valid,
                      std::optional<int> given = {}) {
   LabelParts trains, valids;
-  for (const FoundLabels& found : train) trains.push_back(&found);
-  for (const FoundLabels& found : valid) valids.push_back(&found);
+  std::vector<FoundLabels*> both;
+  for (FoundLabels& found : train) trains.push_back(both.emplace_back(&found));
+  for (FoundLabels& found : valid) valids.push_back(both.emplace_back(&found));
+  const std::string reading = decide_readings(both);
   std::string note;
   const auto first = find_first_label(trains, valids, given, note);
   LabelMeaning decided = meaning_of(trains, first);
   if (!note.empty()) decided.note = note;
+  decided.note += reading;
   return decided;
 }
 
@@ -81,8 +84,8 @@ TEST(LabelMeaning, ContradictionsAreRefusedWithBothSides) {
         meaning({of_texts({"0"}), of_texts({"cat"}, {}, "B")}, {});
       },
       {"'cat' in B", "label 0 in A"});
-  expect_conflict([] { of_texts({"0", "cat"}); }, {"'0'", "'cat'"});
-  expect_conflict([] { of_texts({"1", "01"}); }, {"'1'", "'01'"});
+  expect_conflict([] { meaning({of_texts({"0", "cat"})}, {}); }, {"'0'", "'cat'"});
+  expect_conflict([] { meaning({of_texts({"1"})}, {of_texts({"01"})}); }, {"'1'", "'01'"});
   expect_conflict([] { meaning({of_texts({"bee"}, kNames)}, {}); }, {"'bee'", "'owl'"});
   expect_conflict(
       [] {
@@ -117,11 +120,46 @@ TEST(LabelMeaning, NamesInRecordsNameTheirNumbers) {
                 .first_label,
             1);
   expect_conflict([] { meaning({of_records({{1, ""}, {-1, "cat"}})}, {}); }, {"'cat'", "label 1"});
+  expect_conflict([] { meaning({of_records({{0, "1"}, {1, ""}})}, {}); }, {"'1'"});
+}
+
+TEST(LabelMeaning, ANumberAndItsGivenNameMustAgreeWhereNumbersCount) {
+  EXPECT_EQ(meaning({of_records({{0, "cat"}, {1, "dog"}}, kNames)}, {}).ids.front(), (Ids{2, 1}));
+  for (const RawLabel& other : {RawLabel{1, ""}, RawLabel{1, "ant"}})
+    expect_conflict(
+        [&] {
+          meaning({of_records({{0, "cat"}, {1, "dog"}, other}, kNames)}, {});
+        },
+        {"'cat'", "line 3", "classes.txt"});
+  expect_conflict(
+      [] {
+        meaning({of_records({{0, "cat"}}, kNames)}, {of_records({{1, ""}}, kNames)});
+      },
+      {"'cat'"});
 }
 
 TEST(LabelMeaning, NumbersThatAreNamesAreNames) {
   EXPECT_EQ(meaning({of_texts({"10", "2"}, {"2", "10", "x"})}, {}).ids.front(), (Ids{1, 0}));
   EXPECT_EQ(meaning({of_texts({"20240101", "x"})}, {}).classes, (Texts{"20240101", "x"}));
+  EXPECT_EQ(meaning({of_texts({"001", "002"})}, {}).classes, (Texts{"001", "002"}));
+}
+
+TEST(LabelMeaning, NamesOrNumbersIsOneDecision) {
+  const Texts stars = {"1", "2", "3"};
+  const FoundLabels few = of_texts({"1", "2"}, stars), all = of_texts({"0", "1", "2"}, stars);
+  EXPECT_EQ(meaning({few}, {}).ids.front(), (Ids{0, 1}));
+  for (const FoundLabels& numbers : {all, of_records({{0, ""}}, stars)}) {
+    const LabelMeaning decided = meaning({few}, {numbers});
+    EXPECT_EQ(decided.ids.front(), (Ids{1, 2}));
+    EXPECT_NE(decided.note.find("read as numbers"), std::string::npos);
+  }
+  EXPECT_EQ(meaning({all, few}, {}).ids, (std::vector<Ids>{{0, 1, 2}, {1, 2}}));
+  const Texts grades = {"1", "2", "none"};
+  expect_conflict(
+      [&] {
+        meaning({of_texts({"1", "none"}, grades)}, {of_texts({"0", "2"}, grades, "B")});
+      },
+      {"A: ", "'1'", "'none'", "B"});
 }
 
 TEST(LabelMeaning, WhatBecameOfNumbersIsTold) {
@@ -134,13 +172,15 @@ TEST(LabelMeaning, TextsHoldAllThatIsDecidedUpon) {
   FoundLabels found = of_records({{1, "cat"}, {-1, "x"}}, kNames);
   found.ids = {0, 2};
   found.note = "n";
+  found.reads_numbers = true;
   const FoundLabels again = from_texts(to_texts(found));
   EXPECT_EQ(again.labels, found.labels);
   EXPECT_EQ(again.names, found.names);
+  EXPECT_TRUE(again.reads_numbers);
   EXPECT_EQ(again.ids, found.ids);
   EXPECT_EQ(again.note + again.named_by + again.where, "nclasses.txtA");
   Texts texts = to_texts(found);
-  texts[3] = "7";
+  texts[4] = "7";
   EXPECT_THROW(from_texts(texts), InternalError);
 }
 

@@ -3,6 +3,7 @@
 #include "data/image/orientation.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <cstdint>
@@ -105,6 +106,49 @@ TEST(Orientation, TurnedImagesOfOddSidesAreDecodedInFull) {
       },
       part);
   EXPECT_EQ(part.reduction, 1);
+}
+
+TEST(Orientation, IsFoundBehindStrayBytesAndInSeveralSegments) {
+  const std::string jpeg = test::encode_jpeg(test::gradient(8, 6));
+  const std::string turned = with_orientation(jpeg, 6), empty(
+                                                            "\xff\xe1\0\x08"
+                                                            "Exif\0\0",
+                                                            10);
+  EXPECT_EQ(read_orientation(turned), 6);
+  EXPECT_EQ(read_orientation(turned.substr(0, 2) + empty + turned.substr(2)), 6);
+  const std::string segment = turned.substr(2, turned.size() - jpeg.size());
+  EXPECT_EQ(read_orientation(jpeg.substr(0, 20) + "stray\xff" + segment + jpeg.substr(20)), 6);
+  std::string first = segment.substr(0, 30), second = empty + segment.substr(30);
+  first[3] = 28;
+  second[3] = static_cast<char>(8 + segment.size() - 30);
+  EXPECT_EQ(read_orientation(jpeg.substr(0, 2) + first + second + jpeg.substr(2)), 6);
+}
+
+TEST(Orientation, IsFoundInATextOfAPng) {
+  const std::string exif =
+      with_orientation(test::encode_jpeg(test::gradient(8, 6)), 8).substr(6, 32);
+  std::string text = "\nexif\n      32\n";
+  for (const unsigned char byte : exif) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+    if (text.size() % 72 == 0) text += '\n';
+  }
+  const std::string keyword("Raw profile type exif\0", 22),
+      png = test::encode_png(test::gradient(8, 6));
+  const auto with = [&](const std::string& kind, const std::string& content) {
+    const auto size = static_cast<char>(content.size());
+    return png.substr(0, 33) + std::string{0, 0, 0, size} + kind + content + "crc!" +
+           png.substr(33);
+  };
+  EXPECT_EQ(read_orientation(with("tEXt", keyword + text)), 8);
+  std::string packed(compressBound(text.size()), '\0');
+  uLongf size = packed.size();
+  ASSERT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(text.data()), text.size()),
+            Z_OK);
+  packed.resize(size);
+  EXPECT_EQ(read_orientation(with("zTXt", keyword + '\0' + packed)), 8);
+  EXPECT_EQ(read_orientation(with("zTXt", keyword + '\0' + packed.substr(0, 9))), 1);
 }
 
 TEST(Orientation, IsEmptyWhereAWebpEndsBeforeIt) {
