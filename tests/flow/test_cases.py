@@ -164,6 +164,15 @@ class Archives(FormsTest):
                 for word in words:
                     self.assertIn(word, made.stderr)
 
+    def test_names_and_links_in_every_form(self):
+        """Empty parts of names, and links to what is hidden, as git-annex keeps it."""
+        image = self.pictures
+        members = [(f"cat/./0{self.suffix}", image[0]), (f"dog//1{self.suffix}", image[1]), (".annex/k2", image[2]),
+                   (f"cat//2{self.suffix}", tarfile.SYMTYPE, "..//.annex/./k2")]
+        for path in self.forms(members):
+            with self.subTest(path=path.name):
+                self.assertEqual(self.labels(path)[0], sorted([(image[0], "cat"), (image[1], "dog"), (image[2], "cat")]))
+
     def test_archives_of_other_programs(self):
         """Cases 04 and 60: backslashes as separators; frames that are to be skipped, as pzstd writes."""
         members = [(f"train\\{label}\\{i}{self.suffix}", self.pictures[3 * i + k])

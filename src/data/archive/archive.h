@@ -70,25 +70,29 @@ struct ArchiveMember {
   Packing packing = Packing::kPlain;
 };
 
+// The path without "." and empty parts, which lead nowhere; a slash at the beginning stays.
+std::string normal_name(std::string_view path);
+
 // Lists the members of an uncompressed tar with their locations.
 // Formats: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header"; GNU tar manual, "Basic
 // Tar Format" (long names, numbers in base 256).
 struct ArchiveEntry {
-  std::string_view name;  // without a leading "./"; valid during the visit
+  std::string_view name;  // as normal_name() gives it; valid during the visit
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
 
-// A hard or symbolic link. Valid during the visit.
+// A link, a device or a pipe. Valid during the visit.
 struct ArchiveLink {
+  enum class Kind : std::uint8_t { kSymbolic, kHard, kDevice };
   std::string_view name;
   std::string_view target;  // as stored: a symbolic link's is relative to its folder
-  bool is_hard = false;
+  Kind kind = Kind::kSymbolic;
 };
 using LinkVisit = std::function<void(const ArchiveLink&)>;
 
-// Calls `visit` for every regular file, in order, and `visit_link`, if given, for every link;
-// folders and devices are skipped. Checks each header's checksum, each size against the file, each
+// Calls `visit` for every regular file, in order, and `visit_link`, if given, for every link and
+// device; folders are skipped. Checks each header's checksum, each size against the file, each
 // name (relative, no ".."), and the end mark. Throws ArchiveFault, std::system_error.
 void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
               const LinkVisit& visit_link = {});
@@ -112,9 +116,11 @@ using ZipVisit = std::function<void(std::string_view name, const ArchiveMember&)
 
 // Calls `visit` for every file, in the order of the directory, and `visit_link`, if given, for
 // every symbolic link, whose data is its target; folders are skipped. Backslashes are separators in
-// names from systems other than Unix, and where no name has a slash. Checks names (relative, no
-// ".."), locations (inside the file, not overlapping) and sizes (what deflate can reach). Throws
-// ArchiveFault, std::system_error. `name` is valid during the visit.
+// names from systems other than Unix, and where no name has a slash. Names are as normal_name()
+// gives them. Checks that the directory has all entries that its end record counts, and ends where
+// that begins; names (relative, no ".."), locations (inside the file, not overlapping) and sizes
+// (what deflate can reach). Throws ArchiveFault, std::system_error. `name` is valid during the
+// visit.
 void list_zip(const OpenFile& file, const ZipVisit& visit, const ZipVisit& visit_link = {});
 void list_zip(std::string_view bytes, const ZipVisit& visit);
 

@@ -1,34 +1,57 @@
-// The links of an archive, followed as a file system would after unpacking it.
+// The names in an archive that has links, which are followed as a file system would after unpacking
+// it.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
+
+#include "data/archive/archive.h"
 
 namespace kiln {
 
-class ArchiveLinks {
+class ArchiveTree {
  public:
   struct Link {
     std::string name, target;
     bool is_hard = false;
   };
+  struct Node {
+    Node* parent = nullptr;  // nullptr: the archive itself
+    std::string_view name;   // the last part
+    std::map<std::string, std::unique_ptr<Node>, std::less<>> inside;
+    std::optional<ArchiveMember> member;
+    const Link* link = nullptr;
+    bool is_below(const Node& folder) const;
+  };
 
-  // A symbolic link's target is relative to the folder that the link is in, a hard link's to the
-  // archive.
-  void add(Link link);
-  const std::vector<Link>& all() const { return links_; }
+  void add(std::string_view name, const ArchiveMember& member);
+  // nullptr: the same link is there already. `link` must outlive the tree. Throws ArchiveFault if
+  // there is one of this name with another target.
+  const Node* add(const Link& link);
 
-  // Where the path leads: a path without links, "" for the archive itself. Empty if that is outside
-  // of the archive, or in a circle.
-  std::optional<std::string> resolved(std::string_view path) const;
+  // What a link leads to: a file or a folder, not another link. A symbolic link's target is
+  // relative to the folder that the link is in, a hard link's to the archive. Throws as spend()
+  // does.
+  struct Target {
+    const Node* node = nullptr;  // nullptr: nothing, or only a circle of links
+    bool is_outside = false;     // of the archive
+  };
+  Target target_of(const Node& link);
+
+  // Counts work against a limit: following links takes time and memory in proportion to the
+  // archive. Throws ArchiveFault beyond it.
+  void spend(std::size_t work);
 
  private:
-  std::vector<Link> links_;
-  std::unordered_map<std::string, std::size_t> by_name_;
+  Node& node_of(std::string_view name);
+
+  Node root_;
+  std::size_t num_nodes_ = 0, spent_ = 0;
 };
 
 }  // namespace kiln

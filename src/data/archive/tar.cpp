@@ -56,8 +56,12 @@ class TarWalk {
     const std::string name = headers_.take_name(entry, header);
     if (entry.kind == TarHeaders::Kind::kFile && !name.ends_with('/'))
       visit_({name, data, entry.size});
+    using Link = ArchiveLink::Kind;
     if (entry.kind == TarHeaders::Kind::kLink && visit_link_)
-      visit_link_({name, headers_.link_target(), entry.type == '1'});
+      visit_link_(
+          {name, headers_.link_target(), entry.type == '1' ? Link::kHard : Link::kSymbolic});
+    if (entry.kind == TarHeaders::Kind::kDevice && visit_link_)
+      visit_link_({name, {}, Link::kDevice});
   }
 
   // Rejects data after the end mark: a concatenated tar would otherwise be ignored silently.

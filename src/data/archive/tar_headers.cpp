@@ -44,8 +44,8 @@ TarHeaders::Kind kind_of(char type) {
   if (std::string_view("xgLK").find(type) != std::string_view::npos)
     return TarHeaders::Kind::kExtra;
   if (type == '1' || type == '2') return TarHeaders::Kind::kLink;
-  if (std::string_view("3456").find(type) != std::string_view::npos)
-    return TarHeaders::Kind::kOther;
+  if (type == '3' || type == '4' || type == '6') return TarHeaders::Kind::kDevice;
+  if (type == '5') return TarHeaders::Kind::kFolder;
   if (type == '0' || type == '7' || type == '\0') return TarHeaders::Kind::kFile;
   return TarHeaders::Kind::kStrange;
 }
@@ -58,6 +58,18 @@ std::string plain_name(std::string_view header) {
 }
 
 }  // namespace
+
+std::string normal_name(std::string_view path) {
+  std::string name(path.starts_with('/') ? "/" : "");
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(part.size() + 1, path.size()));
+    if (part.empty() || part == ".") continue;
+    if (!name.empty() && !name.ends_with('/')) name += '/';
+    name += part;
+  }
+  return name;
+}
 
 bool is_zero(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
@@ -83,7 +95,8 @@ TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
   if (*size > kMaxEntryBytes) throw ArchiveFault("an entry claims more bytes than a file can have");
   if (entry.kind == Kind::kExtra && *size > kMaxExtraBytes)
     throw ArchiveFault("a name in it is longer than 1 MiB");
-  if (entry.kind != Kind::kOther && entry.kind != Kind::kLink) entry.size = *size;
+  if (entry.kind == Kind::kFile || entry.kind == Kind::kExtra || entry.kind == Kind::kStrange)
+    entry.size = *size;
   return entry;
 }
 
@@ -104,8 +117,9 @@ std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
   long_name_.reset();
   long_target_.reset();
   pax_size_.reset();
-  if (entry.kind == Kind::kOther || name.ends_with('/')) return name;
-  while (name.starts_with("./")) name.erase(0, 2);
+  if (entry.kind == Kind::kFolder || (entry.kind == Kind::kFile && name.ends_with('/')))
+    return name;
+  name = normal_name(name);
   if (const std::string fault = fault_of_relative_path(name); !fault.empty())
     throw ArchiveFault("it contains a bad name: " + fault);
   return name;

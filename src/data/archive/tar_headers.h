@@ -29,12 +29,13 @@ class TarHeaders {
   enum class Kind {
     kFile,
     kLink,    // hard or symbolic
-    kOther,   // a folder or device: skipped
+    kDevice,  // or a pipe
+    kFolder,
     kExtra,   // describes the next entry; pass its data to take_extra()
     kStrange  // sparse or split
   };
   struct Entry {
-    Kind kind = Kind::kOther;
+    Kind kind = Kind::kFolder;
     char type = 0;           // as in the header
     std::uint64_t size = 0;  // of the data that follows the header
   };
@@ -45,8 +46,9 @@ class TarHeaders {
   // Takes the data of a kExtra entry. Throws ArchiveFault.
   void take_extra(const Entry& entry, std::string_view data);
 
-  // The name of an entry other than kExtra, without a leading "./" and, for files, checked. Call it
-  // exactly once per entry. Throws ArchiveFault, also for a kStrange entry.
+  // The name of an entry other than kExtra: for folders as stored, with their slash at the end, for
+  // others normal_name(), checked. Call it exactly once per entry. Throws ArchiveFault, also for a
+  // kStrange entry.
   std::string take_name(const Entry& entry, std::string_view header);
 
   // The target of the kLink entry whose name was taken last, as stored.

@@ -50,6 +50,7 @@ struct Source {
 
 struct Directory {
   std::uint64_t count = 0, size = 0, offset = 0;
+  bool is_zip64 = false;  // false: `count` is modulo 2^16
 };
 
 std::size_t find_end(std::string_view tail) {
@@ -79,12 +80,13 @@ Directory find_directory(const Source& zip) {
     if (number<std::uint32_t>(end64, 0) != kEnd64Signature)
       throw ArchiveFault("its zip64 end record is damaged");
     directory = {number<std::uint64_t>(end64, 32), number<std::uint64_t>(end64, 40),
-                 number<std::uint64_t>(end64, 48)};
+                 number<std::uint64_t>(end64, 48), /*is_zip64=*/true};
   }
-  if (directory.size > kMaxDirectoryBytes || directory.count > directory.size / kEntrySize)
+  if (directory.size > kMaxDirectoryBytes)
     throw ArchiveFault("its zip directory is damaged, or larger than 1 GiB");
-  if (directory.size > end_offset || directory.offset > end_offset - directory.size)
-    throw ArchiveFault("its zip directory reaches beyond its end record");
+  if (directory.size > end_offset || directory.offset != end_offset - directory.size)
+    throw ArchiveFault(
+        "its zip directory does not end where its end record begins, as in zips that were joined");
   return directory;
 }
 
@@ -129,8 +131,8 @@ void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) 
 }
 
 // Whether the names of the directory's entries contain no slash.
-bool has_no_slash(std::string_view bytes, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) {
+bool has_no_slash(std::string_view bytes) {
+  while (!bytes.empty()) {
     const std::size_t name_size = number<std::uint16_t>(bytes, 28);
     const std::size_t whole = kEntrySize + name_size + number<std::uint16_t>(bytes, 30) +
                               number<std::uint16_t>(bytes, 32);
@@ -166,7 +168,7 @@ Entry take_entry(std::string_view& bytes, bool has_no_slash) {
   const std::uint32_t mode = number<std::uint32_t>(bytes, 38) >> 16;
   entry.is_link = is_unix && (mode & kModeMask) == kLinkMode;
   entry.is_file = !entry.name.ends_with('/') && !entry.is_link;
-  while (entry.name.starts_with("./")) entry.name.erase(0, 2);
+  entry.name = normal_name(entry.name);
   if (entry.is_file || entry.is_link) check_entry(entry, number<std::uint16_t>(bytes, 8), method);
   bytes.remove_prefix(whole);
   return entry;
@@ -190,9 +192,10 @@ void list(const Source& zip, const ZipVisit& visit, const ZipVisit& visit_link =
   const Directory directory = find_directory(zip);
   const std::string bytes = zip.part(directory.offset, directory.size);
   std::string_view left = bytes;
-  const bool no_slash = has_no_slash(bytes, directory.count);
+  const bool no_slash = has_no_slash(bytes);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
-  for (std::uint64_t i = 0; i < directory.count; ++i) {
+  std::uint64_t count = 0;
+  for (; !left.empty(); ++count) {
     const Entry entry = take_entry(left, no_slash);
     if (entry.member.stored_size > directory.offset) {
       throw ArchiveFault("its entry '" + entry.name.substr(0, 200) +
@@ -203,6 +206,9 @@ void list(const Source& zip, const ZipVisit& visit, const ZipVisit& visit_link =
     if (entry.is_file) visit(entry.name, entry.member);
     if (entry.is_link && visit_link) visit_link(entry.name, entry.member);
   }
+  if (count != directory.count && (directory.is_zip64 || count % (1 << 16) != directory.count))
+    throw ArchiveFault("its zip directory has " + std::to_string(count) +
+                       " entries, but its end record counts " + std::to_string(directory.count));
   check_places(places, directory.offset);
 }
 

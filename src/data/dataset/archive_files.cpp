@@ -1,6 +1,7 @@
 #include "data/dataset/archive_files.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
@@ -32,6 +34,24 @@ void require_distinct(const std::vector<std::string>& classes, const std::string
   }
 }
 
+// Refuses files that hold the same images by their names: links to one file, and `t.tar` beside
+// `t.tar.gz` or `t.zip`.
+void require_each_once(const DatasetContext& context, const std::vector<std::string>& files) {
+  std::vector<std::string> identities(files.size());
+  in_parallel(files.size(), kScanThreads, [&](std::size_t i) {
+    struct stat info {};
+    if (::stat(path_of_archive(context, files[i]).c_str(), &info) == 0)
+      identities[i] = "/" + std::to_string(info.st_dev) + "/" + std::to_string(info.st_ino);
+  });
+  std::unordered_map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (const std::string& key : {std::string(packed_stem(files[i])), identities[i]})
+      if (const auto [found, is_new] = known.emplace(key, i); !is_new && !key.empty())
+        context.fail("'" + printable(files[found->second]) + "' and '" + printable(files[i]) +
+                     "' are one file under two names, or one in two forms. Remove one of them, or "
+                     "give each a name of its own.");
+}
+
 }  // namespace
 
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
@@ -44,19 +64,34 @@ fs::path path_beside(const DatasetContext& context, const char* name) {
          name;
 }
 
-PackedFiles find_packed_files(const fs::path& root) {
+PackedFiles find_packed_files(const DatasetContext& context) {
+  using Kind = FolderEntry::Kind;
   PackedFiles files;
+  std::string lost;
   try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
       if (is_never_data(name)) continue;
-      if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
-      if (kind != FolderEntry::Kind::kFile) continue;
-      if (has_archive_extension(name)) files.archives.emplace_back(name);
-      if (has_record_name(name)) files.records.emplace_back(name);
+      if (kind == Kind::kFolder || has_image_extension(name)) return {};
+      const bool is_archive = has_archive_extension(name),
+                 is_packed = is_archive || has_record_name(name);
+      if (kind == Kind::kLost && is_packed)
+        lost = name;
+      else if (kind != Kind::kFile)
+        files.left_out.add(
+            kind == Kind::kLost ? LeftOut::Kind::kBrokenLink : LeftOut::Kind::kDevice,
+            std::string(name));
+      else if (is_packed)
+        (is_archive ? files.archives : files.records).emplace_back(name);
+      else if (name != kClassesName && name != kSourceName && !has_extension(name, ".idx"))
+        files.left_out.other_files.add(name);
     }
   } catch (const fs::filesystem_error&) {  // the folder reader will report it
     return {};
   }
+  if (!lost.empty() && !(files.archives.empty() && files.records.empty()))
+    context.fail("'" + printable(lost) +
+                 "' is a broken or circular link. Restore the file that it "
+                 "leads to, or remove the link.");
   return files;
 }
 
@@ -108,17 +143,20 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   return classes;
 }
 
-void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
-                    Dataset& set) {
+void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
+                     Dataset& set) {
   constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
+  require_each_once(context, files);
   std::string first, first_file;
   std::size_t count = 0;
   for (const std::string& file : files) {
-    std::string name = file;
-    while (has_archive_extension(name)) name = without_extension(name);
+    const std::string_view name = packed_stem(file);
     const std::string_view own = numbered_set_name(name);
     if (own.empty()) continue;
-    const std::string total = name.substr(name.rfind("-of-") + 4, kTotalBytes);
+    const std::string total(name.substr(name.size() - kTotalBytes));
+    if (name.substr(own.size() + 1, kTotalBytes) >= total)
+      context.fail("the number of '" + file + "' is not below " + total +
+                   ", the number of files. Rename it, or remove it.");
     const std::string whole = std::string(own) + "-of-" + total;
     if (count++ == 0) {
       first = whole;

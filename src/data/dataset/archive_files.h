@@ -40,10 +40,11 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
                                      const DatasetContext& context);
 inline constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
-// Checks that numbered files, such as train-00000-of-00008, are all of one dataset. Adds a note if
-// some are missing. Throws Error kInvalidDataset naming two that are not.
-void check_numbered(const DatasetContext& context, const std::vector<std::string>& files,
-                    Dataset& set);
+// Checks that the files of a folder are one dataset: no file under two names or with two
+// extensions, and numbered files, such as train-00000-of-00008, of one set and below their total.
+// Adds a note if some are missing. Throws Error kInvalidDataset naming two that are not.
+void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
+                     Dataset& set);
 
 // Sets is_image_directory as the kSourceName next to the files says.
 void take_source(const DatasetContext& context, Dataset& set);

@@ -1,6 +1,7 @@
 #include <algorithm>
+#include <deque>
 #include <numeric>
-#include <unordered_map>
+#include <set>
 #include <utility>
 
 #include "base/files.h"
@@ -16,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxTargetBytes = 4096;
+constexpr std::size_t kMaxTargetBytes = 4097;  // one more than a path may have
+constexpr std::size_t kMostNameBytes = 4096;
 
 void add_to(SampleTable& table, std::string_view name, const ArchiveMember& member) {
   const auto id = static_cast<std::int64_t>(table.size());
@@ -34,67 +36,85 @@ class Members {
   Members(const OpenFile& file, LeftOut& left_out) : file_(file), left_out_(left_out) {}
 
   void add(std::string_view name, const ArchiveMember& member) {
-    if (has_part_that_is_never_data(name)) {
-      const std::string_view base = name.substr(name.rfind('/') + 1);
-      if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
-        left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
-    } else {
-      add_to(has_image_extension(name) ? images_ : others_, name, member);
-    }
+    if (!has_part_that_is_never_data(name))
+      return add_to(has_image_extension(name) ? images_ : others_, name, member);
+    add_to(hidden_, name, member);
+    const std::string_view base = name.substr(name.rfind('/') + 1);
+    if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
+      left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
   }
 
-  void add_link(std::string_view name, std::string_view target, bool is_hard) {
-    if (!has_part_that_is_never_data(name))
-      links_.add({std::string(name), std::string(target), is_hard});
+  void add_link(const ArchiveLink& link) {
+    if (link.kind != ArchiveLink::Kind::kDevice)
+      links_.push_back({std::string(link.name), std::string(link.target),
+                        link.kind == ArchiveLink::Kind::kHard});
+    else if (!has_part_that_is_never_data(link.name))
+      left_out_.add(LeftOut::Kind::kDevice, std::string(link.name));
   }
 
   // Adds what the links lead to. Call it after the last member.
   void follow_links() {
-    if (links_.all().empty()) return;
-    for (const SampleTable* table : {&images_, &others_})
+    if (links_.empty()) return;
+    for (const SampleTable* table : {&images_, &others_, &hidden_})
       for (std::size_t i = 0; i < table->size(); ++i)
-        members_.emplace(table->file_name(i), *table->member(i));
-    names_.reserve(members_.size());
-    for (const auto& [name, member] : members_) names_.push_back(name);
-    std::sort(names_.begin(), names_.end());
-    most_followed_ = 16 * members_.size() + 1000;
-    for (const ArchiveLinks::Link& link : links_.all()) follow(link.name, link.name);
+        tree_.add(table->file_name(i), *table->member(i));
+    std::vector<const ArchiveTree::Node*> nodes;
+    for (const ArchiveTree::Link& link : links_) {
+      has_label_files_ = has_label_files_ || is_label_file(link.name);
+      nodes.push_back(tree_.add(link));
+    }
+    for (std::size_t i = 0; i < others_.size() && !has_label_files_; ++i)
+      has_label_files_ = is_label_file(others_.file_name(i));
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::string& name = links_[i].name;
+      if (has_part_that_is_never_data(name)) continue;
+      if (nodes[i] != nullptr)
+        follow(name, *nodes[i]);
+      else
+        left_out_.add(LeftOut::Kind::kRepeatedName, name);
+    }
   }
 
   SampleTable take_images() { return without_repeats(std::move(images_)); }
   SampleTable take_others() { return without_repeats(std::move(others_)); }
 
  private:
-  void add_followed(const std::string& name, const ArchiveMember& member) {
-    if (++num_followed_ > most_followed_)
-      throw ArchiveFault("its links lead to many times the files that it has");
-    add(name, member);
+  // Adds as `name` what the link leads to.
+  void follow(const std::string& name, const ArchiveTree::Node& link) {
+    const auto [target, is_outside] = tree_.target_of(link);
+    if (target == nullptr || name.size() > kMostNameBytes)
+      return left_out_.add(is_outside ? LeftOut::Kind::kLinkOutside : LeftOut::Kind::kBrokenLink,
+                           name);
+    if (target->member) return add(name, *target->member);
+    if (std::ranges::count(inside_, target) != 0 || link.is_below(*target))
+      return left_out_.add(LeftOut::Kind::kLoop, name);
+    inside_.push_back(target);
+    enter(name, *target);
+    inside_.pop_back();
   }
 
-  // Adds as `name` what the link `path` leads to.
-  void follow(const std::string& name, const std::string& path) {
-    const std::optional<std::string> real = links_.resolved(path);
-    if (!real) return left_out_.add(LeftOut::Kind::kLinkOutside, name);
-    if (const auto found = members_.find(*real); found != members_.end())
-      return add_followed(name, found->second);
-    const std::string folder = real->empty() ? "" : *real + "/";
-    const bool is_inside = std::find(inside_.begin(), inside_.end(), folder) != inside_.end();
-    if (is_inside || ("/" + path).starts_with("/" + folder))
-      return left_out_.add(LeftOut::Kind::kLoop, name);
-    inside_.push_back(folder);
-    bool is_folder = false;
-    for (auto file = std::lower_bound(names_.begin(), names_.end(), folder);
-         file != names_.end() && file->starts_with(folder); ++file) {
-      is_folder = true;
-      add_followed(name + "/" + file->substr(folder.size()), members_.at(*file));
+  // Adds what is in a folder that a link leads to. Where label files decide, each folder is read
+  // once, as in a walk of folders; those that have a name of their own, by that name.
+  void enter(const std::string& name, const ArchiveTree::Node& folder) {
+    if (has_label_files_ && (!is_hidden(folder) || !entered_.insert(&folder).second))
+      return left_out_.add(LeftOut::Kind::kRepeatedLink, name);
+    for (const auto& [part, node] : folder.inside) {
+      const std::string inner = name + "/" + part;
+      tree_.spend(1 + inner.size() / 64);
+      if (is_never_data(part)) continue;
+      if (node->link != nullptr)
+        follow(inner, *node);
+      else if (node->member)
+        add(inner, *node->member);
+      else
+        enter(inner, *node);
     }
-    for (const ArchiveLinks::Link& link : links_.all()) {
-      if (!link.name.starts_with(folder)) continue;
-      is_folder = true;
-      follow(name + "/" + link.name.substr(folder.size()), link.name);
-    }
-    inside_.pop_back();
-    if (!is_folder) left_out_.add(LeftOut::Kind::kBrokenLink, name);
+  }
+
+  static bool is_hidden(const ArchiveTree::Node& folder) {
+    const ArchiveTree::Node* node = &folder;
+    while (node != nullptr && !is_never_data(node->name)) node = node->parent;
+    return node != nullptr;
   }
 
   std::string content(const ArchiveMember& member) const {
@@ -131,11 +151,12 @@ class Members {
   const OpenFile& file_;
   LeftOut& left_out_;
   SampleTable images_, others_;
-  ArchiveLinks links_;
-  std::unordered_map<std::string, ArchiveMember> members_;
-  std::vector<std::string> names_;   // of members_, sorted
-  std::vector<std::string> inside_;  // the folders that are being followed
-  std::size_t num_followed_ = 0, most_followed_ = 0;
+  SampleTable hidden_;  // never data, but links may lead to them (git-annex, caches of data)
+  std::deque<ArchiveTree::Link> links_;
+  ArchiveTree tree_;
+  bool has_label_files_ = false;
+  std::vector<const ArchiveTree::Node*> inside_;  // the folders that are being followed
+  std::set<const ArchiveTree::Node*> entered_;
 };
 
 bool is_zip(const OpenFile& file) {
@@ -167,7 +188,7 @@ void read_members(const OpenFile& file, Members& members) {
         [&](std::string_view name, const ArchiveMember& member) { members.add(name, member); },
         [&](std::string_view name, const ArchiveMember& member) {
           read_member(file, member, kMaxTargetBytes, target);
-          members.add_link(name, target, /*is_hard=*/false);
+          members.add_link({.name = name, .target = target});
         });
   } else if (is_tar(file)) {
     list_tar(
@@ -176,7 +197,7 @@ void read_members(const OpenFile& file, Members& members) {
           members.add(entry.name,
                       {.offset = entry.offset, .stored_size = entry.size, .size = entry.size});
         },
-        [&](const ArchiveLink& link) { members.add_link(link.name, link.target, link.is_hard); });
+        [&](const ArchiveLink& link) { members.add_link(link); });
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }

@@ -203,7 +203,7 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
   return std::any_of(others.begin(), others.end(), [&](const Sample& file) {
     const std::string_view name = file.file_name.substr(folder_of(file.file_name).size());
     return folder_of(file.file_name) == folder &&
-           (name == kMetaName || name == kListName || name.ends_with(".json"));
+           (name == kMetaName || name == kListName || has_extension(name, ".json"));
   });
 }
 
@@ -264,7 +264,7 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   for (const std::string& archive : archives) {
     if (!archive.empty()) set.stamps.push_back(context.stamp(archive));
   }
-  check_numbered(context, archives, set);
+  require_one_set(context, archives, set);
   std::vector<ArchiveListing> listings(archives.size());
   std::vector<std::optional<Dataset>> listed(archives.size());
   in_parallel(archives.size(), kScanThreads, [&](std::size_t i) {

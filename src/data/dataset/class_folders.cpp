@@ -2,6 +2,7 @@
 // without labels. Symbolic links are followed wherever they lead. A file counts as an image by its
 // extension; its contents are checked when it is decoded.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -16,6 +17,7 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
+using Kind = LeftOut::Kind;
 
 // The contents of a folder, each list sorted by code point.
 struct Listing {
@@ -31,23 +33,23 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
   Listing listing;
   try {
     for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
-      using Kind = FolderEntry::Kind;
+      using Entry = FolderEntry::Kind;
       if (is_never_data(name)) {
         if (has_image_extension(name) && !name.starts_with("._"))
-          listing.left_out.add(LeftOut::Kind::kHiddenImage, std::string(name));
-      } else if (kind == Kind::kFolder) {
+          listing.left_out.add(Kind::kHiddenImage, std::string(name));
+      } else if (kind == Entry::kFolder) {
         listing.folders.emplace_back(name);
         if (may_be_link) listing.maybe_linked.emplace_back(name);
-      } else if (kind == Kind::kLost) {
-        listing.left_out.add(LeftOut::Kind::kBrokenLink, std::string(name));
-      } else if (kind == Kind::kFile && has_image_extension(name)) {
+      } else if (kind != Entry::kFile) {
+        listing.left_out.add(kind == Entry::kLost ? Kind::kBrokenLink : Kind::kDevice,
+                             std::string(name));
+      } else if (has_image_extension(name)) {
         (listing.images += name) += '/';
         ++listing.num_images;
-      } else if (kind == Kind::kFile) {
-        if (is_label_file(name))
-          listing.label_files.emplace_back(name);
-        else if (name != kClassesName)
-          listing.left_out.other_files.add(name);
+      } else if (is_label_file(name)) {
+        listing.label_files.emplace_back(name);
+      } else if (name != kClassesName) {
+        listing.left_out.other_files.add(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -67,18 +69,46 @@ void for_each_image(const Listing& listing, Visit&& visit) {
   }
 }
 
-using Kind = LeftOut::Kind;
+// True if `place` is `folder` or inside it; both are canonical.
+bool is_inside(const fs::path& place, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
+         folder.end();
+}
 
 // True if `folder` is a link to `canonical_root` or to a folder above it.
 bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
   std::error_code fault;
   if (!fs::is_symlink(fs::symlink_status(folder, fault))) return false;
   const fs::path target = fs::canonical(folder, fault);
-  const auto [rest, end] =
-      std::mismatch(target.begin(), target.end(), canonical_root.begin(), canonical_root.end());
-  (void)end;
-  return !fault && rest == target.end();
+  return !fault && is_inside(canonical_root, target);
 }
+
+// The folders of a walk below the root: each is entered once, however many links lead to it.
+class WalkedFolders {
+ public:
+  explicit WalkedFolders(const fs::path& root) : root_(fs::canonical(root)), entered_{root_} {}
+
+  // Why the walk does not enter `name` in the canonical path `folder`; empty: it enters it now. A
+  // link that leads to a folder which the walk meets by its own name is not entered.
+  std::optional<Kind> enter(const fs::path& folder, const std::string& name) {
+    const fs::path inner = folder / name;
+    std::error_code fault;
+    const fs::path real = fs::canonical(inner, fault);
+    if (fault) return Kind::kBrokenLink;
+    if (real != inner && is_inside(folder, real)) return Kind::kLoop;
+    const auto has_own_name = [&] {
+      return is_inside(real, root_) &&
+             !has_part_that_is_never_data(real.lexically_relative(root_).native());
+    };
+    if ((real != inner && has_own_name()) || !entered_.insert(real).second)
+      return Kind::kRepeatedLink;
+    return {};
+  }
+
+ private:
+  const fs::path root_;
+  std::set<fs::path> entered_;
+};
 
 // The contents of one class folder, which is read independently of the others.
 struct ClassListing {
@@ -129,17 +159,29 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   });
 }
 
-// Whether there is a label file in the folder or below it.
-bool has_label_files(const fs::path& folder, const Listing& listing, int depth,
+// Whether there is a label file in a class folder or below it.
+bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
                      const DatasetContext& context) {
-  constexpr int kMaxDepth = 20;
-  if (!listing.label_files.empty()) return true;
-  return depth < kMaxDepth &&
-         std::any_of(listing.folders.begin(), listing.folders.end(), [&](const auto& inner) {
-           return !leads_back(folder / inner, fs::canonical(folder)) &&
-                  has_label_files(folder / inner, list_folder(folder / inner, context), depth + 1,
-                                  context);
-         });
+  WalkedFolders walked(context.root);
+  std::vector<fs::path> folders;
+  const auto add_inner = [&](const fs::path& folder, const Listing& listing) {
+    if (listing.folders.empty()) return;
+    const fs::path real = fs::canonical(folder);
+    for (const std::string& inner : listing.folders)
+      if (!walked.enter(real, inner)) folders.push_back(fs::canonical(real / inner));
+  };
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].listing.label_files.empty()) return true;
+    if (!found[i].is_loop) add_inner(context.root / top.folders[i], found[i].listing);
+  }
+  while (!folders.empty()) {
+    const fs::path folder = std::move(folders.back());
+    folders.pop_back();
+    const Listing listing = list_folder(folder, context);
+    if (!listing.label_files.empty()) return true;
+    add_inner(folder, listing);
+  }
+  return false;
 }
 
 // Reads the classes in the folders of the root. False if label files decide instead.
@@ -153,10 +195,7 @@ bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
   in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
     found[i] = list_class(top.folders[i], top, canonical_root, context);
   });
-  for (std::size_t i = 0; i < found.size(); ++i)
-    if (!found[i].is_loop &&
-        has_label_files(context.root / top.folders[i], found[i].listing, 1, context))
-      return false;
+  if (has_label_files(top, found, context)) return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Listing& listing = found[i].listing;
@@ -176,7 +215,7 @@ bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
 class ImageWalk {
  public:
   ImageWalk(Dataset& set, LeftOut& left_out, const DatasetContext& context)
-      : set_(set), left_out_(left_out), context_(context) {}
+      : set_(set), left_out_(left_out), context_(context), walked_(context.root) {}
 
   void visit(const std::string& prefix, int depth) {
     constexpr int kMaxDepth = 100;
@@ -185,7 +224,6 @@ class ImageWalk {
       context_.fail("the folder '" + folder.string() +
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
     }
-    seen_.insert(fs::canonical(folder));
     if (!prefix.empty()) set_.stamps.push_back(context_.stamp(prefix));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_all(listing.left_out, prefix);
@@ -201,15 +239,13 @@ class ImageWalk {
       const auto id = static_cast<std::int64_t>(set_.samples.size());
       set_.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
     });
+    if (listing.folders.empty()) return;
+    const fs::path real = fs::canonical(folder);
     for (const std::string& inner : listing.folders) {
-      if (contains(listing.maybe_linked, inner) &&
-          leads_back(folder / inner, fs::canonical(folder))) {
-        left_out_.add(Kind::kLoop, prefix + inner);
-      } else if (seen_.contains(fs::canonical(folder / inner))) {
-        left_out_.add(Kind::kRepeatedLink, prefix + inner);
-      } else {
+      if (const std::optional<Kind> why_not = walked_.enter(real, inner))
+        left_out_.add(*why_not, prefix + inner);
+      else
         visit(prefix + inner + "/", depth + 1);
-      }
     }
   }
 
@@ -219,7 +255,7 @@ class ImageWalk {
   Dataset& set_;
   LeftOut& left_out_;
   const DatasetContext& context_;
-  std::set<fs::path> seen_;
+  WalkedFolders walked_;
   std::vector<std::string> label_files_;
 };
 

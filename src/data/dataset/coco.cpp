@@ -2,6 +2,7 @@
 // "categories". Format: https://cocodataset.org/#format-data; file names are relative to the
 // folder.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,8 +19,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
-constexpr std::size_t kEnough = 64;  // bytes; enough to recognize JSON
+constexpr std::size_t kBeginning = 1 << 16;  // bytes; enough to recognize a COCO file
 constexpr std::int64_t kMaxClassId = 99'999;
+constexpr std::array kListNames = {"images", "annotations", "categories"};
 
 // A COCO file without the entries of its lists, of which there may be millions.
 struct Outline {
@@ -196,9 +198,23 @@ bool holds_list(const json& document, const char* key) {
 // True if a file that starts with `bytes` may be JSON. Rejects a huge sparse file of zeros before
 // it is read.
 bool begins_as_json(std::string_view bytes) {
+  bytes = bytes.substr(0, 64);
   return bytes.find_first_of("{[") != std::string_view::npos ||
          bytes.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
+
+// The same for a COCO file, in UTF-16 too.
+bool begins_as_coco(std::string bytes) {
+  std::erase(bytes, '\0');
+  return std::ranges::any_of(kListNames, [&](const char* name) {
+    return bytes.find('"' + std::string(name) + '"') != bytes.npos;
+  });
+}
+
+struct CocoFile {
+  std::string name, text;
+  Outline outline;
+};
 
 }  // namespace
 
@@ -209,27 +225,40 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
     if (std::optional<SourceStamp> found = files.stamp(file)) stamps.push_back(*found);
   };
   stamp("");
+  std::optional<CocoFile> coco;
   for (const std::string& file : files.json_names()) {
     stamp(file);
+    std::string beginning;
+    const auto ignore = [&](const std::string& reason) {
+      if (begins_as_coco(beginning))
+        context.fail("'" + file + "' begins like a COCO file, but cannot be read: " + reason +
+                     ". Write it again, as UTF-8, or remove it.");
+      notes.push_back("'" + file + "' is ignored: " + reason);
+    };
     try {
-      if (!begins_as_json(files.first_bytes(file, kEnough))) throw JsonFault(1, "is not JSON");
-      const std::string text = files.read_text(file, kMaxCocoBytes);
-      const Outline outline = outline_of(text);
-      if (!outline.document.is_object() || !holds_list(outline.document, "images")) continue;
-      if (!holds_list(outline.document, "annotations")) continue;
-      Dataset set = CocoReader(text, outline, file, files, context).read();
-      set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
-      return set;
+      beginning = files.first_bytes(file, kBeginning);
+      if (!begins_as_json(beginning)) throw JsonFault(1, "is not JSON");
+      CocoFile found{.name = file, .text = files.read_text(file, kMaxCocoBytes), .outline = {}};
+      found.outline = outline_of(found.text);
+      const json& document = found.outline.document;
+      if (!document.is_object() || !holds_list(document, "images")) continue;
+      if (!holds_list(document, "annotations")) continue;
+      if (coco)
+        context.fail("it has two COCO files, '" + coco->name + "' and '" + file +
+                     "'. Keep the one for these images.");
+      coco = std::move(found);
     } catch (const JsonFault& fault) {
-      notes.push_back("'" + file + "' is ignored: line " + std::to_string(fault.line()) + " " +
-                      fault.what());
+      ignore("line " + std::to_string(fault.line()) + " " + fault.what());
     } catch (const std::system_error& fault) {
-      notes.push_back("'" + file + "' is ignored: " + fault.code().message());
+      ignore(fault.code().message());
     } catch (const std::length_error&) {
-      notes.push_back("'" + file + "' is ignored: it is larger than 512 MiB");
+      ignore("it is larger than 512 MiB");
     }
   }
-  return std::nullopt;
+  if (!coco) return std::nullopt;
+  Dataset set = CocoReader(coco->text, coco->outline, coco->name, files, context).read();
+  set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
+  return set;
 }
 
 }  // namespace kiln

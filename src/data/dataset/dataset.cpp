@@ -247,12 +247,15 @@ namespace {
 Dataset read_folder_of_any_kind(const DatasetContext& context) {
   const FolderFiles files(context);
   if (is_image_directory(files)) return read_image_directory(context, files);
-  const auto [shards, records] = find_packed_files(context.root);
+  const auto [shards, records, left_out] = find_packed_files(context);
   if (!shards.empty() && !records.empty())
     context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
                  "'). Move one kind to another folder.");
-  if (!shards.empty()) return read_archives(context, shards);
-  if (!records.empty()) return read_records(context, records);
+  if (!shards.empty() || !records.empty()) {
+    Dataset set = records.empty() ? read_archives(context, shards) : read_records(context, records);
+    for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
+    return set;
+  }
   std::vector<std::string> notes;
   std::optional<Dataset> coco = read_coco(context, files, notes);
   Dataset set = coco ? std::move(*coco) : read_folders(context);

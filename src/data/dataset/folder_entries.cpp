@@ -207,28 +207,39 @@ std::string image_names_advice() {
 
 namespace {
 
-std::string_view without_gz(std::string_view file_name) {
-  constexpr std::string_view kGz = ".gz";
-  if (has_extension(file_name, kGz)) file_name.remove_suffix(kGz.size());
+constexpr std::array<std::string_view, 8> kArchiveExtensions = {
+    ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
+constexpr std::array<std::string_view, 4> kRecordExtensions = {".tfrecord", ".tfrecords", ".tfrec",
+                                                               ".rec"};
+
+std::string_view without(std::string_view file_name, std::string_view extension) {
+  if (has_extension(file_name, extension)) file_name.remove_suffix(extension.size());
   return file_name;
+}
+
+std::string_view without_gz(std::string_view file_name) {
+  return without(file_name, ".gz");
 }
 
 }  // namespace
 
 bool has_archive_extension(std::string_view file_name) {
-  constexpr std::array<std::string_view, 8> kExtensions = {
-      ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
   return std::ranges::any_of(
-      kExtensions, [&](std::string_view known) { return has_extension(file_name, known); });
+      kArchiveExtensions, [&](std::string_view known) { return has_extension(file_name, known); });
 }
 
 bool has_record_name(std::string_view file_name) {
-  constexpr std::array<std::string_view, 4> kExtensions = {".tfrecord", ".tfrecords", ".tfrec",
-                                                           ".rec"};
   const std::string_view name = without_gz(file_name);
   return !numbered_set_name(name).empty() ||
-         std::ranges::any_of(kExtensions,
+         std::ranges::any_of(kRecordExtensions,
                              [&](std::string_view known) { return has_extension(name, known); });
+}
+
+std::string_view packed_stem(std::string_view file_name) {
+  std::string_view stem = without_gz(file_name);
+  for (const std::string_view known : kArchiveExtensions) stem = without(stem, known);
+  for (const std::string_view known : kRecordExtensions) stem = without(stem, known);
+  return stem;
 }
 
 std::string_view numbered_set_name(std::string_view file_name) {

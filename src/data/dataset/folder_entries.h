@@ -61,6 +61,9 @@ bool has_archive_extension(std::string_view file_name);
 // Case-insensitive.
 bool has_record_name(std::string_view file_name);
 
+// Without all the extensions above: "train-00000-of-01024" for train-00000-of-01024.tar.gz.
+std::string_view packed_stem(std::string_view file_name);
+
 // "train" for train-00000-of-01024; empty if the name does not end like this.
 std::string_view numbered_set_name(std::string_view file_name);
 

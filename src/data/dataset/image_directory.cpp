@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
@@ -138,7 +140,7 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   set.samples = std::move(listed.samples);
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string file(set.samples.file_name(i));
-    const std::filesystem::path normal = std::filesystem::path(file).lexically_normal();
+    const std::string normal = normal_name(file);
     for (const std::string& own :
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
       if (normal != own) continue;
@@ -146,6 +148,7 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
                    file + "' is a metadata file of the directory, not an image. Remove the line.");
     }
   }
+  set.classes = schema.classes;
   find_listed_images(set, files, listed.lines, names.list, context);
   if (const auto& lines = listed.implausible_lines; !lines.empty()) {
     set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
@@ -153,7 +156,6 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
                         " pixels (first in line " + std::to_string(lines.front()) +
                         "), which is ignored");
   }
-  set.classes = schema.classes;
   if (std::string note = note_of_unused_ids(schema.is_category, names.schema); !note.empty())
     set.notes.push_back(std::move(note));
   set.samples_json = samples_text(set);  // not the directory's own, which may be a link to any file
@@ -178,8 +180,31 @@ std::string read_image_list(const Dataset& set) {
   });
 }
 
+namespace {
+
+void require_one_class_each(const Dataset& set, const std::vector<int>& lines,
+                            const std::string& list, const DatasetContext& context) {
+  std::unordered_map<std::string, std::size_t> known;
+  known.reserve(set.samples.size());
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const auto [found, is_new] = known.emplace(normal_name(set.samples.file_name(i)), i);
+    const int label = set.samples.label(i), earlier = set.samples.label(found->second);
+    if (is_new || label == earlier || label < 0 || earlier < 0) continue;
+    const auto entry = [&](std::size_t at, int of) {
+      return "'" + excerpt(set.classes[static_cast<std::size_t>(of)]) + "'" +
+             (lines.empty() ? "" : " (line " + std::to_string(lines[at]) + ")");
+    };
+    context.fail(list + " gives the image '" + printable(found->first) + "' two classes, " +
+                 entry(found->second, earlier) + " and " + entry(i, label) +
+                 ". Remove one of them.");
+  }
+}
+
+}  // namespace
+
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context) {
+  require_one_class_each(set, lines, list, context);
   const ListFaults faults = files.find_images(set);
   if (faults.empty()) return;
   std::string named;

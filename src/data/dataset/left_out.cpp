@@ -33,6 +33,8 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
     {"label file belongs to no image", "label files belong to no image"},
     {"image is skipped because the name begins with a dot",
      "images are skipped because the name begins with a dot"},
+    {"entry is a pipe, socket or device and is skipped",
+     "entries are pipes, sockets or devices and are skipped"},
 }};
 
 }  // namespace

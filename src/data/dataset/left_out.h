@@ -27,6 +27,7 @@ class LeftOut {
     kRepeatedName,
     kSpareLabel,
     kHiddenImage,
+    kDevice,
     kNumKinds
   };
 

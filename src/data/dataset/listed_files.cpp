@@ -31,7 +31,7 @@ std::vector<std::string> json_among(const std::vector<std::string_view>& names) 
     if (has_image_extension(name)) keys.insert(key_of(name));
   std::vector<std::string> found;
   for (const std::string_view name : names)
-    if (name.ends_with(".json") && !name.starts_with('.') && !keys.contains(key_of(name)))
+    if (has_extension(name, ".json") && !name.starts_with('.') && !keys.contains(key_of(name)))
       found.emplace_back(name);
   return found;
 }
@@ -141,7 +141,7 @@ ArchiveFiles::ArchiveFiles(const ArchiveListing& listing, std::string_view base,
 }
 
 const ArchiveMember* ArchiveFiles::find(std::string_view name) const {
-  const std::string normal = fs::path(name).lexically_normal().native();
+  const std::string normal = normal_name(name);
   const auto found = std::lower_bound(
       members_.begin(), members_.end(), normal,
       [](const auto& member, const std::string& wanted) { return member.first < wanted; });

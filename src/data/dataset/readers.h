@@ -65,8 +65,9 @@ std::vector<std::string> listed_files(const DatasetContext& context);
 // The list of an ImageDirectory, a folder or in an archive, as text. Throws Error kInvalidDataset.
 std::string read_image_list(const Dataset& set);
 
-// Reads the first *.json, by name, that contains images and annotations; empty if there is none.
-// Unreadable JSON files are mentioned in `notes`.
+// Reads the *.json that contains images and annotations; empty if there is none. Other JSON files
+// that cannot be read are mentioned in `notes`. Throws Error kInvalidDataset for two such files,
+// and for one that begins like a COCO file and cannot be read.
 std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
                                  std::vector<std::string>& notes);
 
@@ -178,12 +179,13 @@ std::string fault_of_class_line(std::string_view name, bool is_first);
 
 // Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 
-// The archives and record files directly in `root`, unless there are folders or images next to
-// them.
+// The archives and record files directly in the root, unless there are folders or images next to
+// them. Throws Error kInvalidDataset if one of them is a broken link.
 struct PackedFiles {
   std::vector<std::string> archives, records;
+  LeftOut left_out;  // what else there is, but for files of class names and indexes of record files
 };
-PackedFiles find_packed_files(const std::filesystem::path& root);
+PackedFiles find_packed_files(const DatasetContext& context);
 
 // The file next to shards or record files that says what `kiln pack` made them of, and what it then
 // says of an ImageDirectory.

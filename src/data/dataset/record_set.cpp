@@ -89,7 +89,7 @@ Dataset read_records(const DatasetContext& context, const std::vector<std::strin
   set.stamps.push_back(context.stamp(""));
   for (const std::string& file : files)
     if (!file.empty()) set.stamps.push_back(context.stamp(file));
-  check_numbered(context, files, set);
+  require_one_set(context, files, set);
   std::vector<RecordListing> listings(files.size());
   in_parallel(files.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_records(context, files[i]); });

@@ -26,6 +26,8 @@ class RecordStream {
   virtual ~RecordStream() = default;
   // Reads the next record; false at the end. Throws StreamFault, ArchiveFault; StreamClosed.
   virtual bool next(StreamRecord& record) = 0;
+  // An epoch begins, whose images may be those of the epoch before.
+  virtual void begin_epoch() {}
   // What the stream held beside its images, so far.
   virtual const LeftOut& left_out() const {
     static const LeftOut kNothing;
@@ -38,8 +40,9 @@ class RecordStream {
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options);
 
 // Reads one or more concatenated tars. The class of an image is in its label file
-// (data/dataset/label_files.h), if the stream has any, otherwise it is the image's folder. The
-// files of a key must follow each other.
+// (data/dataset/label_files.h), if the stream has any, otherwise it is the image's folder, which
+// lies beside that of the first image; images elsewhere are left out as in an archive. The files of
+// a key must follow each other.
 std::unique_ptr<RecordStream> open_tar_records(ByteStream& bytes);
 
 // Reads TFRecord or RecordIO (data/records); nullptr for any other format. RecordIO holds images

@@ -40,7 +40,9 @@ bool StreamSource::begin_epoch(int number) {
     ended_ = false;
     return false;
   }
-  return !reopen();
+  if (reopen()) return false;
+  if (records_) records_->begin_epoch();
+  return true;
 }
 
 bool StreamSource::next(StreamRecord& record) {

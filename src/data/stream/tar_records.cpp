@@ -1,7 +1,12 @@
+#include <algorithm>
 #include <deque>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/content_hash.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "data/archive/tar_headers.h"
 #include "data/dataset/folder_entries.h"
@@ -17,13 +22,8 @@ constexpr std::size_t kMostWaiting = 64, kMostWaitingBytes = 64'000'000;
 // forever.
 constexpr std::uint64_t kMostZeroBytes = 16 << 20;
 
-// "train/cat/1.jpg" -> "cat".
-std::string folder_of(const std::string& name) {
-  const std::size_t end = name.rfind('/');
-  if (end == std::string::npos) return {};
-  const std::string folders = name.substr(0, end);
-  return folders.substr(folders.rfind('/') + 1);
-}
+// The names that a tar's memory of them has room for, at about 50 bytes each.
+constexpr std::size_t kMostNames = 1'000'000;
 
 RawLabel written(const std::string& text) {
   return {.text = text, .is_written = true};
@@ -46,6 +46,7 @@ class TarRecords final : public RecordStream {
   }
 
   const LeftOut& left_out() const override { return left_out_; }
+  void begin_epoch() override { contents_.clear(); }
 
  private:
   // Reads an entry or an end mark. False at the end of the stream.
@@ -60,7 +61,12 @@ class TarRecords final : public RecordStream {
     ended_ = is_zero(header);
     zero_bytes_ = ended_ ? zero_bytes_ + kTarBlock : 0;
     if (zero_bytes_ > kMostZeroBytes) throw StreamFault("has sent 16 MiB of zeros and no image");
-    if (ended_) return true;
+    if (ended_) {
+      finish_key();
+      key_.clear();
+      contents_.clear();
+      return true;
+    }
     const TarHeaders::Entry entry = headers_.read(header, at);
     if (entry.kind == TarHeaders::Kind::kExtra) {
       headers_.take_extra(entry, data_of(entry));
@@ -68,16 +74,18 @@ class TarRecords final : public RecordStream {
     }
     const std::string name = headers_.take_name(entry, header);
     const bool is_data = !has_part_that_is_never_data(name);
+    if (entry.kind == TarHeaders::Kind::kDevice && is_data)
+      left_out_.add(LeftOut::Kind::kDevice, name);
     if (entry.kind == TarHeaders::Kind::kLink && is_data)
       throw StreamFault("contains the link '" + printable(name) +
                         "', which a stream cannot follow. Write the tar with the files that its "
                         "links lead to (tar --dereference --hard-dereference)");
     const bool is_file = entry.kind == TarHeaders::Kind::kFile && is_data && !name.ends_with('/');
     if (is_file && has_image_extension(name)) {
-      add_image(name, data_of(entry));
+      if (std::string data = data_of(entry); is_new(name, data)) add_image(name, std::move(data));
     } else if (is_file && is_label_file(name)) {
       if (entry.size > 2 * kMaxLabelBytes) label_in(name, std::string(2 * kMaxLabelBytes, '-'));
-      add_label(name, data_of(entry));
+      if (const std::string text = data_of(entry); is_new(name, text)) add_label(name, text);
     } else {
       if (is_file) left_out_.other_files.add(name);
       bytes_.skip(tar_padded(entry.size));
@@ -90,6 +98,19 @@ class TarRecords final : public RecordStream {
     std::string data = bytes_.take(entry.size);
     bytes_.skip(tar_padded(entry.size) - entry.size);
     return data;
+  }
+
+  // False if the tar has had a file of this name; its content must be the same.
+  bool is_new(const std::string& name, const std::string& data) {
+    const std::uint64_t content = content_hash(data);
+    if (const auto found = contents_.find(fnv1a(name)); found != contents_.end()) {
+      if (found->second != content)
+        throw StreamFault("contains '" + printable(name) + "' twice, with two contents");
+      left_out_.add(LeftOut::Kind::kRepeatedName, name);
+      return false;
+    }
+    if (contents_.size() < kMostNames) contents_.emplace(fnv1a(name), content);
+    return true;
   }
 
   void enter_key_of(const std::string& name) {
@@ -155,8 +176,10 @@ class TarRecords final : public RecordStream {
         image.label = written(labels_.labels()[static_cast<std::size_t>(label)]);
       else if (has_labels_)
         image.fault = "it has no label file, but others have";
-      else
-        image.label = {.text = folder_of(image.name)}, ++num_by_folder_;
+      else if (const std::optional<LeftOut::Kind> outside = label_by_folder(image)) {
+        left_out_.add(*outside, image.name);
+        continue;
+      }
       complete_.push_back(std::move(image));
     }
     for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);
@@ -166,12 +189,37 @@ class TarRecords final : public RecordStream {
     num_waiting_ = waiting_bytes_ = 0;
   }
 
+  // The class folders are those beside the first image's: a later image below one of them, or next
+  // to them, is left out as in an archive. One elsewhere shows that they are not the classes.
+  std::optional<LeftOut::Kind> label_by_folder(StreamRecord& image) {
+    const std::string_view name = image.name;
+    if (first_name_.empty()) {
+      first_name_ = name;
+      const std::string_view folder = name.substr(0, std::min(name.rfind('/'), name.size()));
+      base_ = name.substr(0, folder.rfind('/') + 1);
+    } else if (!name.starts_with(base_)) {
+      throw StreamFault("has images in folders that are not beside each other: '" +
+                        printable(first_name_) + "' and '" + printable(name) +
+                        "'. Write only the class folders, one level deep");
+    }
+    const std::string_view inside = name.substr(base_.size());
+    const std::size_t slash = inside.find('/');
+    if (slash == inside.npos && num_by_folder_ > 0) return LeftOut::Kind::kRootImage;
+    if (slash != inside.npos && inside.find('/', slash + 1) != inside.npos)
+      return LeftOut::Kind::kDeepImage;
+    if (slash != inside.npos) image.label = {.text = std::string(inside.substr(0, slash))};
+    ++num_by_folder_;
+    return {};
+  }
+
   ByteStream& bytes_;
   TarHeaders headers_;
-  bool ended_ = false;            // after the end mark of a tar
-  std::uint64_t zero_bytes_ = 0;  // in a row, up to here
-  bool has_labels_ = false;       // a label file has come
-  long long num_by_folder_ = 0;   // images that have the label of their folder
+  bool ended_ = false;             // after the end mark of a tar
+  std::uint64_t zero_bytes_ = 0;   // in a row, up to here
+  bool has_labels_ = false;        // a label file has come
+  long long num_by_folder_ = 0;    // images that have the label of their folder
+  std::string first_name_, base_;  // of an image with the label of its folder; the folder above it
+  std::unordered_map<std::uint64_t, std::uint64_t> contents_;  // hashes, by that of the name
   // Of the current key:
   std::string key_;
   std::vector<StreamRecord> images_;

@@ -169,10 +169,10 @@ TEST(Dataset, class_folders_one_folder_deeper_are_no_labels) {
   EXPECT_NE(error.message().find("more than one folder deep"), std::string::npos);
 }
 
-TEST(Dataset, a_broken_coco_file_is_named_where_labels_are_missing) {
+TEST(Dataset, a_broken_json_file_is_named_where_labels_are_missing) {
   const ScratchFolder scratch;
   scratch.put("1.jpg");
-  scratch.put("labels.json", "{\"images\": [");
+  scratch.put("labels.json", "{\"image\": [");
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find("'labels.json' is ignored"), std::string::npos) << error.message();

@@ -1,6 +1,7 @@
 // Datasets that strangers made to crash a reader, to take its memory, or to be told as a bug.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "data/archive/archive.h"
@@ -68,6 +69,41 @@ TEST_F(HostileDatasets, a_zip_directory_lies_before_its_end_record) {
               }),
               16U);
   }
+}
+
+// A zip of `entries` empty files "cat/N.jpg", whose end record says `count`.
+std::string zip_of(std::size_t entries, std::size_t count) {
+  std::string bytes, directory;
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::string name = "cat/" + std::to_string(i) + ".jpg";
+    const auto offset = static_cast<std::uint32_t>(bytes.size());
+    std::string entry = "PK\1\2" + std::string(42, '\0') + name;
+    entry[28] = static_cast<char>(name.size());
+    std::memcpy(entry.data() + 42, &offset, sizeof offset);
+    directory += entry;
+    std::string header = "PK\3\4" + std::string(26, '\0') + name;
+    header[26] = static_cast<char>(name.size());
+    bytes += header;
+  }
+  const auto begin = static_cast<std::uint32_t>(bytes.size());
+  return bytes + directory +
+         zip_end(static_cast<std::uint32_t>(directory.size()), begin,
+                 static_cast<std::uint16_t>(count));
+}
+
+TEST_F(HostileDatasets, a_zip_has_the_entries_that_its_end_record_counts) {
+  const auto count = [](const std::string& zip) {
+    std::size_t found = 0;
+    list_zip(zip, [&](std::string_view, const ArchiveMember&) { ++found; });
+    return found;
+  };
+  EXPECT_EQ(count(zip_of(6, 6)), 6U);
+  EXPECT_EQ(count(zip_of(65'541, 5)), 65'541U);
+  scratch_.put("counted.zip", zip_of(6, 4));
+  EXPECT_NE(fault_of("counted.zip").message().find("6 entries, but its end record counts 4"),
+            std::string::npos);
+  scratch_.put("joined.zip", zip_of(6, 6) + zip_of(6, 6));
+  EXPECT_NE(fault_of("joined.zip").message().find("zips that were joined"), std::string::npos);
 }
 
 TEST_F(HostileDatasets, names_in_archives_that_are_not_utf8_are_told_escaped) {

@@ -253,6 +253,34 @@ TEST_F(StreamLoaderTest, TarsFollowEachOtherAndFoldersAreClasses) {
 }
 
 // A stream cannot go back to what a link leads to.
+// As in an archive: a name has one content, and what is below or next to class folders is left out.
+TEST_F(StreamLoaderTest, NamesAndFoldersAreThoseOfAnArchive) {
+  std::string tar;
+  for (int i = 0; i < 20; ++i) {
+    const std::string folder = std::string("x/") + "abc"[i % 3];
+    tar += tar_member(folder + "/./" + std::to_string(i) + ".png", image(i));
+    if (i == 7) tar += tar_member(folder + "//7.png", image(7));
+    if (i == 8)
+      tar += tar_member(folder + "/a/9.png", image(99)) + tar_member("x/9.png", image(99));
+  }
+  put_epochs({tar + tar_end()});
+  StreamLoader stream(plan(), pool_, 1, 0);
+  EXPECT_EQ(reds(stream, 1), numbers(20));
+  for (const char* name : {"'x/b/7.png'", "'x/c/a/9.png'", "'x/9.png'"})
+    EXPECT_NE(warnings_.find(name), std::string::npos) << warnings_;
+  const auto fails_with = [&](const std::string& bytes, const std::string& what) {
+    put_epochs({bytes + tar_of(20)});
+    const std::string message = failure(plan());
+    EXPECT_NE(message.find(what), std::string::npos) << message;
+  };
+  fails_with(tar_member("a/1.png", image(0)) + tar_member("a/1.png", image(1)), "'a/1.png' twice");
+  fails_with(tar_member("x/a/1.png", image(0)) + tar_member("b/2.png", image(1)),
+             "beside each other");
+  // A key ends with its tar: the label file of the next one is not this image's.
+  fails_with(tar_member("a/k.png", image(0)) + tar_end() + tar_member("a/k.cls", "0"),
+             "after 1 image");
+}
+
 TEST_F(StreamLoaderTest, LinksAreErrorsButForThoseThatAreNeverData) {
   std::string tar;
   for (int i = 0; i < 20; ++i) tar += member(i) + link("train/._" + std::to_string(i) + ".cls");
