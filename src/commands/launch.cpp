@@ -229,20 +229,17 @@ void Launch::read_output(const SupervisedProcess& process) {
 void Launch::take_signal(int signal, SupervisedProcess& process) {
   if (signal == SIGUSR2) {
     mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
-    process.send_checkpoint_request();
-    return;
+    return process.send_checkpoint_request();
   }
   if (stop_ == 0) {
     stop_ = signal;
     stopped_at_ = steady_clock::now();
     process.send_stop();
-    say("Signal " + std::to_string(signal) +
-        ": the ranks will save and stop; a second signal kills them.");
-    return;
+    return say("Signal " + std::to_string(signal) +
+               ": the ranks will save and stop; a second signal kills them.");
   }
-  if (repeats_stop(stop_, signal,
-                   std::chrono::duration<double>(steady_clock::now() - stopped_at_).count()))
-    return;
+  const std::chrono::duration<double> since = steady_clock::now() - stopped_at_;
+  if (repeats_stop(stop_, signal, since.count())) return;
   killed_ = true;
   process.kill();
   say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");

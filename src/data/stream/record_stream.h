@@ -15,7 +15,7 @@ namespace kiln {
 
 struct StreamRecord {
   std::string name;
-  std::string bytes;       // the image file's contents
+  std::string bytes;  // the image file's contents
   RawLabel label;
   std::string fault = {};  // why the image cannot be used; empty: no known fault
 };
