@@ -84,7 +84,9 @@ Directory find_directory(const Source& zip) {
   }
   if (directory.size > kMaxDirectoryBytes)
     throw ArchiveFault("its zip directory is damaged, or larger than 1 GiB");
-  if (directory.size > end_offset || directory.offset != end_offset - directory.size)
+  if (directory.size > end_offset || directory.offset > end_offset - directory.size)
+    throw ArchiveFault("its zip directory lies beyond its end");
+  if (directory.offset != end_offset - directory.size)
     throw ArchiveFault(
         "its zip directory does not end where its end record begins, as in zips that were joined");
   return directory;
