@@ -36,6 +36,7 @@ std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
 template <typename Pointer>
 std::vector<Pointer> pointers_to(std::vector<FoundLabels>& all) {
   std::vector<Pointer> parts;
+  parts.reserve(all.size());
   for (FoundLabels& found : all) parts.push_back(&found);
   return parts;
 }
