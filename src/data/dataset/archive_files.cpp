@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "base/content_hash.h"
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -62,6 +63,20 @@ fs::path path_beside(const DatasetContext& context, const char* name) {
   std::error_code ignored;
   return (fs::is_directory(context.root, ignored) ? context.root : context.root.parent_path()) /
          name;
+}
+
+std::string text_beside(const fs::path& root) {
+  std::error_code ignored;
+  if (fs::is_directory(root, ignored)) return {};
+  std::string text;
+  for (const char* name : {kClassesName, kSourceName}) {
+    try {
+      text += " " + std::string(name) + " " +
+              hex_digits(content_hash(read_file(root.parent_path() / name, kMaxClassesBytes)));
+    } catch (const std::exception&) {  // there is none, or the reader will report it
+    }
+  }
+  return text;
 }
 
 PackedFiles find_packed_files(const DatasetContext& context) {

@@ -23,6 +23,10 @@ std::filesystem::path path_of_archive(const DatasetContext& context, const std::
 // The file of this name beside the archives or record files.
 std::filesystem::path path_beside(const DatasetContext& context, const char* name);
 
+// What lies beside a single file, and decides what an index of it holds; empty for a folder, whose
+// stamps show it.
+std::string text_beside(const std::filesystem::path& root);
+
 // Raises the limit on open files, since every archive stays open and the default limit may be 1024.
 void allow_open_files(std::size_t count);
 

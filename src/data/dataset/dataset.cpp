@@ -11,6 +11,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
@@ -275,7 +276,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
                 : kind == RootKind::kRecordFile ? read_records(context, {""})
                                                 : read_folder_of_any_kind(context);
   set.name = context.name;
-  set.read_with = reading_text(context.records);
+  set.read_with = reading_text(context.records) + text_beside(context.root);
   set.exif = exif_of(set, context.records);
   if (!context.records.classes_file.empty() && set.found.labels.empty())
     use_class_names(context, set);

@@ -154,7 +154,7 @@ struct Dataset {
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it
   std::string samples_json;   // `_samples.json`, as `kiln convert` would write it
-  std::string read_with;      // reading_text() of the options used to read it
+  std::string read_with;      // reading_text() of the options, text_beside() the root
   Exif exif = Exif::kIgnore;  // how the images are to be decoded
   Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
   FoundLabels found;                // the labels as they stand in the data; none: folders, lists

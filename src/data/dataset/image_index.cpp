@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
@@ -100,8 +101,9 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
     note = "the index '" + index.string() + "' is damaged or from another version; it is rebuilt";
     return std::nullopt;
   }
-  if (set->read_with != reading_text(use.records)) {
-    note = "the index '" + index.string() + "' was built with other options; it is rebuilt";
+  if (set->read_with != reading_text(use.records) + text_beside(root)) {
+    note = "the index '" + index.string() +
+           "' was built with other options or class names; it is rebuilt";
     return std::nullopt;
   }
   const std::vector<std::string> changed = changed_sources(root, set->stamps);

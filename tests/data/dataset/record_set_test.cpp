@@ -308,6 +308,13 @@ TEST_F(RecordSet, AnIndexRemembersTheOptions) {
   ASSERT_EQ(named.notes.size(), 1U);
   EXPECT_NE(named.notes[0].find("other options"), std::string::npos);
   EXPECT_EQ(read_with(with_classes("a\nb\nc\n")).classes, (Texts{"a", "b", "c"}));
+  for (const char* names : {"x\ny\nz\n", "z\ny\nx\n"}) {
+    scratch_.put("classes.txt", names);
+    EXPECT_EQ(read_with({}).classes,
+              (Texts{std::string(1, names[0]), "y", std::string(1, names[4])}));
+  }
+  fs::remove(scratch_ / "classes.txt");
+  EXPECT_EQ(read_with({}).classes, (Texts{"1", "2", "3"}));
 }
 
 }  // namespace
