@@ -50,7 +50,7 @@ train_with() { # CASE THREADS RUN OPTIONS...
   mv "$work/$1/model/training.json" "$work/training-$1-$2-$3.json"
   rm -r "$work/$1/model"
 }
-pipelines=(--kfp-metrics "$work/all/kfp.json" --kfp-executor-input "$(sed "s|OUT|$work/all/executor.json|" <<'JSON'
+pipelines=(--kfp-executor-input "$(sed "s|OUT|$work/all/executor.json|" <<'JSON'
 {"outputs": {"artifacts": {"metrics": {"artifacts": [
   {"name": "metrics", "uri": "s3://bucket/metrics", "type": {"schemaTitle": "system.Metrics"}}]}}, "outputFile": "OUT"}}
 JSON

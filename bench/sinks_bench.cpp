@@ -80,7 +80,6 @@ int main(int argc, char** argv) {
   try {
     kiln::OutputConfig config;
     config.log_path = argv[2];
-    config.kfp_metrics = config.log_path + "/kfp.json";
     std::filesystem::create_directories(config.log_path);
     tell_again(kiln::read_run(argv[1]), config);
   } catch (const std::exception& fault) {

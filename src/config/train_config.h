@@ -169,7 +169,6 @@ struct OutputConfig {
   bool no_hashes = false;  // do not record in the model which images it has seen
   bool mlflow_log_model = false;
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
-  std::string kfp_metrics;         // a file; empty: none
 };
 
 // How often a checkpoint is written, whichever comes first. 0: not by this criterion.

@@ -41,8 +41,6 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
   add_files(config.log_path, repeat, reporter);
   if (!config.kfp_executor_input.empty())
     reporter.add([&] { return make_kfp_artifact(config.kfp_executor_input); });
-  if (!config.kfp_metrics.empty())
-    reporter.add([&] { return make_kfp_metrics_file(config.kfp_metrics); });
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
     reporter.add([&] {
       const std::filesystem::path report = std::filesystem::path(config.log_path) / kReportName;

@@ -116,9 +116,6 @@ std::vector<TrainOption> tracking_options() {
        optional_path("kfp-executor-input", "JSON", "", kReporting,
                      "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the "
                      "saved epoch's metrics go to its output of type Metrics.")},
-      {Effect::kFree,
-       optional_path("kfp-metrics", "FILE", "", kReporting,
-                     "Write the saved epoch's metrics in the format of Kubeflow Pipelines v1.")},
   };
 }
 
@@ -337,7 +334,6 @@ OutputConfig bind_output(Binder& binder) {
   config.no_hashes = binder.boolean("no-hashes");
   config.mlflow_log_model = binder.boolean("mlflow-log-model");
   config.kfp_executor_input = binder.path("kfp-executor-input");
-  config.kfp_metrics = binder.path("kfp-metrics");
   return config;
 }
 

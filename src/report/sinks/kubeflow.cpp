@@ -1,9 +1,6 @@
 #include "report/sinks/sinks.h"
 
-#include <cctype>
-#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,16 +11,6 @@
 namespace kiln {
 namespace {
 
-std::vector<Metric> metrics_of_saved_epoch(const RunRecord& run) {
-  const EpochRecord* saved = kept_epoch(run);
-  return saved == nullptr ? std::vector<Metric>{} : epoch_metrics(*saved);
-}
-
-void write_json(const std::filesystem::path& path, const Json& json) {
-  std::filesystem::create_directories(std::filesystem::absolute(path).parent_path());
-  write_file_durably(path, json.dump(2));
-}
-
 class KfpArtifact : public RunSink {
  public:
   KfpArtifact(std::string output, Json artifact, std::filesystem::path output_file)
@@ -33,47 +20,19 @@ class KfpArtifact : public RunSink {
 
   std::string_view name() const override { return "--kfp-executor-input"; }
   void end(const RunRecord& run) override {
-    Json metadata = Json::object();
-    for (const auto& [name, value] : metrics_of_saved_epoch(run)) metadata[name] = as_json(value);
-    artifact_["metadata"] = metadata;
-    write_json(output_file_,
-               {{"artifacts", {{output_, {{"artifacts", Json::array({artifact_})}}}}}});
+    artifact_["metadata"] = Json::object();
+    if (const EpochRecord* saved = kept_epoch(run))
+      for (const auto& [name, value] : epoch_metrics(*saved))
+        artifact_["metadata"][name] = as_json(value);
+    const Json told = {{"artifacts", {{output_, {{"artifacts", Json::array({artifact_})}}}}}};
+    std::filesystem::create_directories(std::filesystem::absolute(output_file_).parent_path());
+    write_file_durably(output_file_, told.dump(2));
   }
 
  private:
   std::string output_;
   Json artifact_;
   std::filesystem::path output_file_;
-};
-
-class KfpMetricsFile : public RunSink {
- public:
-  explicit KfpMetricsFile(std::filesystem::path path) : path_(std::move(path)) {}
-
-  std::string_view name() const override { return "--kfp-metrics"; }
-  void end(const RunRecord& run) override {
-    Json list = Json::array();
-    for (const auto& [name, value] : metrics_of_saved_epoch(run)) {
-      if (!std::isfinite(value)) continue;
-      const bool share =
-          name.ends_with("accuracy") || name.ends_with("error") || name.ends_with("recall");
-      list.push_back({{"name", dashed(name)},
-                      {"numberValue", value},
-                      {"format", share ? "PERCENTAGE" : "RAW"}});
-    }
-    write_json(path_, {{"metrics", list}});
-  }
-
- private:
-  static std::string dashed(std::string name) {
-    for (char& c : name)
-      c = std::isalnum(static_cast<unsigned char>(c)) != 0
-              ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-              : '-';
-    return name;
-  }
-
-  std::filesystem::path path_;
 };
 
 // Returns the name of the output whose artifact is of type system.Metrics, or "metrics" if there is
@@ -100,10 +59,6 @@ std::unique_ptr<RunSink> make_kfp_artifact(const std::string& executor_input) tr
               "--kfp-executor-input is not the JSON that Kubeflow Pipelines substitutes for "
               "{executorInput: null}, with an output artifact of type Metrics, so its Metrics tab "
               "will stay empty: omit the option, or declare such an output.");
-}
-
-std::unique_ptr<RunSink> make_kfp_metrics_file(const std::filesystem::path& path) {
-  return std::make_unique<KfpMetricsFile>(path);
 }
 
 }  // namespace kiln

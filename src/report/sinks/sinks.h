@@ -31,16 +31,11 @@ std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path);
 // the first epoch is done. Throws std::exception.
 std::unique_ptr<RunSink> make_tensorboard(const std::filesystem::path& folder);
 
-// A run's metrics for Kubeflow Pipelines.
-
-// KFP 2: the JSON that its launcher substitutes for `{executorInput: null}`. At the end the metrics
-// of the saved epoch are written as metadata of the output artifact of type Metrics (or else the
-// one named "metrics") to `outputs.outputFile`, which the launcher reads and the Metrics tab shows.
-// Throws Error kUserError if the JSON has no such artifact.
+// A run's metrics for Kubeflow Pipelines 2. `executor_input` is the JSON that its launcher
+// substitutes for `{executorInput: null}`. At the end the metrics of the saved epoch are written as
+// metadata of the output artifact of type Metrics (or else the one named "metrics") to
+// `outputs.outputFile`, which the launcher reads and the Metrics tab shows. Throws Error kUserError
+// if the JSON has no such artifact.
 std::unique_ptr<RunSink> make_kfp_artifact(const std::string& executor_input);
-
-// KFP 1: `{"metrics": [{"name", "numberValue", "format"}]}`, names in lower case with dashes. The
-// format allows only finite numbers; others are omitted.
-std::unique_ptr<RunSink> make_kfp_metrics_file(const std::filesystem::path& path);
 
 }  // namespace kiln

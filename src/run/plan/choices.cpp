@@ -24,7 +24,7 @@ const std::set<std::string>& not_repeated() {
   static const std::set<std::string> kNames = {
       "config",     "index",  "trained-model-path", "log-path",         "explain",
       "recipe",     "resume", "checkpoint-path",    "checkpoint-every", "keep-checkpoints",
-      "time-limit", "plain",  "kfp-metrics",        "mlflow-log-model", "kfp-executor-input",
+      "time-limit", "plain",  "mlflow-log-model", "kfp-executor-input",
       "trace"};
   return kNames;
 }

@@ -72,18 +72,5 @@ TEST_F(KfpTest, RefusesUnfilledPlaceholders) {
     EXPECT_THROW(make_kfp_artifact(text), Error) << text;
 }
 
-TEST_F(KfpTest, WritesTheVersion1File) {
-  make_kfp_metrics_file(folder_ / "made" / "metrics.json")->end(run_);
-  const Json metrics = written("made/metrics.json").at("metrics");
-  const Json top1 = {
-      {"name", "top-1-validation-accuracy"}, {"numberValue", 0.75}, {"format", "PERCENTAGE"}};
-  EXPECT_NE(std::find(metrics.begin(), metrics.end(), top1), metrics.end()) << metrics;
-  run_.end.saved_epoch = 2;
-  make_kfp_metrics_file(folder_ / "metrics.json")->end(run_);
-  const Json diverged = written("metrics.json").at("metrics");
-  EXPECT_FALSE(diverged.empty());
-  for (const Json& metric : diverged) EXPECT_NE(metric.at("name"), "valid-loss");
-}
-
 }  // namespace
 }  // namespace kiln
