@@ -55,12 +55,9 @@ std::uint32_t checksum(std::string_view bytes) {
 constexpr std::uint32_t kSide = 13'000;  // within the limit of pixels
 
 TEST(HostileImages, EveryPnmFormIsAsLongAsItSays) {
-  for (const char form : {'1', '2', '3', '4', '5', '6'}) {
-    const bool bitmap = form == '1' || form == '4';
-    expect_refused("P"s + form + " 13000 13000 " + (bitmap ? "" : "255\n"), {form});
-  }
-  EXPECT_NE(fault_of("P3 1 1 255 1 2 "), "") << "two samples of three";
-  EXPECT_EQ(fault_of("P3 1 1 255 1 2 3"), "");
+  for (const char form : {'5', '6'}) expect_refused("P"s + form + " 13000 13000 255\n", {form});
+  EXPECT_NE(fault_of("P6 1 1 255\n12"), "") << "two samples of three";
+  EXPECT_EQ(fault_of("P6 1 1 255\n123"), "");
 }
 
 TEST(HostileImages, APngHeaderAloneTakesNoMemory) {
