@@ -93,10 +93,8 @@ struct StepRecord {
   Totals batch, so_far;
   double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
-  // Not recorded: the time left to the whole run under a time limit; and what the epoch belongs to
-  // if not to the run itself, such as "fold 2/5 ".
+  // Not recorded: the time left to the whole run under a time limit.
   std::optional<double> most_seconds_left = {};
-  std::string part = {};
 };
 
 // Seconds during which gradients were being all-reduced, and the part of them in which nothing else

@@ -1,6 +1,7 @@
 #include "run/epoch_validation.h"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "base/system.h"
@@ -25,31 +26,23 @@ int validate(const ValidationParts& parts, EpochRecord& record, Validation& resu
     if (world.size() == 1)
       parts.bad_images.record(std::exchange(faults, {}), /*leads=*/true, job.log);
   }
-  ValidationVote mine{.has_bad_images = !faults.empty(), .totals = evaluator.totals()};
+  Totals totals = evaluator.totals();
   result.predictions = evaluator.take_predictions();
-  mine.class_counts = class_counts(result.predictions, num_classes);
-  const ValidationVote all = vote_on_validation(world, mine);
+  // One vote sums the totals, followed by the counts of classes.
+  std::vector<double> numbers = summed_numbers(totals);
+  const std::size_t num_totals = numbers.size();
+  const std::vector<double> counts = class_counts(result.predictions, num_classes);
+  numbers.insert(numbers.end(), counts.begin(), counts.end());
+  const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
   if (all.has_bad_images) parts.bad_images.record_on_all_ranks(faults, world, job.log);
   if (all.stop_signal != 0) return all.stop_signal;
-  record.valid = all.totals;
-  record.macro = macro_scores(all.class_counts);
+  set_summed_numbers(all.numbers, totals);
+  record.valid = totals;
+  record.macro = macro_scores(std::span(all.numbers).subspan(num_totals));
   record.valid_seconds = watch.seconds();
   world.agree([&] { check_epoch(record); });
   result.logits = evaluator.take_logits();
   return 0;
-}
-
-ValidationVote vote_on_validation(World& world, const ValidationVote& mine) {
-  std::vector<double> numbers = summed_numbers(mine.totals);
-  const auto num_totals = static_cast<std::ptrdiff_t>(numbers.size());
-  numbers.insert(numbers.end(), mine.class_counts.begin(), mine.class_counts.end());
-  const Vote all = vote(world, ballot(mine.has_bad_images, std::move(numbers)));
-  ValidationVote result{.stop_signal = all.stop_signal,
-                        .has_bad_images = all.has_bad_images,
-                        .totals = mine.totals,
-                        .class_counts = {all.numbers.begin() + num_totals, all.numbers.end()}};
-  set_summed_numbers(all.numbers, result.totals);
-  return result;
 }
 
 }  // namespace kiln

@@ -5,7 +5,6 @@
 
 #include "base/training_record.h"
 #include "model/image_model.h"
-#include "parallel/ranks/world.h"
 #include "run/bad_images.h"
 #include "run/plan/prepare.h"
 #include "run/run_logger.h"
@@ -31,17 +30,5 @@ struct ValidationParts {
 // `record.epoch` must already be set. Returns the stop signal that all ranks act on, or 0. A
 // collective. Throws as check_epoch() and BadImageLedger::record().
 int validate(const ValidationParts& parts, EpochRecord& record, Validation& result);
-
-// The vote that ends a pass over validation images: before it this rank's values, after it those of
-// all ranks.
-struct ValidationVote {
-  int stop_signal = 0;  // 0: none
-  bool has_bad_images = false;
-  Totals totals;
-  std::vector<double> class_counts = {};  // as from class_counts()
-};
-
-// Sums the values over all ranks; also checks this rank's stop signal. A collective.
-ValidationVote vote_on_validation(World& world, const ValidationVote& mine);
 
 }  // namespace kiln

@@ -189,8 +189,7 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
   std::vector<ImageFaultRecord> faults = std::move(state->bad_train.records);
   faults.insert(faults.end(), state->bad_valid.records.begin(), state->bad_valid.records.end());
   if (best.epoch == 0)
-    return log.nothing_saved(job.trains_folds() ? "The last epoch was not finished"
-                                                : "No epoch was finished");
+    return log.nothing_saved("No epoch was finished");
   job.loaders.reset();
   state.reset();
   malloc_trim(0);

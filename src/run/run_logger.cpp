@@ -130,7 +130,6 @@ void RunLogger::progress(const StepRecord& timing) {
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
   StepRecord shown = timing;
-  shown.part = part_;
   if (time_limit_s_ > 0) shown.most_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
   reporter_.progress(shown);
 }
@@ -141,7 +140,6 @@ void RunLogger::validating(int epoch, int step, int num_steps) {
   at.num_epochs = reporter_.run().start.num_epochs;
   at.step = step;
   at.num_steps = num_steps;
-  at.part = part_;
   reporter_.validating(at);
 }
 

@@ -83,8 +83,6 @@ class RunLogger {
   void step(StepRecord record);
   // The most confident mistakes of the kept epoch. On rank 0.
   const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
-  // From now on the live line names this part of the run: "fold 2/5 "; empty for none.
-  void part(std::string text) { part_ = std::move(text); }
   // Call after every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
@@ -120,7 +118,6 @@ class RunLogger {
   std::function<std::string()> repeat_;
   RunReporter reporter_;
   RunEnd end_;
-  std::string part_;
   double seconds_before_ = 0;  // taken by this run in earlier processes
   double time_limit_s_ = 0;    // 0: none
 };

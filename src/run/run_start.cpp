@@ -31,7 +31,7 @@ void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
 RunLength run_length(const TrainingJob& job) {
   const ImageSize size = job.inputs.pixels.output;
   return {.images_per_step = job.global_batch(),
-          .valid_images = job.trains_folds() ? 0 : static_cast<long long>(job.num_valid_images()),
+          .valid_images = static_cast<long long>(job.num_valid_images()),
           .image_side = std::max(size.height, size.width),
           .on_gpu = job.device.is_cuda};
 }

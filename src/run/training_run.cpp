@@ -12,7 +12,6 @@
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch_end.h"
 #include "run/epoch_validation.h"
-#include "run/folds/folds_run.h"
 #include "run/frozen/automatic_run.h"
 #include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
@@ -37,7 +36,6 @@ struct TrainingRun {
   RunLogger& log;
   Checkpoints& checkpoints;
   TimeLimit& limit;
-  FoldsRun& folds;
   Room& room;
   AutomaticRun automatic{job, state, log};
   BadImageLedger bad_train{"training", job.inputs.train, job.config.data.has_train_shard,
@@ -53,7 +51,7 @@ int train_steps(TrainingRun& run, int epoch, EpochRecord& record) {
   EpochSums& sums = run.state.epoch;
   job.world.enter("training, epoch " + std::to_string(epoch));
   const std::unique_ptr<Batches> loader = job.loaders->training(epoch, sums.steps);
-  if (!run.folds.judges()) job.loaders->begin_validation(epoch);
+  job.loaders->begin_validation(epoch);
   TrainEpoch training(run.state, *loader, job.training_uploader(epoch), job.epoch_plan(epoch));
   StepVotes votes({job, run.log, run.checkpoints, run.limit, run.bad_train}, training, *loader);
   if (const int signal = votes.before_steps()) return signal;
@@ -66,18 +64,15 @@ int train_steps(TrainingRun& run, int epoch, EpochRecord& record) {
   return 0;
 }
 
-// Adds the validation results to the record: the model's, or those of the folds' networks. Returns
-// the stop signal that all ranks act on, or 0.
+// Adds the validation results to the record. Returns the stop signal that all ranks act on, or 0.
 int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation) {
   TrainingJob& job = run.job;
-  if (run.folds.judges())
-    run.folds.judge(record);
-  else if (const int signal =
-               validate({job, *run.state.model, run.log, run.bad_valid}, record, validation))
+  if (const int signal =
+          validate({job, *run.state.model, run.log, run.bad_valid}, record, validation))
     return signal;
   job.loaders->adapt_threads();
   // At the end of the first epoch, both sets have been read.
-  if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
+  if (record.epoch == 1 && !job.inputs.train.is_stream())
     record.valid_in_train = warn_of_shared_images(job, record.valid.count);
   if (record.epoch == 1) share_hashes(job);
   warn_of_changed_images(job);
@@ -86,14 +81,13 @@ int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation
   return 0;
 }
 
-// Keeps the model if --auto and --folds allow it and it is the best so far. Returns whether it was
-// kept, the same on all ranks.
+// Keeps the model if --auto allows it and it is the best so far. Returns whether it was kept, the
+// same on all ranks.
 bool keep_if_allowed(TrainingRun& run, const EpochRecord& record,
                      const std::vector<Prediction>& predictions) {
   // The order matters: automatic.allows() is a collective and keeps its own account of every epoch,
   // so it comes first. keep_if_best() changes the state, so it comes last.
-  return run.automatic.allows(record, predictions) && run.folds.allows(record.epoch) &&
-         keep_if_best(run.job, run.state, record);
+  return run.automatic.allows(record, predictions) && keep_if_best(run.job, run.state, record);
 }
 
 // The validation half of an epoch: judges the model, and keeps it if it is the best so far. Then
@@ -108,8 +102,7 @@ int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationD
     if (const int signal = validate_epoch(run, record, validation)) return signal;
     if (!keep_if_allowed(run, record, validation.predictions)) return 0;
   }
-  kept = run.folds.judges() ? run.folds.details()
-                            : judge_best(run.job, state, validation.predictions, validation.logits);
+  kept = judge_best(run.job, state, validation.predictions, validation.logits);
   return 0;
 }
 
@@ -155,13 +148,12 @@ TrainingEnd train(TrainingRun& run) {
 }
 
 // All training of a run: epochs, or instead a head that is fitted to features. With --auto, the
-// head is fitted before the epochs. With --folds, a network for each fold is trained first.
+// head is fitted before the epochs.
 TrainingEnd train_in_parts(TrainingRun& run) {
   if (run.job.uses_features) {
     run.checkpoints.forgo_the_last();  // the model in the state is unusable afterwards
     return {.signal = train_on_features(run.job, run.state, *run.state.model, run.log).stop_signal};
   }
-  if (const int signal = run.folds.train(run.checkpoints)) return {.signal = signal};
   const bool fits_head = run.automatic.needs_head();
   if (const int signal = run.automatic.fit_head(run.limit)) {
     run.checkpoints.forgo_the_last();  // a run that is stopped here starts over
@@ -192,7 +184,6 @@ int run_training(const TrainConfig& config, Process& process) {
   // These must outlive the catch block, since collectives on them may be in flight.
   std::unique_ptr<TrainState> state;
   RunLogger log(config.output, world.leads(), job->device, process.log);
-  std::optional<FoldsRun> folds;
   try {
     state = make_state(*job);
     Room room(*job, *state);
@@ -204,8 +195,7 @@ int run_training(const TrainConfig& config, Process& process) {
     log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
-    folds.emplace(*job, *state, log);
-    TrainingRun run{*job, *state, log, *checkpoints, limit, *folds, room};
+    TrainingRun run{*job, *state, log, *checkpoints, limit, room};
     const TrainingEnd end = train_in_parts(run);
     if (job->trace) job->trace->finish();
     warn_of_changed_images(*job);  // of an epoch that did not end

@@ -52,29 +52,12 @@ struct AutomaticProgress {
   double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
 };
 
-// Results of the networks of --folds after an epoch, summed over the finished folds and over all
-// ranks.
-struct FoldEpoch {
-  Totals valid;
-  std::vector<double> counts;  // as from class_counts()
-};
-
-// What --folds has found so far, if the network itself is trained. Part of the training state.
-struct FoldsProgress {
-  int done = 0;                   // finished folds
-  std::vector<FoldEpoch> epochs;  // results after each epoch, from the first
-  // [N, C] float32 on the host, on rank 0: the logits of each training image after the last epoch,
-  // from the network that was not trained on it; NaN: not judged.
-  at::Tensor logits;
-};
-
 struct Progress {
   int epochs_done = 0;
   BestEpoch best;
   EarlyStopping early_stopping;
   std::optional<TimePlan> time_plan;           // for a run with a time limit
   std::optional<AutomaticProgress> automatic;  // with --auto, once the head is fitted
-  std::optional<FoldsProgress> folds;          // for a run that trains folds
 };
 
 // Where an epoch's time went on this rank.

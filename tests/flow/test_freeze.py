@@ -103,8 +103,8 @@ class EpochsTest(FreezeTest):
 
 class RefusalTest(FreezeTest):
     def test_options_that_do_not_go_together(self):
-        for options, expected in (({"freeze": "none", "folds": 5}, "none are set aside for validation"),
-                                  ({"folds": 5, "augment": "flip"}, "none are set aside for validation"),
+        for options, expected in (({"freeze": "none", "folds": 5}, "--freeze backbone and --augment none"),
+                                  ({"folds": 5, "augment": "flip"}, "--freeze backbone and --augment none"),
                                   ({"folds": 1}, "--folds is 1"),
                                   ({"sync_batch_norm": True}, "--sync-batch-norm has nothing to synchronize")):
             with self.subTest(**options):

@@ -36,7 +36,6 @@ void check_beside(Binder& binder, const TrainConfig& config) {
              "whose workers do not wait for each other"},
       Beside{"freeze", "--freeze backbone", optimization.freeze == Freeze::kBackbone,
              "which needs a complete network to train"},
-      Beside{"folds", "--folds", optimization.folds > 0, "whose networks all ranks train in turn"},
       Beside{"auto", "--auto True", optimization.automatic.choice == AutoChoice::kYes,
              "which does not fit the last layer alone"},
       Beside{"ema", "--ema", optimization.recipe.ema > 0,

@@ -7,33 +7,6 @@ namespace {
 
 constexpr std::int64_t kMostFolds = 20;
 
-// For folds that each train a network, as the run itself does. Refuses options that choose the
-// model by validation images, or that would end training at a different point in the folds.
-void check_trained_folds(Binder& binder, const TrainConfig& config) {
-  const OptimizationConfig& optimization = config.optimization;
-  if (config.data.split.data_path.empty() || !config.data.split.file.empty())
-    binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds judges every image by a network that was not trained on it, so none are "
-                 "set aside for validation: give all as --data-path, without --split; or add "
-                 "--freeze backbone and --augment none, which allow both.");
-  const auto refuse = [&](const char* name, bool is_given, const std::string& reason) {
-    if (is_given)
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   "--folds and --" + std::string(name) + " are both given, but " + reason +
-                       ": leave one of the two out.");
-  };
-  refuse("time-limit", optimization.time_limit_s > 0,
-         "the networks of the folds train for --epochs, like the run itself");
-  refuse("steps", optimization.steps > 0,
-         "the networks of the folds have fewer steps per epoch than the run");
-  const std::string chosen =
-      "validation images must not choose the model, so the last epoch is saved";
-  refuse("save", binder.given("save") && optimization.save == SaveChoice::kBest, chosen);
-  refuse("best-by", binder.given("best-by"), chosen);
-  refuse("patience", binder.given("patience"), chosen);
-  refuse("stop-when", optimization.recipe.stop_when == StopWhen::kBest, chosen);
-}
-
 void check_folds(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.folds == 0) return;
@@ -41,7 +14,10 @@ void check_folds(Binder& binder, const TrainConfig& config) {
     binder.fault("folds", ErrorCode::kParameterParsing,
                  "--folds is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
-    check_trained_folds(binder, config);
+    binder.fault("folds", ErrorCode::kParameterParsing,
+                 "--folds judges images by the features of a frozen network, but this command "
+                 "trains the network in epochs: add --freeze backbone and --augment none, or leave "
+                 "--folds out.");
   if (config.data.has_train_shard)
     binder.fault("folds", ErrorCode::kParameterParsing,
                  "--folds divides images that all ranks share, but with --shard-by none or train "
@@ -66,10 +42,9 @@ std::vector<TrainOption> fine_tuning_options() {
                                "--learning-rate, which is the default.")},
       {Effect::kResult,
        integer("folds", "0", 0, kMostFolds, "parts", kTraining,
-               "Cross-validation: split the training images into this many folds, and judge each "
-               "by a model trained on the others; the saved model is trained on all. With --freeze "
-               "backbone and --augment none each fold takes seconds; otherwise it trains a network "
-               "for --epochs before the run, and needs --data-path. 0: off.")},
+               "Cross-validation, for --freeze backbone and --augment none: split the training "
+               "images into this many folds, and judge each by a layer fitted to the others; the "
+               "saved one is fitted to all. 0: off.")},
   };
 }
 

@@ -100,14 +100,13 @@ std::size_t count_other_labels(std::string_view text, const std::string& name, c
 }  // namespace
 
 std::string format_split(const Dataset& set, const std::vector<Side>& sides,
-                         const std::vector<std::uint32_t>& groups, const std::vector<int>& folds) {
-  std::string text = folds.empty() ? "path,label,set,group\n" : "path,label,set,group,fold\n";
+                         const std::vector<std::uint32_t>& groups) {
+  std::string text = "path,label,set,group\n";
   for (std::size_t i = 0; i < sides.size(); ++i) {
     const auto label = static_cast<std::size_t>(set.samples.label(i));
     text += csv_field(std::string(set.samples.file_name(i))) + "," + csv_field(set.classes[label]) +
             (sides[i] == Side::kValid ? ",valid," : ",train,") +
-            (groups.empty() ? "" : std::to_string(groups[i])) +
-            (folds.empty() ? "" : "," + std::to_string(folds[i] + 1)) + "\n";
+            (groups.empty() ? "" : std::to_string(groups[i])) + "\n";
   }
   return text;
 }

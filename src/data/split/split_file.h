@@ -1,6 +1,5 @@
 // split.csv: which images of a dataset are for training and which for validation, in a file that
 // people read and edit. Columns path, label, set ("train" or "valid") and group, with one line per
-// image. If a network is trained for each of --folds, a column fold says which one judges the
 // image.
 #pragma once
 
@@ -16,11 +15,10 @@ namespace kiln {
 
 inline constexpr const char* kSplitFileName = "split.csv";
 
-// `sides`, `groups` and `folds` (both numbered from 0) have one entry per image. Without `groups`
-// that column is empty; without `folds` there is no such column.
+// `sides` and `groups` (numbered from 0) have one entry per image. Without `groups` that column is
+// empty.
 std::string format_split(const Dataset& set, const std::vector<Side>& sides,
-                         const std::vector<std::uint32_t>& groups,
-                         const std::vector<int>& folds = {});
+                         const std::vector<std::uint32_t>& groups);
 
 struct SplitFile {
   std::vector<Side> sides;           // by image

@@ -41,8 +41,7 @@ std::string live_line(const std::string& title, double share, const std::vector<
 
 std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
                       const LiveLine& live) {
-  return live_line(at.part + formatted("epoch %d/%d ", at.epoch, at.num_epochs), share_of(at), ends,
-                   live);
+  return live_line(formatted("epoch %d/%d ", at.epoch, at.num_epochs), share_of(at), ends, live);
 }
 
 std::string left_text(double seconds) {

@@ -53,8 +53,6 @@ std::vector<NamedTensor> tensors_of(const TrainState& state) {
   if (state.averages)
     for (const NamedTensor& item : state.averages->state())
       tensors.push_back({"average." + item.name, item.tensor});
-  if (const auto& folds = state.progress.folds; folds && folds->logits.defined())
-    tensors.push_back({"folds.logits", folds->logits});
   return tensors;
 }
 
@@ -178,7 +176,6 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;
   run.progress.best.weights.clear();
-  if (run.progress.folds) run.progress.folds->logits.reset();
   run.ranks = {saved_rank()};
   return run;
 }

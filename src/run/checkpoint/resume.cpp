@@ -15,7 +15,6 @@
 #include "report/record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/plan/fold_plan.h"
 #include "run/plan/prepare.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
@@ -184,7 +183,7 @@ bool has_same_ranks(const TrainingJob& job) {
 }
 
 // Restores what an optimizer step changes on all ranks. On rank 0 also adds the best epoch's
-// weights and the folds' logits to the progress, which must be in the state already.
+// weights to the progress, which must be in the state already.
 void restore_tensors(TrainingJob& job, TrainState& state) {
   job.world.agree([&] {
     if (!job.world.leads()) return;
@@ -195,10 +194,6 @@ void restore_tensors(TrainingJob& job, TrainState& state) {
       load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
     for (const StoredTensor& weight : from.best)
       state.progress.best.weights.push_back({weight.name, view_of(weight).clone()});
-    if (!state.progress.folds) return;
-    at::Tensor& answers = state.progress.folds->logits;
-    answers = empty_fold_logits(job);
-    load_tensors({{"logits", answers}}, take_part(from.tensors, "folds."), from.path);
   });
   broadcast_tensors(state.model->state(), *job.communicator);
   broadcast_tensors(state.optimizer->state(), *job.communicator);

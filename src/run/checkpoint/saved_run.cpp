@@ -99,16 +99,6 @@ void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
   field("tuned_macro_recall", progress.tuned_macro_recall);
 }
 
-void visit_fields(Is<FoldEpoch> auto& epoch, auto&& field) {
-  field("totals", epoch.valid);
-  field("counts", epoch.counts);
-}
-
-void visit_fields(Is<FoldsProgress> auto& progress, auto&& field) {
-  field("done", progress.done);
-  field("epochs", progress.epochs);
-}
-
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("time", run.time);
   field("started", run.started);
@@ -129,7 +119,6 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("early_stopping", run.progress.early_stopping);
   field("time_plan", run.progress.time_plan);
   field("automatic", run.progress.automatic);
-  field("folds", run.progress.folds);
 }
 
 DatasetPrint print_of(const Dataset& set) {

@@ -20,7 +20,6 @@
 #include "process/compute_threads.h"
 #include "run/plan/automatic_plan.h"
 #include "run/plan/class_counts.h"
-#include "run/plan/fold_plan.h"
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
 #include "run/plan/shared_images.h"
@@ -125,6 +124,21 @@ bool uses_features(const TrainingJob& job) {
          !job.config.data.has_train_shard && job.model->head().size() == 2;
 }
 
+// The command line rules out other reasons why --folds has no features to work with.
+void check_folds(const TrainingJob& job) {
+  if (job.config.optimization.folds == 0 || job.uses_features) return;
+  const TransformSpec& pixels = job.inputs.pixels;
+  throw Error(ErrorCode::kUserError,
+              "--folds needs images whose features are the same in every epoch, but " +
+                  (draws(pixels) ? "--transform-path has random operations (" +
+                                       pixels.chain->whole.summary() +
+                                       "): remove those whose names begin with Random"
+                                 : std::string("the network ends in two linear layers, like one "
+                                               "made by `kiln init-model --pretrained True`: give "
+                                               "--model-name and --weights instead")) +
+                  ", or leave --folds out.");
+}
+
 // Rank 0 holds the features of all images.
 void check_feature_memory(const TrainingJob& job) {
   constexpr double kShare = 0.5;  // share of the available memory
@@ -217,8 +231,8 @@ void read_inputs(TrainingJob& job) {
   });
   settle_automatic(job);
   job.uses_features = uses_features(job);
-  settle_folds(job);
   world.agree([&] {
+    check_folds(job);
     check_recipe_of_features(job);
     check_feature_memory(job);
     check_step_memory(job);
@@ -264,7 +278,13 @@ void prepare_loading(TrainingJob& job) {
     job.cache = job.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
                                   : choose_cache(config.data, inputs, job.world.local_size());
   });
-  job.loaders = loaders_of(job, inputs, job.cache);
+  job.loaders = std::make_unique<TrainingLoaders>(
+      config, inputs, job.loader_threads, job.cache,
+      host_batch_layout(
+          place, inputs.normalization,
+          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
+      [&log = job.log](const std::string& text) { log.warning(text); },
+      job.trace ? job.trace->timeline().get() : nullptr);
 }
 
 // With --sync-batch-norm, makes BatchNorm sum over all ranks.
@@ -303,17 +323,6 @@ std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Training
   const std::vector<NamedTensor> from = model.state(), to = copy->state();
   for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
   return copy;
-}
-
-std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInputs& inputs,
-                                            const CacheChoice& cache) {
-  return std::make_unique<TrainingLoaders>(
-      job.config, inputs, job.loader_threads, cache,
-      host_batch_layout(
-          torch_device(job.device), inputs.normalization,
-          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
-      [&log = job.log](const std::string& text) { log.warning(text); },
-      job.trace ? job.trace->timeline().get() : nullptr);
 }
 
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log& log) {

@@ -47,9 +47,6 @@ struct TrainingJob {
   Recipe recipe;
   bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
   bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
-  // With --folds, if the network itself is trained: the fold of each training image, from 0.
-  // Otherwise empty.
-  std::vector<int> fold_of;
   std::unique_ptr<ImageModel> model;              // until make_state() takes it
   std::optional<OutputFolder> output;             // for the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if requested; rank 0
@@ -79,9 +76,6 @@ struct TrainingJob {
   std::size_t num_valid_images() const;  // in the shards of all ranks
   // The number of epochs before those of the schedule: with --auto the first epoch fits the head.
   int first_epochs() const { return is_automatic ? 1 : 0; }
-  // Whether folds are trained before the epochs (run/folds/folds_run.h). Their networks then
-  // replace validation, and the last epoch is kept.
-  bool trains_folds() const { return !fold_of.empty(); }
   // The optimizer steps in the epochs before this one, which are complete.
   std::int64_t steps_before(int epoch) const {
     return (epoch - 1 - first_epochs()) * inputs.steps_per_epoch;
@@ -112,11 +106,6 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
 
 // A copy of the network with the same weights, ready to train.
 std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const TrainingJob& job);
-
-// Loaders for `inputs`, which must outlive them, configured by the job's options. `cache`: as
-// chosen for these inputs.
-std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInputs& inputs,
-                                            const CacheChoice& cache);
 
 // Sets up the communicators and opens the loaders. Every rank starts with rank 0's weights or from
 // the checkpoint. A collective. The job must outlive the state.

@@ -11,7 +11,6 @@
 #include "run/plan/automatic_plan.h"
 #include "run/plan/choices.h"
 #include "run/plan/class_counts.h"
-#include "run/plan/fold_plan.h"
 #include "run/plan/plan_warnings.h"
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
@@ -202,16 +201,13 @@ void plan_epochs(const TrainingJob& job, const TrainState& state, TextPairs& pla
   const double peak = job.recipe.schedule.peak;
   const long long global_batch = job.global_batch();
   if (job.is_automatic) plan.emplace_back("two parts", automatic_plan_text());
-  if (job.trains_folds()) plan.emplace_back("folds", fold_plan_text(job));
   const std::optional<TimePlan> time = time_plan_of(job, state);
   std::string steps = time && time->epochs == 0 ? "at most " : "";
   steps += formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
-      "warm-up %g epochs, %s, seed %lld",
+      "warm-up %g epochs, patience %d, seed %lld",
       job.recipe.schedule.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch,
-      peak, config.num_warmup_steps,
-      job.trains_folds() ? "no early stopping" : formatted("patience %d", config.patience).c_str(),
-      static_cast<long long>(config.random_seed));
+      peak, config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());
