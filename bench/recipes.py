@@ -31,7 +31,6 @@ WAYS = {
     "modern": MODERN,
     "modern, --learning-rate of the designer": [*MODERN, "--learning-rate", "0.001"],
     "modern, --lr-schedule polynomial": [*MODERN, "--lr-schedule", "polynomial"],
-    "modern, --lr-step epoch": [*MODERN, "--lr-step", "epoch"],
     "modern, --num-warmup-steps 0": [*MODERN, "--num-warmup-steps", "0"],
     "modern, --augment none": [*MODERN, "--augment", "none"],
     "modern, --label-smoothing 0": [*MODERN, "--label-smoothing", "0"],

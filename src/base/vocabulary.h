@@ -63,10 +63,6 @@ inline std::optional<Freeze> freeze_named(std::string_view word) {
   return std::nullopt;
 }
 
-// Which epochs count against patience. kPrevious: those whose validation loss is not below the
-// previous epoch's. kBest: those that are no better than the best one. kOff: none.
-enum class StopWhen { kPrevious, kBest, kOff };
-
 // The network's input is (value - mean) / std for R, G, B scaled to [0, 1].
 struct Normalization {
   std::array<double, 3> mean{0.5, 0.5, 0.5};

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "base/vocabulary.h"
 
 namespace kiln {
 
@@ -17,12 +16,8 @@ struct RecipeConfig {
   double clip_norm = 0;  // maximum norm of the gradient; 0: no clipping
   double ema = 0;        // decay of the exponential moving average of the weights; 0: none
   std::string schedule = "polynomial";  // a row of train/schedule/catalogue.h
-  bool rate_per_step = false;           // otherwise per epoch
   double label_smoothing = 0;
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
-  StopWhen stop_when = StopWhen::kPrevious;
-  double min_delta = 0;
-  int min_epochs = 0;
 };
 
 }  // namespace kiln

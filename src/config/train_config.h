@@ -103,6 +103,9 @@ enum class Sampling { kShuffle, kBalanced };
 // The maximum number of epochs of a run with a time limit but no --epochs.
 inline constexpr int kMostEpochsInTime = 90;
 
+// The most that --patience takes. It is never below --epochs, so that training does not stop early.
+inline constexpr int kNoEarlyStop = 1'000'000;
+
 // --auto: whether to first fit the head to the features of the frozen network, and then fine-tune
 // the whole network. kIfFewImages: only if weights are given and there are few images.
 enum class AutoChoice { kNo, kIfFewImages, kYes };
@@ -130,7 +133,7 @@ struct OptimizationConfig {
   AutoConfig automatic;
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
-  int patience = 3;  // epochs
+  int patience = 3;  // epochs; kNoEarlyStop: unlimited
   SaveChoice save = SaveChoice::kBest;
   BestBy best_by = BestBy::kTop1;  // for kBest
   ClassWeights class_weights = ClassWeights::kNone;

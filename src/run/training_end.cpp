@@ -15,14 +15,12 @@ std::string kept_text(const TrainingJob& job) {
                                                 : "the one with the highest top-1";
 }
 
-// Says what ended training (by --stop-when) and which epoch is kept (by --save and --best-by).
+// Says what ended training and which epoch is kept (by --save and --best-by).
 std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const int patience = job.config.optimization.patience;
-  const bool is_best = job.config.optimization.recipe.stop_when == StopWhen::kBest;
-  return std::string(is_best ? "No epoch was better than the best one by --best-by"
-                             : "The validation loss was not below the previous epoch's") +
-         formatted(" for %d %s; epoch %d, ", patience,
-                   patience == 1 ? "epoch" : "consecutive epochs", state.progress.best.epoch) +
+  return formatted("The validation loss was not below the previous epoch's for %d %s; epoch %d, ",
+                   patience, patience == 1 ? "epoch" : "consecutive epochs",
+                   state.progress.best.epoch) +
          kept_text(job) + ", is kept.";
 }
 

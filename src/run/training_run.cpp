@@ -111,7 +111,7 @@ int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationD
 int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& since_last_step) {
   Progress& progress = run.state.progress;
   progress.epochs_done = record.epoch;
-  progress.early_stopping.add(judged(record));
+  progress.early_stopping.add(record.valid.loss());
   run.state.begin_epoch();
   run.limit.end_epoch(record, since_last_step.seconds());
   const Vote all =

@@ -20,7 +20,6 @@ struct OptimizerPlan {
 
 struct SchedulePlan {
   std::string name = "polynomial";
-  bool is_per_step = false;  // false: one rate for a whole epoch
   int epochs = 1;
   double warmup_epochs = 0;  // if not below `epochs`, the peak is never reached
   double peak = 0.001;       // learning rate after scaling by the number of ranks

@@ -130,9 +130,8 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
         "save",          "precision",   "sync-batch-norm", "lr-scaling",      "shard-by",
         "class-weights", "sample",      "best-by",         "time-limit",      "steps",
         "optimizer",     "momentum",    "weight-decay",    "no-decay",        "clip-norm",
-        "ema",           "lr-schedule", "lr-step",         "label-smoothing", "mixup",
-        "cutmix",        "stop-when",   "min-delta",       "min-epochs",      "exchange",
-        "servers"})
+        "ema",           "lr-schedule", "label-smoothing", "mixup",           "cutmix",
+        "exchange",      "servers"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 

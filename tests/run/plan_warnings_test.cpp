@@ -134,11 +134,6 @@ const std::vector<Case> kCases = {
     {"a warm-up without end",
      [](Plan& plan) { plan.job.recipe.schedule.warmup_epochs = plan.config.optimization.epochs; },
      "warm-up takes all epochs"},
-    {"more epochs to train than there are",
-     [](Plan& plan) {
-       plan.config.optimization.recipe.min_epochs = plan.config.optimization.epochs + 1;
-     },
-     "training never stops early"},
     {"a note of the inputs", [](Plan& plan) { plan.inputs.notes = {"it is a trained model"}; },
      "trained model"},
     {"a note of a dataset", [](Plan& plan) { plan.inputs.valid.notes = {"a file was left out"}; },

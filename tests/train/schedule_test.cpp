@@ -44,29 +44,20 @@ TEST(PolynomialSchedule, TakesATinyPeak) {
   expect_rates(plan(5, 0, 1e-5), {1e-5, 6.436e-6, 3.664e-6, 1.684e-6, 4.96e-7});
 }
 
-SchedulePlan named(const char* name, SchedulePlan plan, bool is_per_step) {
+SchedulePlan named(const char* name, SchedulePlan plan) {
   plan.name = name;
-  plan.is_per_step = is_per_step;
   return plan;
-}
-
-TEST(PolynomialSchedule, FallsByStepsToo) {
-  const SchedulePlan by_step = named("polynomial", plan(2, 0.5, 0.1, 4), true);
-  EXPECT_DOUBLE_EQ(rate(by_step, 0), 1e-4);
-  EXPECT_NEAR(rate(by_step, 1), (1e-4 + 0.1) / 2, 1e-12);
-  EXPECT_DOUBLE_EQ(rate(by_step, 2), 0.1);
-  EXPECT_NEAR(rate(by_step, 5), (0.1 - 1e-7) / 4 + 1e-7, 1e-12);
 }
 
 // torch.optim.lr_scheduler.CosineAnnealingLR(lr=0.1, T_max=4, eta_min=1e-7).
 TEST(CosineSchedule, FallsByHalfACosine) {
-  expect_rates(named("cosine", plan(4, 0, 0.1, 3), false),
+  expect_rates(named("cosine", plan(4, 0, 0.1)),
                {0.1, 0.08535535370398832, 0.05000005, 0.014644746296011686});
-  EXPECT_NEAR(rate(named("cosine", plan(1, 0, 0.1, 4), true), 2), 0.05000005, 1e-12);
+  EXPECT_NEAR(rate(named("cosine", plan(1, 0, 0.1, 4)), 2), 0.05000005, 1e-12);
 }
 
 TEST(CosineSchedule, WarmsUpForAPartOfAnEpoch) {
-  const SchedulePlan warm = named("cosine", plan(2, 0.5, 0.1, 4), true);
+  const SchedulePlan warm = named("cosine", plan(2, 0.5, 0.1, 4));
   EXPECT_DOUBLE_EQ(rate(warm, 0), 1e-4);
   EXPECT_DOUBLE_EQ(rate(warm, 2), 0.1);
   EXPECT_NEAR(rate(warm, 5), 0.05000005, 1e-12);
@@ -84,27 +75,26 @@ TEST(OnecycleSchedule, RisesAndFalls) {
                                         0.018825834605023697,
                                         0.004951936798652639,
                                         4e-07};
-  expect_rates(named("onecycle", plan(10, 3, 0.1, 2), false), expected);
-  expect_rates(named("onecycle", plan(10, 0, 0.1), false), expected);
-  const SchedulePlan by_step = named("onecycle", plan(2, 0.6, 0.1, 5), true);
+  expect_rates(named("onecycle", plan(10, 3, 0.1)), expected);
+  expect_rates(named("onecycle", plan(10, 0, 0.1)), expected);
+  const SchedulePlan by_step = named("onecycle", plan(2, 0.6, 0.1, 5));
   for (std::size_t step = 0; step < expected.size(); ++step)
     EXPECT_NEAR(rate(by_step, static_cast<int>(step)), expected[step], 1e-12) << step;
 }
 
 TEST(OnecycleSchedule, TakesRunsOfAnyLength) {
   for (const int epochs : {1, 2, 3})
-    for (const double warmup : {0.0, 1.0, 5.0})
-      for (const bool is_per_step : {false, true}) {
-        const SchedulePlan any = named("onecycle", plan(epochs, warmup, 0.1, 3), is_per_step);
-        for (int step = 0; step < epochs * 3; ++step) {
-          EXPECT_GE(rate(any, step), 0);
-          EXPECT_LE(rate(any, step), 0.1);
-        }
+    for (const double warmup : {0.0, 1.0, 5.0}) {
+      const SchedulePlan any = named("onecycle", plan(epochs, warmup, 0.1, 3));
+      for (int step = 0; step < epochs * 3; ++step) {
+        EXPECT_GE(rate(any, step), 0);
+        EXPECT_LE(rate(any, step), 0.1);
       }
+    }
 }
 
 TEST(ConstantSchedule, StaysAtThePeakAfterWarmUp) {
-  expect_rates(named("constant", plan(4, 1, 0.1), false), {1e-4, 0.1, 0.1, 0.1});
+  expect_rates(named("constant", plan(4, 1, 0.1)), {1e-4, 0.1, 0.1, 0.1});
 }
 
 TEST(Schedule, RefusesANameThatIsInNoRow) {

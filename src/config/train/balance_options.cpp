@@ -45,8 +45,7 @@ void bind_balance(Binder& binder, OptimizationConfig& config) {
     binder.fault("class-weights", ErrorCode::kParameterParsing,
                  "--sample balanced already draws every class equally often, so --class-weights "
                  "would favor small classes twice: use one of the two.");
-  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
-      config.recipe.stop_when != StopWhen::kBest)
+  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1)
     binder.fault("best-by", ErrorCode::kParameterParsing,
                  "--best-by chooses the epoch that --save best saves, but --save is last: leave "
                  "one of them out.");

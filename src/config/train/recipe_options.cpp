@@ -1,5 +1,5 @@
 // The recipe of `kiln train`: the options for the optimizer, the learning-rate schedule, weight
-// averaging, mixing images and early stopping, and the sets of options that --recipe names.
+// averaging and mixing images, and the sets of options that --recipe names.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -56,8 +56,6 @@ std::vector<TrainOption> schedule_options() {
   return {
       {Effect::kResult, catalogue_choice("lr-schedule", kKnownSchedules,
                                          "How the learning rate falls after warm-up.")},
-      {Effect::kResult, choice("lr-step", {"epoch", "step"}, kRecipe,
-                               "How often the learning rate changes: every epoch or every step.")},
       {Effect::kResult, number_from("label-smoothing", "0", 0, 1, "", kRecipe,
                                     "Share of each label that the training loss spreads over all "
                                     "classes. Reported losses do not include it.")},
@@ -68,21 +66,6 @@ std::vector<TrainOption> schedule_options() {
        number_from("cutmix", "0", 0, 100, "", kRecipe,
                    "Paste rectangles between pairs of training images, with an area drawn from "
                    "Beta(X, X); with --mixup, a pair gets either. 0: off.")},
-  };
-}
-
-std::vector<TrainOption> stop_options() {
-  return {
-      {Effect::kResult,
-       choice(
-           "stop-when", {"previous", "best", "off"}, kRecipe,
-           "Which epochs --patience counts. previous: those whose validation loss is not below the "
-           "previous epoch's. best: those not better than the best one, by --best-by. off: none.")},
-      {Effect::kResult, number_from("min-delta", "0", 0, 100, "", kRecipe,
-                                    "Minimum improvement for an epoch to count as better: in the "
-                                    "loss, or, with --stop-when best, in the --best-by metric.")},
-      {Effect::kResult, integer("min-epochs", "0", 0, kMillion, "epochs", kRecipe,
-                                "Do not stop early before this many epochs.")},
   };
 }
 
@@ -117,22 +100,13 @@ void check_time_limit(Binder& binder, const TrainConfig& config) {
         "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule* schedule = find_known_schedule(recipe.schedule);
   if (schedule == nullptr) return;  // an unknown name, which is already reported
-  const bool falls_in_first_epoch = recipe.rate_per_step && optimization.num_warmup_steps < 1 &&
+  const bool falls_in_first_epoch = schedule->is_per_step && optimization.num_warmup_steps < 1 &&
                                     schedule->depends_on_length == DependsOnLength::kAfterWarmup;
   if (schedule->depends_on_length == DependsOnLength::kAlways || falls_in_first_epoch)
     binder.fault("lr-schedule", ErrorCode::kParameterParsing,
                  "--time-limit sets the number of epochs after the first one, whose learning rates "
-                 "must not depend on it: use --lr-step epoch or --num-warmup-steps 1 or more, and "
-                 "an --lr-schedule other than onecycle.");
-}
-
-void check_stopping(Binder& binder, const OptimizationConfig& config) {
-  if (config.recipe.stop_when != StopWhen::kOff) return;
-  for (const char* name : {"min-delta", "min-epochs"})
-    if (binder.given(name))
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   std::string("--") + name +
-                       " is for early stopping, but --stop-when is off: leave one of them out.");
+                 "must not depend on it: use --lr-schedule polynomial, or cosine with "
+                 "--num-warmup-steps 1 or more.");
 }
 
 void imply_modern(Binder& binder) {
@@ -150,7 +124,6 @@ void imply_modern(Binder& binder) {
   imply("no-decay", "norm-and-bias");
   imply("ema", "0.999");
   imply("lr-schedule", "cosine");
-  imply("lr-step", "step");
   constexpr double kShare = 0.1, kMost = 2;  // warm-up: share of all epochs; maximum in epochs
   const double epochs =
       binder.given("time-limit") ? kMost / kShare : binder.small_integer("epochs");
@@ -161,34 +134,28 @@ void imply_modern(Binder& binder) {
     imply("augment", "standard");
     imply("eval-crop", "larger");
   }
-  imply("stop-when", "off");
+  imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
   const KnownNetwork* network = find_network(binder.choice("model-name"));
   if (network != nullptr && !binder.given("weights") && network->family().allows(kZeroInitResidual))
     imply("zero-init-residual", "True");
 }
 
-StopWhen stop_when(const std::string& word) {
-  if (word == "best") return StopWhen::kBest;
-  return word == "off" ? StopWhen::kOff : StopWhen::kPrevious;
-}
-
 }  // namespace
 
 const std::vector<std::string>& recipe_names() {
   static const std::vector<std::string> kNames = {
-      "optimizer", "learning-rate",     "momentum",  "weight-decay",
-      "no-decay",  "clip-norm",         "ema",       "lr-schedule",
-      "lr-step",   "num-warmup-steps",  "augment",   "mixup",
-      "cutmix",    "label-smoothing",   "eval-crop", "stop-when",
-      "precision", "zero-init-residual"};
+      "optimizer", "learning-rate", "momentum", "weight-decay",     "no-decay",
+      "clip-norm", "ema",           "lr-schedule", "num-warmup-steps", "augment",
+      "mixup", "cutmix", "label-smoothing", "eval-crop", "patience", "precision",
+      "zero-init-residual"};
   return kNames;
 }
 
 std::vector<TrainOption> recipe_options() {
   std::vector<TrainOption> options = optimizer_options();
-  for (const auto& more : {schedule_options(), stop_options()})
-    options.insert(options.end(), more.begin(), more.end());
+  const std::vector<TrainOption> more = schedule_options();
+  options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
@@ -206,13 +173,9 @@ RecipeConfig bind_recipe(Binder& binder) {
   config.clip_norm = binder.number("clip-norm");
   config.ema = binder.number("ema");
   config.schedule = binder.choice("lr-schedule");
-  config.rate_per_step = binder.choice("lr-step") == "step";
   config.label_smoothing = binder.number("label-smoothing");
   config.mixup = binder.number("mixup");
   config.cutmix = binder.number("cutmix");
-  config.stop_when = stop_when(binder.choice("stop-when"));
-  config.min_delta = binder.number("min-delta");
-  config.min_epochs = binder.small_integer("min-epochs");
   check_below_1(binder, "momentum", config.momentum, "with which steps would add up forever");
   check_below_1(binder, "ema", config.ema, "with which the average would never change");
   check_below_1(binder, "label-smoothing", config.label_smoothing,
@@ -223,7 +186,6 @@ RecipeConfig bind_recipe(Binder& binder) {
 void settle_recipe(Binder& binder, const TrainConfig& config) {
   check_mixing(binder, config.optimization);
   check_time_limit(binder, config);
-  check_stopping(binder, config.optimization);
 }
 
 }  // namespace kiln

@@ -40,7 +40,7 @@ std::vector<TrainOption> component_options() {
       {Effect::kResult,
        seed(kTraining, "Seed for weight initialization, image order and augmentation.")},
       {Effect::kResult,
-       integer("patience", "3", 1, kMillion, "epochs", kTraining,
+       integer("patience", "3", 1, kNoEarlyStop, "epochs", kTraining,
                "Stop early after this many consecutive epochs whose validation loss is not below "
                "the previous epoch's.")},
       {Effect::kFree, integer("print-freq", "10", 1, 1000 * kMillion, "steps", kReporting,

@@ -113,9 +113,7 @@ class Finder {
       warn("The run is still in progress, or it was killed. It has finished " + reached + ".");
     else if (end.stopped_early == "patience")
       note("Training stopped early, after " + reached +
-           (option_of(run_, "stop-when") == "best"
-                ? ": no epoch was better than the best one for as long as `--patience` allows."
-                : ": the validation loss did not fall for as many epochs as `--patience` allows."));
+           ": the validation loss did not fall for as many epochs as `--patience` allows.");
     else if (end.stopped_early == "time-limit")
       note("`--time-limit` ended training, after " + reached +
            (!run_.epochs.empty() && run_.epochs.back().num_steps < run_.start.steps_per_epoch

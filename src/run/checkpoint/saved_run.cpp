@@ -75,8 +75,6 @@ void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
   field("patience", stopping.patience);
   field("strikes", stopping.strikes);
   field("previous_loss", stopping.previous_loss);
-  field("best_figure", stopping.best_figure);
-  field("epochs", stopping.epochs);
 }
 
 void visit_fields(Is<LossScale> auto& scale, auto&& field) {

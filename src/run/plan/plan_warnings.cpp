@@ -190,8 +190,6 @@ class Warnings {
           kWarmupStart));
     if (plan.warmup_epochs >= plan.epochs)
       warn("warm-up takes all epochs: the learning rate never reaches its peak");
-    if (job_.config.optimization.recipe.min_epochs > plan.epochs)
-      warn("--min-epochs is greater than the number of epochs: training never stops early");
   }
 
   const TrainingJob& job_;

@@ -378,7 +378,6 @@ std::unique_ptr<TrainState> make_state(TrainingJob& job) {
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
-  set_stopping_rule(job.config.optimization, state->progress.early_stopping);
   if (state->progress.time_plan) apply_time_plan(job, *state->progress.time_plan);
   state->exchange =
       make_exchange({config.exchange.name, config.exchange.num_servers, job.recipe.optimizer},

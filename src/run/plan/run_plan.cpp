@@ -205,9 +205,12 @@ void plan_epochs(const TrainingJob& job, const TrainState& state, TextPairs& pla
   std::string steps = time && time->epochs == 0 ? "at most " : "";
   steps += formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
-      "warm-up %g epochs, patience %d, seed %lld",
+      "warm-up %g epochs, %s, seed %lld",
       job.recipe.schedule.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch,
-      peak, config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
+      peak, config.num_warmup_steps,
+      config.patience == kNoEarlyStop ? "no early stopping"
+                                      : formatted("patience %d", config.patience).c_str(),
+      static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());

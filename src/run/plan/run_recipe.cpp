@@ -29,18 +29,10 @@ Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs,
   recipe.mix = {config.recipe.mixup, config.recipe.cutmix,
                 static_cast<std::uint64_t>(config.random_seed)};
   recipe.schedule.name = config.recipe.schedule;
-  recipe.schedule.is_per_step = config.recipe.rate_per_step;
   recipe.schedule.warmup_epochs = config.num_warmup_steps;
   recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);
   recipe.schedule.steps_per_epoch = static_cast<int>(inputs.steps_per_epoch);
   return recipe;
-}
-
-void set_stopping_rule(const OptimizationConfig& config, EarlyStopping& stopping) {
-  stopping.when = config.recipe.stop_when;
-  stopping.best_by = config.best_by;
-  stopping.min_delta = config.recipe.min_delta;
-  stopping.min_epochs = config.recipe.min_epochs;
 }
 
 void check_recipe_of_features(const TrainingJob& job) {
@@ -76,8 +68,8 @@ void plan_recipe(const TrainConfig& config, TextPairs& plan) {
     text += " --" + name + " " + option->second;
     // Options that are older than --recipe, and that other lines show, are no reason for this line.
     const bool is_new = name != "learning-rate" && name != "num-warmup-steps" &&
-                        name != "augment" && name != "eval-crop" && name != "precision" &&
-                        name != "zero-init-residual";
+                        name != "augment" && name != "eval-crop" && name != "patience" &&
+                        name != "precision" && name != "zero-init-residual";
     if (is_new && option->second != find_option(command, name)->default_text) is_plain = false;
   }
   if (!is_plain) plan.emplace_back("recipe", std::move(text));

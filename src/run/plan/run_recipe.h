@@ -5,7 +5,6 @@
 #include "config/run_config.h"
 #include "inputs/training_inputs.h"
 #include "report/record/run_record.h"
-#include "train/early_stopping.h"
 #include "train/recipe.h"
 
 namespace kiln {
@@ -15,8 +14,6 @@ struct TrainingJob;
 // Leaves out class weights and the number of epochs, which depend on all ranks.
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
                  Precision precision);
-
-void set_stopping_rule(const OptimizationConfig& config, EarlyStopping& stopping);
 
 // Throws Error kUserError for options about training in epochs if the job trains none.
 void check_recipe_of_features(const TrainingJob& job);

@@ -16,18 +16,19 @@ struct KnownSchedule {
   std::string_view name;
   std::string_view description;  // for --help, without a dot at its end
   DependsOnLength depends_on_length;
+  bool is_per_step;        // false: one rate for a whole epoch
   bool falls_to_floor;     // to kRateFloor at the end
   bool has_linear_warmup;  // from kWarmupStart
 };
 
 // The first one is the default.
 inline constexpr auto kKnownSchedules = std::to_array<KnownSchedule>({
-    {"polynomial", "with the square of the remaining epochs", DependsOnLength::kAfterWarmup, true,
-     true},
-    {"cosine", "half a cosine", DependsOnLength::kAfterWarmup, true, true},
+    {"polynomial", "with the square of the remaining epochs, once per epoch",
+     DependsOnLength::kAfterWarmup, false, true, true},
+    {"cosine", "half a cosine", DependsOnLength::kAfterWarmup, true, true, true},
     {"onecycle", "also rises by one, over the epochs of --num-warmup-steps or three tenths of all",
-     DependsOnLength::kAlways, false, false},
-    {"constant", "not at all", DependsOnLength::kNever, false, true},
+     DependsOnLength::kAlways, true, false, false},
+    {"constant", "not at all", DependsOnLength::kNever, true, false, true},
 });
 
 // Null for an unknown name.

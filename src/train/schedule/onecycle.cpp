@@ -3,9 +3,8 @@
 // Using Large Learning Rates", arXiv:1708.07120. The constants are those of PyTorch's OneCycleLR,
 // which also cycles the momentum.
 //
-// Let u be the time, in epochs, for which one rate is used: an epoch or a step. The peak is the
-// last rate of the first W epochs, reached after W - u epochs. The lowest rate is the last one,
-// reached after E - u epochs.
+// Let u be the time of a step, in epochs. The peak is the last rate of the first W epochs, reached
+// after W - u epochs. The lowest rate is the last one, reached after E - u epochs.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -25,7 +24,7 @@ double between(double start, double end, double done) {
 }  // namespace
 
 double onecycle_rate(const SchedulePlan& plan, double epochs) {
-  const double unit = plan.is_per_step ? 1.0 / plan.steps_per_epoch : 1;
+  const double unit = 1.0 / plan.steps_per_epoch;
   const double warmup = plan.warmup_epochs > 0 ? plan.warmup_epochs : kUsualShare * plan.epochs;
   const double start = plan.peak / kStartDivisor, top = warmup - unit, end = plan.epochs - unit;
   if (epochs < top) return between(start, plan.peak, epochs / top);

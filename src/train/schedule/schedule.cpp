@@ -37,8 +37,9 @@ const Schedule& find_schedule(const SchedulePlan& plan) {
 
 double rate(const SchedulePlan& plan, std::int64_t step) {
   const Schedule& schedule = find_schedule(plan);
-  const double epochs = plan.is_per_step ? static_cast<double>(step) / plan.steps_per_epoch
-                                         : static_cast<double>(step / plan.steps_per_epoch);
+  const double epochs = find_known_schedule(plan.name)->is_per_step
+                            ? static_cast<double>(step) / plan.steps_per_epoch
+                            : static_cast<double>(step / plan.steps_per_epoch);
   return schedule.rate(plan, epochs);
 }
 

@@ -11,7 +11,7 @@ namespace kiln {
 
 struct Schedule {
   std::string_view name;
-  // `epochs`: trained so far, from 0; an integer unless the plan is per step.
+  // `epochs`: trained so far, from 0; an integer unless the schedule is per step.
   double (*rate)(const SchedulePlan& plan, double epochs) = nullptr;
 };
 
