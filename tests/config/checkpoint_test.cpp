@@ -126,11 +126,11 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
        {"threads", "ranks", "bucket-mb", "gradient-dtype", "device", "staleness"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
   for (const char* name :
-       {"learning-rate", "random-seed", "augment",         "image-size",      "patience",
-        "save",          "precision",   "sync-batch-norm", "lr-scaling",      "shard-by",
-        "class-weights", "sample",      "best-by",         "time-limit",      "steps",
-        "optimizer",     "momentum",    "weight-decay",    "no-decay",        "clip-norm",
-        "ema",           "lr-schedule", "label-smoothing", "mixup",           "cutmix",
+       {"learning-rate", "random-seed", "augment",         "image-size", "patience",
+        "save",          "precision",   "sync-batch-norm", "lr-scaling", "shard-by",
+        "class-weights", "sample",      "best-by",         "time-limit", "steps",
+        "optimizer",     "momentum",    "weight-decay",    "no-decay",   "clip-norm",
+        "ema",           "lr-schedule", "label-smoothing", "mixup",      "cutmix",
         "exchange",      "servers"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }

@@ -145,9 +145,10 @@ void imply_modern(Binder& binder) {
 
 const std::vector<std::string>& recipe_names() {
   static const std::vector<std::string> kNames = {
-      "optimizer", "learning-rate", "momentum", "weight-decay",     "no-decay",
-      "clip-norm", "ema",           "lr-schedule", "num-warmup-steps", "augment",
-      "mixup", "cutmix", "label-smoothing", "eval-crop", "patience", "precision",
+      "optimizer",         "learning-rate", "momentum", "weight-decay",
+      "no-decay",          "clip-norm",     "ema",      "lr-schedule",
+      "num-warmup-steps",  "augment",       "mixup",    "cutmix",
+      "label-smoothing",   "eval-crop",     "patience", "precision",
       "zero-init-residual"};
   return kNames;
 }
