@@ -223,7 +223,7 @@ int run(const BenchCollectiveConfig& config, Process& process) {
   if (const auto launch = launch_of(config.ranks, config.log_path, config.log_path_given))
     return run(*launch, process);
   world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
-              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
+              .stall_warning_s = config.ranks.stall_warning_s()},
              /*expected_size=*/0, log);
   if (world.size() == 1)
     throw Error(ErrorCode::kUserError,

@@ -68,7 +68,7 @@ void join_world(const PackConfig& config, Process& process) {
   World& world = process.world;
   const RanksConfig usual;
   world.join({.deadline_s = static_cast<double>(usual.collective_timeout_s),
-              .stall_warning_s = static_cast<double>(usual.stall_warning_s)},
+              .stall_warning_s = usual.stall_warning_s()},
              /*expected_size=*/0, process.log);
   if (world.size() == 1) return;
   process.log.speak_for_rank(world.rank());

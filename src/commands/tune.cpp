@@ -62,7 +62,7 @@ class Knobs {
         gpus_(num_gpus(config.train)) {}
 
   std::vector<Knob> all() const {
-    return {precision(), ranks(), threads(), loader_threads(), bind(), buckets()};
+    return {precision(), ranks(), threads(), loader_threads(), bind()};
   }
 
  private:
@@ -140,15 +140,6 @@ class Knobs {
         knob.candidates = {{{"bind", "off"}}};
       else
         knob.not_tried = "there is one processor";
-    });
-  }
-
-  Knob buckets() const {
-    return knob("bucket-mb", [&](Knob& knob) {
-      if (gpus_ > 1)
-        knob.candidates = {{{"bucket-mb", "8"}}, {{"bucket-mb", "100"}}};
-      else
-        knob.not_tried = "it matters only for several GPUs";
     });
   }
 

@@ -83,13 +83,11 @@ struct DataConfig {
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
   std::int64_t cache_bytes = 0;  // 0: auto
-  int read_ahead = 0;            // 0: auto
   int loader_threads = 0;        // 0: auto
-  int read_threads = 0;          // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
-  bool scan_each = false;  // each rank scans the datasets; otherwise rank 0 scans for all
-  // Each host has different images (--shard-by); each rank then scans its own.
+  // Each host has different images (--shard-by); each rank then scans its own. Otherwise rank 0
+  // scans for all.
   bool has_train_shard = false, has_valid_shard = false;
 };
 
@@ -153,10 +151,10 @@ struct RanksConfig {
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   ExchangeConfig exchange;
-  int bucket_mb = 25;
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
-  int stall_warning_s = 60;
+  // After waiting this long, and again at this interval, the missing ranks are logged.
+  double stall_warning_s() const { return collective_timeout_s / 5.0; }
   bool bind = true;         // binds each rank of a host to its own cores
   bool bind_given = false;  // if given, it is an error if the host forbids it
 };

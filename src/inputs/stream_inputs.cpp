@@ -29,7 +29,7 @@ std::filesystem::path resolved(const std::string& path) {
 }
 
 StreamSilence::Limits silence_limits(const RanksConfig& config) {
-  return {.warning_seconds = static_cast<double>(config.stall_warning_s),
+  return {.warning_seconds = config.stall_warning_s(),
           .deadline_seconds = kShareOfTimeout * config.collective_timeout_s};
 }
 

@@ -189,8 +189,6 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       pool_({.num_decoders = threads.first,
              .most_decoders = threads.most,
-             .read_ahead = config.data.read_ahead,
-             .num_readers = config.data.read_threads,
              .new_buffer = layout.new_buffer,
              .warn = warn,
              .timeline = timeline}),

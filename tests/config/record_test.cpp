@@ -45,11 +45,5 @@ TEST(Records, UnknownKeysAreFaults) {
   EXPECT_NE(fault(train({"--first-label=2"})).find("--first-label"), std::string::npos);
 }
 
-TEST(ReadThreads, AreSixteenUnlessGiven) {
-  EXPECT_EQ(parse_as<TrainConfig>(train()).data.read_threads, 0);
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--read-threads=64"})).data.read_threads, 64);
-  EXPECT_NE(fault(train({"--read-threads=0"})).find("--read-threads"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace kiln

@@ -309,7 +309,7 @@ class LimitTest(FaultTest):
         return {"inspect": lambda folder: ["inspect", self.data / "train", "--check"],
                 "pack": lambda folder: ["pack", "--input-path", self.data / "train", "--output-path", folder / "out"],
                 "train": lambda folder: self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs",
-                                                             loader_threads=4, threads=1, read_ahead=4),
+                                                             loader_threads=4, threads=1),
                 "train --ranks 2": lambda folder: self.train_arguments(
                     trained_model_path=folder / "model", log_path=folder / "logs", ranks=2, loader_threads=2, threads=1)}
 

@@ -58,9 +58,8 @@ class SplitTest(DataPathTest):
         coco = self.write_coco()
         self.assert_trained(self.split(data_path=coco))
         self.assertEqual(self.sides(), before)
-        for scan in ("once", "each"):
-            self.assert_trained(self.split(ranks=2, scan=scan, batch_size=8))
-            self.assertEqual(self.sides(), before)
+        self.assert_trained(self.split(ranks=2, batch_size=8))
+        self.assertEqual(self.sides(), before)
         archive = shutil.make_archive(str(self.folder / "photos"), "gztar", self.photos)
         self.assert_trained(self.split(data_path=archive))
         self.assertEqual(set(self.sides().values()), {"train", "valid"})

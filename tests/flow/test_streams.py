@@ -233,7 +233,7 @@ class EqualTest(StreamTest):
 
 class FaultTest(StreamTest):
     def test_silent_damaged_and_missing_streams(self):
-        job = self.job("silent", train_data_path="pipe", collective_timeout=3, stall_warning=1)
+        job = self.job("silent", train_data_path="pipe", collective_timeout=3)
         os.mkfifo(job.folder / "pipe")
         self.failed(job, "is a pipe without a writer for", "training is waiting for it", "--collective-timeout")
         job = self.job("absent", train_data_path="train_{epoch}", collective_timeout=2)
@@ -248,7 +248,7 @@ class FaultTest(StreamTest):
     def test_a_stream_that_falls_silent_in_an_epoch(self):
         """The pipe stays open in the middle of a record; what came before is trained on."""
         job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, batch_size=6, steps_per_epoch=8,
-                       collective_timeout=3, stall_warning=1)
+                       collective_timeout=3)
         platform = Platform(job.folder, {"train": tar_of(self.images)}, held="train_1")
         self.addCleanup(platform.end)
         self.failed(job, "Training dataset 'train_1' has sent no data for 1 s; training is waiting for it",
@@ -262,7 +262,7 @@ class FaultTest(StreamTest):
         huge.size = 2 ** 62
         for part, begin in (("train", struct.pack("<QI", 2 ** 63, 0xb6670895)), ("valid", huge.tobuf(tarfile.GNU_FORMAT))):
             with self.subTest(part=part):
-                job = self.job(f"endless {part}", **{f"{part}_data_path": "-"}, collective_timeout=3, stall_warning=1,
+                job = self.job(f"endless {part}", **{f"{part}_data_path": "-"}, collective_timeout=3,
                                **({} if part == "train" else {"steps_per_epoch": None}))
                 (job.folder / "begin").write_bytes(begin)
                 with subprocess.Popen(["cat", "begin", "/dev/zero"], cwd=job.folder, stdout=subprocess.PIPE,

@@ -137,7 +137,7 @@ class TrainTest(FlowTest):
     def test_the_bits_depend_on_the_seed_and_not_on_how_images_are_loaded(self):
         """BatchLoaderTest has all the ways of loading; here are those that differ most."""
         ways = {"plain": {"loader_threads": 1, "cache": "none", "augment": "flip"},
-                "ahead": {"loader_threads": 4, "cache": "decoded", "read_ahead": 5, "augment": "flip"},
+                "ahead": {"loader_threads": 4, "cache": "decoded", "augment": "flip"},
                 "strong": {"loader_threads": 4, "cache": "bytes", "augment": "strong"},
                 "seed": {"loader_threads": 1, "cache": "none", "augment": "flip", "random_seed": 2}}
         models, losses = {}, {}

@@ -55,7 +55,7 @@ start_two() { # NAME OPTIONS...
   data=$(images "${few[@]}")
   train_words "$1" "$(untrained resnet18)" "$data"
   KILN_STEP=$$ kiln "${words[@]}" --device "$device" --epochs 100000 --batch-size 8 --ranks 2 --save last \
-    --stall-warning 2 --collective-timeout 6 "${@:2}" >"$logs/$1.txt" 2>&1 &
+    --collective-timeout 6 "${@:2}" >"$logs/$1.txt" 2>&1 &
   job=$!
   wait_for '^Epoch 1,' "$logs/$1.txt"
 }

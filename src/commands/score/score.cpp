@@ -149,7 +149,7 @@ void join_world(const ScoreConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
   World& world = process.world;
   world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
-              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
+              .stall_warning_s = config.ranks.stall_warning_s()},
              /*expected_size=*/0, process.log);
   if (world.size() == 1) return;
   process.log.speak_for_rank(world.rank());

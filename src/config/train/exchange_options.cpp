@@ -52,7 +52,6 @@ void check_beside(Binder& binder, const TrainConfig& config) {
           "where each update uses the images of one worker"},
       Beside{"gradient-dtype", "--gradient-dtype bf16", ranks.bfloat16_gradients,
              "which does no all-reduce"},
-      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"), "which does no all-reduce"},
   };
   for (const Beside& beside : all) refuse(binder, beside);
 }

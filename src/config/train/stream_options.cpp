@@ -34,7 +34,7 @@ void bind_stream(Binder& binder, DataConfig& config) {
     return binder.fault("channel-per-rank", ErrorCode::kParameterParsing,
                         "--channel-per-rank needs a path for each rank, but --train-data-path is "
                         "'-', and standard input is one stream: give named pipes or files.");
-  config.has_train_shard = config.scan_each = true;
+  config.has_train_shard = true;
   if (config.train_path.find(DataConfig::kRankPlace) != std::string::npos) return;
   const std::size_t epoch = config.train_path.rfind("_{epoch}");
   config.train_path.insert(std::min(epoch, config.train_path.size()),

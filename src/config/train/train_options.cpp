@@ -79,25 +79,17 @@ std::vector<TrainOption> rank_options() {
            "train, for streams with the same images on every rank: each takes every n-th. host: "
            "like train, but what all hosts have at the same path, they divide: of n hosts each "
            "takes every n-th image of a stream.")},
-      {Effect::kFree,
-       choice("scan", {"once", "each"}, kRanks,
-              "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
-              "scans them, and the results are compared.")},
       {Effect::kBits, integer("accumulate", "1", 1, kMillion, "batches", kRanks,
                               "Batches that each process accumulates before an optimizer step.")},
       {Effect::kResult, yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
                                   "Compute BatchNorm statistics over the global batch.")},
-      {Effect::kBits, integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
-                              "Size of a gradient bucket, the unit of all-reduce.")},
       {Effect::kBits,
        choice(
            "gradient-dtype", {"fp32", "bf16"}, kRanks,
            "Data type of the gradient all-reduce; bf16 halves the traffic at reduced precision.")},
       {Effect::kFree, integer("collective-timeout", "300", 1, 86400, "seconds", kRanks,
-                              "Fail the job after waiting this long for other ranks.")},
-      {Effect::kFree,
-       integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
-               "Log the missing ranks after waiting this long, and again at this interval.")},
+                              "Fail the job after waiting this long for other ranks; each fifth of "
+                              "it, the missing ranks are logged.")},
       {Effect::kFree, expected},
       {Effect::kFree, choice("bind", {"auto", "off"}, kRanks,
                              "auto: bind each rank to its own cores, on one NUMA node if possible. "
@@ -174,9 +166,6 @@ std::vector<Option> train_options() {
         integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
                 "Memory limit of the cache. auto: a quarter of the available memory, shared by all "
                 "ranks of a host.")},
-       {Effect::kFree, integer("read-ahead", "auto", 1, 4096, "files", kMachine,
-                               "Files to read ahead of decoding. auto: 64 on slow storage.")},
-       {Effect::kFree, read_threads()},
        {Effect::kBits,
         ranks(false, kRanks,
               "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
@@ -267,9 +256,7 @@ DataConfig bind_data(Binder& binder) {
   config.cache = cache_choice(binder.choice("cache"));
   config.cache_bytes = binder.integer("cache-bytes");
   check_cache(binder, config);
-  config.read_ahead = binder.small_integer("read-ahead");
   config.loader_threads = binder.small_integer("loader-threads");
-  config.read_threads = binder.small_integer("read-threads");
   config.records = bind_records(binder);
   bind_exif(binder, config.records);
   config.on_bad_image =
@@ -278,7 +265,6 @@ DataConfig bind_data(Binder& binder) {
   const std::string sharding = binder.choice("shard-by");
   config.has_train_shard = sharding != "rank";
   config.has_valid_shard = sharding == "none";
-  config.scan_each = binder.choice("scan") == "each" || config.has_train_shard;
   bind_stream(binder, config);
   config.split = bind_split(binder, config.has_train_shard);
   if (!config.split.data_path.empty())
@@ -314,10 +300,8 @@ RanksConfig bind_ranks(Binder& binder) {
   config.expect_ranks = binder.small_integer("expect-ranks");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");
   config.exchange = bind_exchange(binder);
-  config.bucket_mb = binder.small_integer("bucket-mb");
   config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
   config.collective_timeout_s = binder.small_integer("collective-timeout");
-  config.stall_warning_s = binder.small_integer("stall-warning");
   config.bind = binder.choice("bind") == "auto";
   config.bind_given = binder.given("bind");
   return config;

@@ -174,8 +174,8 @@ void read_own_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
   TrainingInputs& inputs = job.inputs;
-  const bool reads_images = world.leads() || config.data.scan_each;
   const bool is_shard = config.data.has_train_shard;
+  const bool reads_images = world.leads() || is_shard;
   std::optional<Dataset> kept_valid = keep_valid_stream(world, config, job.log);
   world.agree([&] {
     Problems problems;
@@ -373,7 +373,8 @@ std::unique_ptr<TrainState> make_state(TrainingJob& job) {
   synchronize_batch_norm(job, *job.model);
   const bool has_servers = config.exchange.has_servers();
   if (has_servers) job.no_sums = make_local_communicator();
-  auto state = std::make_unique<TrainState>(std::move(job.model), job.recipe, job.buckets(),
+  auto state = std::make_unique<TrainState>(std::move(job.model), job.recipe,
+                                            BucketPlan{.bfloat16 = config.bfloat16_gradients},
                                             has_servers ? *job.no_sums : *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;

@@ -45,10 +45,10 @@ struct TrainingJob {
   LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
-  bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
-  bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
-  std::unique_ptr<ImageModel> model;              // until make_state() takes it
-  std::optional<OutputFolder> output;             // for the model; rank 0
+  bool uses_features = false;          // fits a head instead of epochs (run/frozen/frozen_run.h)
+  bool is_automatic = false;           // --auto: fits a head as the first epoch (the same file)
+  std::unique_ptr<ImageModel> model;   // until make_state() takes it
+  std::optional<OutputFolder> output;  // for the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if requested; rank 0
   std::optional<CheckpointFolder> checkpoints;    // rank 0
   std::optional<ResumePoint> resume;              // where the run resumes; empty for a new run
@@ -65,7 +65,6 @@ struct TrainingJob {
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
-  BucketPlan buckets() const;
   // The number of ranks that train: all but the parameter servers, which are the last ranks.
   int num_workers() const { return config.ranks.exchange.num_workers(world.size()); }
   // The number of images in one step, over all workers.

@@ -82,9 +82,9 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
 NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::string& log_path,
                          Log& log) {
   MpiThread& mpi = *world.mpi();
-  const StallWatch new_stall({static_cast<double>(config.collective_timeout_s),
-                              static_cast<double>(config.stall_warning_s)},
-                             [&log](const std::string& text) { log.warning(text); });
+  const StallWatch new_stall(
+      {static_cast<double>(config.collective_timeout_s), config.stall_warning_s()},
+      [&log](const std::string& text) { log.warning(text); });
   NcclWatch watch;
   watch.started = [&mpi] { return mpi.count_elsewhere(); };
   watch.waiting = [&world, &mpi, stall = new_stall, last = std::uint64_t{0}](

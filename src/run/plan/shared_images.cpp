@@ -209,15 +209,6 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
     return;
   }
   if (world.size() == 1) return;
-  if (config.scan_each) {
-    world.agree([&] {
-      require_equal_sets(world, inputs.train);
-      require_equal_sets(world, inputs.valid);
-    });
-    require_same_data(world, inputs.train);
-    require_same_data(world, inputs.valid);
-    return;
-  }
   take_list_of_leader(world, inputs.train);
   take_list_of_leader(world, inputs.valid);
   const TransformChoice pixels = world.broadcast(transform_choice(inputs));

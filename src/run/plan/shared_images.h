@@ -14,10 +14,10 @@ namespace kiln {
 // kInvalidDataset if a rank cannot open its archives, and as require_same_data().
 void share_dataset(World& world, Dataset& set);
 
-// By default only rank 0 has scanned the datasets: broadcasts them. With --scan each every rank has
-// scanned them: compares classes and lists and throws Error kInvalidDataset naming the ranks and
-// differences. With --shard-by none or train each rank has its own shard: merges the classes. What
-// all ranks read must pass require_same_data().
+// By default only rank 0 has scanned the datasets: broadcasts them. With --shard-by none or train
+// each rank has its own shard: merges the classes, and throws Error kInvalidDataset naming the
+// ranks and differences if validation images that all ranks read are not the same. What all ranks
+// read must pass require_same_data().
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs);
 
 // Determines which images belong to this rank, and the number of steps per epoch, which is the same

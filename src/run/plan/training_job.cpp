@@ -30,11 +30,6 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
           .trace = trace ? &trace->steps() : nullptr};
 }
 
-BucketPlan TrainingJob::buckets() const {
-  return {.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
-          .bfloat16 = config.ranks.bfloat16_gradients};
-}
-
 DeviceUploader& TrainingJob::training_uploader(int epoch) {
   if (inputs.sizes.empty()) return *uploader;
   const ImageSize size = inputs.pixels_of(epoch).output;
