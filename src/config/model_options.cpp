@@ -45,22 +45,17 @@ std::vector<Option> init_model_options() {
   };
 }
 
-// `Config` is InitModelConfig or NetworkConfig.
-template <typename Config>
-void check_family(Binder& binder, const Config& config) {
-  const KnownNetwork* network =
-      find_network(config.model_name);  // an unknown one is already reported
-  if (network == nullptr) return;
-  if (config.zero_init_residual && !network->family().allows(kZeroInitResidual)) {
+// Whether a network allows a variant of its family. One that is unknown is already reported.
+bool allows(const std::string& model_name, std::string_view variant) {
+  const KnownNetwork* network = find_network(model_name);
+  return network == nullptr || network->family().allows(variant);
+}
+
+void check_zero_init(Binder& binder, const std::string& model_name, bool zero_init_residual) {
+  if (zero_init_residual && !allows(model_name, kZeroInitResidual))
     binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
-                 "--zero-init-residual applies to ResNets only, but the model is " +
-                     config.model_name + ": leave it out.");
-  }
-  if (config.memory_efficient && !network->family().allows(kMemoryEfficient)) {
-    binder.fault("memory-efficient", ErrorCode::kParameterParsing,
-                 "--memory-efficient applies to DenseNets only, but the model is " +
-                     config.model_name + ": leave it out.");
-  }
+                 "--zero-init-residual applies to ResNets only, but the model is " + model_name +
+                     ": leave it out.");
 }
 
 // Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
@@ -97,15 +92,14 @@ Command bind_init_model(Binder& binder) {
   config.zero_init_residual = binder.boolean("zero-init-residual");
   config.memory_efficient = binder.boolean("memory-efficient");
   config.random_seed = binder.integer("random-seed");
-  check_family(binder, config);
+  check_zero_init(binder, config.model_name, config.zero_init_residual);
+  if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
+    binder.fault("memory-efficient", ErrorCode::kParameterParsing,
+                 "--memory-efficient applies to DenseNets only, but the model is " +
+                     config.model_name + ": leave it out.");
   check_pretrained(binder, config.model_name, binder.boolean("pretrained"));
   config.pretrained = binder.given("weights");
   return config;
-}
-
-HeadChoice head_choice(const std::string& word) {
-  if (word == "torchvision") return HeadChoice::kTorchvision;
-  return word == "designer" ? HeadChoice::kDesigner : HeadChoice::kAuto;
 }
 
 }  // namespace
@@ -113,19 +107,12 @@ HeadChoice head_choice(const std::string& word) {
 std::vector<TrainOption> network_options() {
   Option name = network_name(
       "Network to train, instead of --untrained-model-path: from --weights or from scratch.");
-  Option head = choice(
-      "head", {"auto", "torchvision", "designer"}, kModel,
-      "Last layers of a network with pretrained weights. torchvision: one layer for the classes, "
-      "with torchvision's names. designer: keep the 1000 outputs and add a linear layer. auto: "
-      "designer if --untrained-model-path has pretrained weights, else torchvision.");
   // All are kFree, because a run that resumes compares the network and its weights instead.
   return {
       {Effect::kFree, name},
       {Effect::kFree, weights("Matching tensors are loaded; other classes get a new last layer.")},
       {Effect::kFree, weights_sha256()},
       {Effect::kFree, zero_init_residual()},
-      {Effect::kFree, memory_efficient()},
-      {Effect::kFree, head},
   };
 }
 
@@ -135,15 +122,9 @@ NetworkConfig bind_network(Binder& binder) {
   config.weights = binder.path("weights");
   config.weights_sha256 = bind_weights_sha256(binder, config.weights);
   config.zero_init_residual = binder.boolean("zero-init-residual");
-  config.memory_efficient = binder.boolean("memory-efficient");
-  config.head = head_choice(binder.choice("head"));
-  check_family(binder, config);
-  if (!config.model_name.empty() && config.head == HeadChoice::kDesigner && config.weights.empty())
-    binder.fault("head", ErrorCode::kParameterParsing,
-                 "--head designer keeps the 1000 outputs of pretrained weights, but none are "
-                 "given: add --weights, or leave --head out.");
+  check_zero_init(binder, config.model_name, config.zero_init_residual);
   if (!config.model_name.empty() || binder.given("model-name")) return config;
-  for (const char* option : {"weights", "weights-sha256", "zero-init-residual", "memory-efficient"})
+  for (const char* option : {"weights", "weights-sha256", "zero-init-residual"})
     if (binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +

@@ -38,18 +38,11 @@ struct RateScaling {
   double of(int num_ranks) const;
 };
 
-// The last layers of a network that starts from given weights: a single layer for the classes
-// (kTorchvision), or ImageNet's 1000 outputs followed by another linear layer, as in the designer's
-// component (kDesigner).
-enum class HeadChoice { kAuto, kTorchvision, kDesigner };
-
 // The network to train and its initial weights, if they do not come from a model directory.
 struct NetworkConfig {
   std::string model_name;               // empty: the one in untrained_model_path
   std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: random init
   bool zero_init_residual = false;
-  bool memory_efficient = false;
-  HeadChoice head = HeadChoice::kAuto;
 };
 
 // How one dataset becomes training and validation images.

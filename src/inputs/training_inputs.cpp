@@ -127,33 +127,19 @@ void check_image_sizes(const DataConfig& config, TrainingInputs& inputs) {
                    inputs.transform ? by_chain : "--eval-crop");
 }
 
-// Reads --untrained-model-path. A model becomes a source of weights if it is trained, or if --head
-// gives its pretrained weights a different last layer.
+// Reads --untrained-model-path. A trained model becomes a source of weights.
 void read_untrained(const DataConfig& config, TrainingInputs& inputs) {
-  const HeadChoice head = config.network.head;
   inputs.untrained = read_model(config.untrained_model_path);
-  ModelSpec& spec = inputs.untrained.spec;
-  const bool was_pretrained = spec.pretrained, was_trained = spec.num_classes.has_value();
-  if (head != HeadChoice::kAuto) spec.pretrained = head == HeadChoice::kDesigner;
-  const bool has_weights = was_trained || was_pretrained;
-  if (spec.pretrained && !has_weights)
-    throw Error(ErrorCode::kUserError,
-                "--head designer keeps the 1000 outputs of pretrained weights, but those in "
-                "--untrained-model-path '" +
-                    config.untrained_model_path + "' are not pretrained: leave --head out.");
-  if (!was_trained && was_pretrained == spec.pretrained) return;
+  if (!inputs.untrained.spec.num_classes) return;
   ModelDirectory source = std::move(inputs.untrained);
   inputs.untrained = {};
   inputs.untrained.spec = source.spec;
-  source.spec.pretrained = was_pretrained;
   inputs.weights = weights_of(std::move(source), config.untrained_model_path);
 }
 
 // Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
   inputs.untrained.spec = {.model_name = config.model_name,
-                           .pretrained = config.head == HeadChoice::kDesigner,
-                           .memory_efficient = config.memory_efficient,
                            .zero_init_residual = config.zero_init_residual,
                            .num_classes = {},
                            .normalization = {}};

@@ -21,14 +21,12 @@ TEST(Network, IsNamedInPlaceOfADirectory) {
   const auto network = parse_as<TrainConfig>(named({"--model-name", "ResNet18"})).data.network;
   EXPECT_EQ(network.model_name, "resnet18");
   EXPECT_EQ(network.weights, "");
-  EXPECT_EQ(network.head, HeadChoice::kAuto);
-  EXPECT_FALSE(network.zero_init_residual || network.memory_efficient);
-  const auto given = parse_as<TrainConfig>(named({"--model-name", "densenet121", "--weights", "w",
-                                                  "--memory-efficient", "--head", "designer"}))
+  EXPECT_FALSE(network.zero_init_residual);
+  const auto given = parse_as<TrainConfig>(named({"--model-name", "resnet18", "--weights", "w",
+                                                  "--zero-init-residual"}))
                          .data.network;
   EXPECT_EQ(given.weights, "w");
-  EXPECT_EQ(given.head, HeadChoice::kDesigner);
-  EXPECT_TRUE(given.memory_efficient);
+  EXPECT_TRUE(given.zero_init_residual);
 }
 
 TEST(Network, IsNamedOnce) {
@@ -40,15 +38,12 @@ TEST(Network, IsNamedOnce) {
 }
 
 TEST(Network, ItsOptionsNeedItsName) {
-  for (const Words& words :
-       {Words{"--weights", "w"}, Words{"--zero-init-residual"}, Words{"--memory-efficient"}}) {
+  for (const Words& words : {Words{"--weights", "w"}, Words{"--zero-init-residual"}}) {
     EXPECT_TRUE(contains(fault(train(words)), words[0] + " needs the name of the network"));
   }
   EXPECT_TRUE(contains(fault(named({"--model-name", "resnet81"})), "Did you mean 'resnet18'?"));
-  EXPECT_TRUE(contains(fault(named({"--model-name", "resnet18", "--memory-efficient"})),
-                       "applies to DenseNets only"));
-  EXPECT_TRUE(contains(fault(named({"--model-name", "resnet18", "--head", "designer"})),
-                       "keeps the 1000 outputs of pretrained weights"));
+  EXPECT_TRUE(contains(fault(named({"--model-name", "densenet121", "--zero-init-residual"})),
+                       "applies to ResNets only"));
 }
 
 TEST(Network, TheOutputIsApartFromTheWeights) {

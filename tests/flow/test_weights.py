@@ -93,18 +93,14 @@ class WeightsTest(FlowTest):
         self.assertEqual(scored.returncode, 0, scored.stderr)
 
     def test_the_designers_head(self):
-        """What init-model makes of weights is trained with it; --weights only where it is asked for."""
+        """What init-model makes of weights is trained with it."""
         source = self.folder / "imagenet.pth"
         write_zip(source, torchvision_names(read_zip(self.untrained / "model")))
         made = kiln("init-model", "resnet18", "--weights", source, "--untrained-model-path", self.folder / "pretrained")
         self.assertEqual(made.returncode, 0, made.stderr)
-        designer = self.assert_trained(self.train(untrained_model_path=self.folder / "pretrained"), "pretrained weights",
-                                       "normalization:    imagenet")
-        asked = self.assert_trained(self.train_named(weights=source, head="designer"), "122 of 124 tensors",
-                                    "fresh: out_linear_model.weight, out_linear_model.bias")
-        self.assertTrue(designer == asked, "the models differ")
-        self.assert_trained(self.train(untrained_model_path=self.folder / "pretrained", head="torchvision"))
-        self.assertNotIn("out_linear_model.weight", read_zip(self.folder / "model/model"))
+        self.assert_trained(self.train(untrained_model_path=self.folder / "pretrained"), "pretrained weights",
+                            "normalization:    imagenet")
+        self.assertIn("out_linear_model.weight", read_zip(self.folder / "model/model"))
 
     def test_ranks_get_them_from_the_first(self):
         result = self.train_named(weights=self.trained, ranks=2, threads=1, batch_size=12, learning_rate="1e-6")

@@ -60,7 +60,7 @@ class CommandsTest(GpuTest):
         self.run_kiln(*words)
 
     def test_what_a_model_is_used_for(self):
-        self.train("--model-name densenet121 --memory-efficient")
+        self.train("--model-name densenet121")
         model = ["--trained-model-path", self.folder / "model", "--device", "cuda", "--batch-size", 4]
         images = ["--data-path", self.data / "val"]
         self.run_kiln("score", *model, *images, "--output-path", self.folder / "one.csv", "--explain", self.folder / "maps")

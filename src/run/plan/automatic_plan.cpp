@@ -24,7 +24,7 @@ std::string hindrance(const TrainingJob& job, bool has_weights) {
   if (job.inputs.train.is_stream()) return "the images of a stream cannot be read again";
   if (job.inputs.untrained.spec.pretrained)
     return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
-           "True`, or with --head designer";
+           "True`";
   if (!has_weights) return "the weights are not pretrained: give some with --weights";
   return "";
 }

@@ -22,10 +22,9 @@ namespace {
 // resume, and --recipe, since everything it sets is written out.
 const std::set<std::string>& not_repeated() {
   static const std::set<std::string> kNames = {
-      "config",     "index",  "trained-model-path", "log-path",         "explain",
-      "recipe",     "resume", "checkpoint-path",    "checkpoint-every", "keep-checkpoints",
-      "time-limit", "plain",  "mlflow-log-model", "kfp-executor-input",
-      "trace"};
+      "config",     "index",  "trained-model-path", "log-path",           "explain",
+      "recipe",     "resume", "checkpoint-path",    "checkpoint-every",   "keep-checkpoints",
+      "time-limit", "plain",  "mlflow-log-model",   "kfp-executor-input", "trace"};
   return kNames;
 }
 
@@ -84,17 +83,6 @@ void add_normalization(TrainingJob& job) {
                        : pretrained                         ? "set by the pretrained weights"
                                                             : "the weights are not pretrained",
                        /*has_line=*/true});
-}
-
-// Only for a network with pretrained or given weights.
-void add_head(TrainingJob& job) {
-  const TrainingInputs& inputs = job.inputs;
-  const bool is_designers = inputs.untrained.spec.pretrained;
-  if (job.config.data.network.head != HeadChoice::kAuto) return;
-  if (!is_designers && inputs.weights_text.empty()) return;
-  choose(job.choices, {"head", is_designers ? "designer" : "torchvision",
-                       is_designers ? "since --untrained-model-path has pretrained weights"
-                                    : "one layer for the classes"});
 }
 
 void add_machine(TrainingJob& job) {
@@ -174,7 +162,6 @@ void add_choices(TrainingJob& job) {
   if (!config.optimization.precision)
     choose(job.choices, {"precision", precision_name(job.precision.precision), job.precision.reason,
                          /*has_line=*/true});
-  add_head(job);
   add_machine(job);
   if (time_limit_of(job) > 0)
     choose(job.choices, {"epochs", std::to_string(job.asked_epochs()),
