@@ -69,7 +69,7 @@ train_as() { # EXCHANGE HOW RUN OPTIONS...
   rm -rf "$work/logs"
   python3 "$work/held_up.py" "$2" "$workers" "$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$train" \
     --valid-data-path "$valid" --trained-model-path "$work/model" --log-path "$work/logs" --device cpu --epochs "$epochs" \
-    --patience "$epochs" --threads 1 --loader-threads 1 --bind off --batch-size 32 --learning-rate 0.02 --exchange "$1" \
+    --patience "$epochs" --threads 1 --loader-threads 1 --batch-size 32 --learning-rate 0.02 --exchange "$1" \
     "${@:4}" "${options[@]}"
   mv "$work/model/training.json" "$work/$1-$2-$3.json"
   rm -r "$work/model"

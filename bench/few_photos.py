@@ -52,7 +52,7 @@ def pretrained(options, others):
         run(options.kiln, "train", "--model-name", NETWORK, "--train-data-path", options.out / "others/train",
             "--valid-data-path", options.out / "others/val", "--trained-model-path", model, "--log-path",
             options.out / "pretraining-logs", "--epochs", options.pretraining_epochs, "--patience", 1000, "--batch-size",
-            32, "--learning-rate", 0.05, "--augment", "crop,flip", "--plain")
+            32, "--learning-rate", 0.05, "--augment", "crop,flip")
     return model
 
 
@@ -86,7 +86,7 @@ def measured(options, weights, names, count, seed):
     for way, choices in ways(options, weights).items():
         model, page = place / way / "model", place / way / "page"
         seconds = run(options.kiln, "train", "--data-path", place / "few", "--model-name", NETWORK, "--trained-model-path",
-                      model, "--log-path", place / way / "logs", "--random-seed", seed, "--plain", *choices)
+                      model, "--log-path", place / way / "logs", "--random-seed", seed, *choices)
         run(options.kiln, "evaluate", "--trained-model-path", model, "--data-path", place / "rest", "--output-path", page)
         accuracy = json.loads((page / "evaluation.json").read_text())["models"][0]["top1"]
         figures[way] = (accuracy, seconds)

@@ -62,7 +62,7 @@ def trained(options, way, seed):
     shutil.rmtree(place, ignore_errors=True)
     words = [options.kiln, "train", "--model-name", NETWORK, "--train-data-path", options.data / "train", "--valid-data-path",
              options.data / "val", "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs",
-             options.epochs, "--batch-size", options.batch_size, "--random-seed", seed, "--patience", 100000, "--plain",
+             options.epochs, "--batch-size", options.batch_size, "--random-seed", seed, "--patience", 100000,
              *WAYS[way]]
     begin = time.perf_counter()
     result = subprocess.run([str(word) for word in words], capture_output=True, text=True)

@@ -111,11 +111,6 @@ void Log::use_standard_error() {
   sinks_->terminal = false;
 }
 
-void Log::speak_plainly() {
-  const std::lock_guard lock(sinks_->mutex);
-  sinks_->terminal = false;
-}
-
 void Log::speak_for_rank(int rank) {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->rank = rank;
@@ -199,8 +194,9 @@ int live_columns() {
 }
 
 bool rewrites_lines() {
-  const char* kind = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+  const char *kind = std::getenv("TERM"), *no_color = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb") &&
+         (no_color == nullptr || *no_color == '\0');
 }
 
 bool locale_is_utf8() {

@@ -26,9 +26,6 @@ class Log {
   // From now on writes console lines to standard error, because standard output carries a result.
   void use_standard_error();
 
-  // Disables the progress line, as if standard output were not a terminal.
-  void speak_plainly();
-
   // Declares this process to be rank `rank` of several. Names the rank in lines of files opened
   // later and, for ranks above 0, in console lines, which are then limited to warnings and errors.
   // Disables the progress line.
@@ -68,7 +65,8 @@ class Log {
 // the echo of Ctrl-C.
 int live_columns();
 
-// Whether standard output is a terminal on which a line can be rewritten in place.
+// Whether standard output is a terminal on which a line can be rewritten in place, and NO_COLOR is
+// not set (https://no-color.org).
 bool rewrites_lines();
 
 // Whether the locale's encoding is UTF-8 (LC_ALL, LC_CTYPE or LANG, whichever is set first).

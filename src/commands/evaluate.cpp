@@ -311,7 +311,6 @@ int run(const EvaluateConfig& config, Process& process) {
   Log& log = process.log;
   end_on_stop_signals();
   keep_freed_memory();
-  if (config.prediction.plain) log.speak_plainly();
   Parts parts;
   open_parts(config, parts);
   const int threads = config.prediction.threads;

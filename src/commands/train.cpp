@@ -37,7 +37,6 @@ void join_world(const TrainConfig& config, Process& process) {
               .stall_warning_s = config.ranks.stall_warning_s()},
              config.ranks.expect_ranks, process.log);
   if (world.size() > 1) process.log.speak_for_rank(world.rank());
-  if (config.output.plain) process.log.speak_plainly();
   world.agree([&] {
     if (!open_driver_log(config.output.log_path, config.output.log_path_given, process))
       process.error_info.reset();
@@ -66,7 +65,6 @@ void log_older_model(const OutputConfig& output, Process& process) {
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
-  if (config.ranks.bind && config.ranks.bind_given) require_binding();
   if (const auto launch =
           launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
     return run(*launch, process);

@@ -90,7 +90,6 @@ int run(const TransformInitConfig& config, Process& process) {
 
 int run(const TransformApplyConfig& config, Process& process) {
   Log& log = process.log;
-  if (config.plain) log.speak_plainly();
   TransformChain chain;
   Dataset set;
   Problems problems;

@@ -61,9 +61,7 @@ class Knobs {
         cores_(usable_cpus()),
         gpus_(num_gpus(config.train)) {}
 
-  std::vector<Knob> all() const {
-    return {precision(), ranks(), threads(), loader_threads(), bind()};
-  }
+  std::vector<Knob> all() const { return {precision(), ranks(), threads(), loader_threads()}; }
 
  private:
   static int num_gpus(const TrainConfig& job) {
@@ -131,15 +129,6 @@ class Knobs {
       for (const int count : {1, cores_})
         if (knob.candidates.empty() || count > 1)
           knob.candidates.push_back({{"loader-threads", std::to_string(count)}});
-    });
-  }
-
-  Knob bind() const {
-    return knob("bind", [&](Knob& knob) {
-      if (cores_ > 1)
-        knob.candidates = {{{"bind", "off"}}};
-      else
-        knob.not_tried = "there is one processor";
     });
   }
 

@@ -170,7 +170,6 @@ void follow(RunFollower& follower, const fs::path& record, Watcher& watcher) {
 int run(const WatchConfig& config, Process& process) {
   Log& log = process.log;
   const fs::path record = record_to_await(config.log_path);
-  if (config.plain) log.speak_plainly();
   install_stop_signals();
   RunFollower follower(record);
   Watcher watcher(log);

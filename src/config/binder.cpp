@@ -117,11 +117,6 @@ std::optional<int> Binder::ranks() {
   return given("ranks") ? std::optional(ranks) : std::nullopt;
 }
 
-bool Binder::plain() {
-  const char* no_color = std::getenv("NO_COLOR");
-  return boolean("plain") || (no_color != nullptr && *no_color != '\0');
-}
-
 void Binder::imply(const char* name, const std::string& text, const char* by) {
   if (given(name)) return;
   const RawValue& reason = *raw_.find(by);

@@ -52,7 +52,6 @@ class Binder {
   Augment augment();
   DeviceChoice device();
   std::optional<int> ranks();  // 0: auto; empty: not given
-  bool plain();                // also True if NO_COLOR is set (https://no-color.org)
 
   bool given(const char* name) const { return raw_.find(name) != nullptr; }
 

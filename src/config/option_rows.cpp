@@ -160,12 +160,6 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
           .kind = kind};
 }
 
-Option plain() {
-  return yes_or_no("plain", ValueKind::kSwitch, "False", kReporting,
-                   "Print plain lines instead of a live progress line on a terminal. Setting "
-                   "NO_COLOR does the same.");
-}
-
 // Which options appear on a designer's canvas, and in what role. The designer's own component has
 // seven parameters. A form with more than 25 would be too long to read, so the other options are
 // left to the --config file.

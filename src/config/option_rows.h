@@ -54,7 +54,6 @@ Option exif(std::string group, std::string help);
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
-Option plain();
 
 // A name from the table of networks. `help` says what the network is for.
 Option network_name(std::string help);

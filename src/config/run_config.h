@@ -54,7 +54,6 @@ struct PredictionConfig {
   DeviceChoice device = DeviceChoice::kAuto;
   int threads = 0;         // 0: auto
   int loader_threads = 0;  // 0: auto
-  bool plain = false;      // no live line
 };
 
 struct ScoreConfig {
@@ -147,7 +146,6 @@ struct TransformApplyConfig {
   std::string transform_path, image_path, output_path;
   std::int64_t random_seed = 0;
   int loader_threads = 0;  // 0: auto
-  bool plain = false;      // no live line
   RecordOptions records = {};
 };
 
@@ -193,7 +191,6 @@ struct BenchCollectiveConfig {
 
 struct WatchConfig {
   std::string log_path;
-  bool plain = false;  // no live line
 };
 
 struct DescribeConfig {

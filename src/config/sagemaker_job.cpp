@@ -123,7 +123,6 @@ class Translation {
   }
 
   void add_channels_of_ranks(const std::string& name) {
-    train_words_.emplace_back("--channel-per-rank=True");
     const auto first = tree_.channels.find(name + "_0");
     for (int rank = 1; rank < ranks_per_host_; ++rank) {
       const auto other = tree_.channels.find(name + "_" + std::to_string(rank));

@@ -32,7 +32,6 @@ std::vector<Option> with_prediction_options(std::vector<Option> options) {
       integer(
           "loader-threads", "auto", 1, 256, "threads", kMachine,
           "Threads that load and decode images. auto: one per processor; with a GPU all but two."),
-      plain(),
   };
   options.insert(options.end(), common.begin(), common.end());
   const std::vector<Option> records = record_options();
@@ -48,7 +47,6 @@ PredictionConfig bind_prediction(Binder& binder) {
   config.device = binder.device();
   config.threads = binder.small_integer("threads");
   config.loader_threads = binder.small_integer("loader-threads");
-  config.plain = binder.plain();
   config.records = bind_records(binder);
   return config;
 }

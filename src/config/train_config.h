@@ -59,8 +59,9 @@ struct SplitConfig {
 struct DataConfig {
   // With split.data_path, both data paths are equal to it.
   std::string untrained_model_path, train_path, valid_path;
-  // With --channel-per-rank, stands for the rank's number on its host in `train_path`.
+  // Stands for the rank's number on its host in `train_path`: each rank has its own images.
   static constexpr const char* kRankPlace = "{rank}";
+  bool has_own_images() const { return train_path.find(kRankPlace) != std::string::npos; }
   SplitConfig split;
   RecordOptions records;
   StreamConfig stream;
@@ -148,8 +149,6 @@ struct RanksConfig {
   int collective_timeout_s = 300;
   // After waiting this long, and again at this interval, the missing ranks are logged.
   double stall_warning_s() const { return collective_timeout_s / 5.0; }
-  bool bind = true;         // binds each rank of a host to its own cores
-  bool bind_given = false;  // if given, it is an error if the host forbids it
 };
 
 // What is written, and how often to log.
@@ -159,7 +158,6 @@ struct OutputConfig {
   bool log_path_given = false;
   std::string explain;     // folder for heat maps of mistakes; empty: none
   int print_freq = 10;     // steps
-  bool plain = false;      // no live line
   bool no_hashes = false;  // do not record in the model which images it has seen
   bool mlflow_log_model = false;
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
@@ -178,7 +176,6 @@ enum class ResumeChoice { kAuto, kNever, kRequire };
 struct CheckpointConfig {
   std::string path;  // empty: none is written
   CheckpointEvery every;
-  int keep = 2;  // how many of the newest checkpoints to keep
   ResumeChoice resume = ResumeChoice::kAuto;
 };
 

@@ -130,8 +130,7 @@ std::vector<Option> apply_options() {
        integer("random-seed", "0", kLowest, kHighest, "", kOperations,
                "Seed of the random operations, drawn once per image."),
        integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-               "Threads that read, transform and write images. auto: one per processor."),
-       plain()});
+               "Threads that read, transform and write images. auto: one per processor.")});
 }
 
 Command bind_apply(Binder& binder) {
@@ -142,7 +141,6 @@ Command bind_apply(Binder& binder) {
   config.output_path = binder.path("output-path");
   config.random_seed = binder.integer("random-seed");
   config.loader_threads = binder.small_integer("loader-threads");
-  config.plain = binder.plain();
   config.records = bind_records(binder);
   bind_exif(binder, config.records);
   require_apart(binder, "output-path", config.output_path, "input-image-transform-path",

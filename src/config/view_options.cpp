@@ -8,7 +8,7 @@ namespace kiln {
 namespace {
 
 Command bind_watch(Binder& binder) {
-  return WatchConfig{binder.path("log-path"), binder.plain()};
+  return WatchConfig{binder.path("log-path")};
 }
 
 const std::string kForecast = "Forecast";
@@ -255,10 +255,9 @@ Command bind_bench_collective(Binder& binder) {
 CommandInfo watch_command() {
   return {"watch",
           "Follow a running job from another terminal by reading its --log-path.",
-          "LOG-PATH [--plain]",
+          "LOG-PATH",
           {positional_path("log-path", "DIR",
-                           "The --log-path of the run; the flag name may be omitted."),
-           plain()},
+                           "The --log-path of the run; the flag name may be omitted.")},
           bind_watch};
 }
 

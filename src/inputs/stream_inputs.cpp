@@ -73,8 +73,8 @@ void check_stream_options(const TrainConfig& config, const TrainingInputs& input
     refuse(stream + ", and --folds needs images that can be read again: give files.");
   if (num_ranks > 1 && !config.data.has_train_shard)
     refuse(stream +
-           ", which can only be read once: give each rank its own stream with --channel-per-rank, "
-           "or use one rank.");
+           ", which can only be read once: give each rank its own stream, with {rank} in the path "
+           "for its number, or use one rank.");
 }
 
 void refuse_split_of_stream(const std::string& path) {

@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +11,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
 
@@ -132,14 +130,6 @@ int bind_to_own_cores(World& world, int gpu_node) {
 
 int processors_of_this_rank(World& world) {
   return std::max(1, usable_cpus() / sharing_of(world).num_ranks);
-}
-
-void require_binding() {
-  const cpu_set_t mask = allowed_processors();
-  if (::sched_setaffinity(0, sizeof mask, &mask) == 0) return;
-  throw Error(ErrorCode::kUserError,
-              "--bind auto: this host does not allow kiln to choose its processors (" +
-                  system_words(errno) + "): omit --bind, or use --bind off.");
 }
 
 }  // namespace kiln

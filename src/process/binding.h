@@ -36,7 +36,4 @@ int bind_to_own_cores(World& world, int gpu_node);
 // share them; at least 1. A collective.
 int processors_of_this_rank(World& world);
 
-// Throws Error kUserError if the system does not allow this process to choose its processors.
-void require_binding();
-
 }  // namespace kiln

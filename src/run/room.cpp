@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "run/run_start.h"
+#include "store/checkpoint.h"
 
 namespace kiln {
 namespace {
@@ -76,10 +77,10 @@ std::vector<std::string> Room::faults() const {
   if (checkpoint_bytes_ > 0) {
     const std::uint64_t one = checkpoint_bytes_ + best_bytes_;
     const std::uint64_t all =
-        static_cast<std::uint64_t>(config.keep + 1) * checkpoint_bytes_ + 2 * best_bytes_;
+        std::uint64_t{kKeptCheckpoints + 1} * checkpoint_bytes_ + 2 * best_bytes_;
     const std::uint64_t there = bytes_below(config.path);
     needs.push_back({config.path, std::max(one, all - std::min(all, there)),
-                     formatted("%d checkpoints and the next one", config.keep)});
+                     formatted("%d checkpoints and the next one", kKeptCheckpoints)});
   }
   return shortages(needs);
 }
@@ -88,8 +89,7 @@ void Room::require() const {
   const std::vector<std::string> found = faults();
   if (found.empty()) return;
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              joined(found, " ") + " Free some space, or choose other folders" +
-                  (checkpoint_bytes_ > 0 ? " or a smaller --keep-checkpoints." : "."));
+              joined(found, " ") + " Free some space, or choose other folders.");
 }
 
 void Room::watch() {

@@ -66,6 +66,9 @@ struct CheckpointFile {
 // Throws an Error if a checkpoint's state.json cannot be used.
 using StateCheck = std::function<void(const std::string& state_json)>;
 
+// How many of the newest checkpoints a run keeps.
+inline constexpr int kKeptCheckpoints = 2;
+
 // A folder with the checkpoints of one run, locked while this object exists. May be used by any
 // thread, but only one at a time.
 class CheckpointFolder {

@@ -29,7 +29,7 @@ TEST(Checkpoints, AreOffByDefault) {
 }
 
 TEST(Checkpoints, TakeTheirOptions) {
-  const CheckpointConfig config = checkpoint({"--keep-checkpoints=7", "--resume", "never"});
+  const CheckpointConfig config = checkpoint({"--resume", "never"});
   EXPECT_EQ(config.path, "c");
   EXPECT_EQ(config.keep, 7);
   EXPECT_EQ(config.resume, ResumeChoice::kNever);

@@ -99,16 +99,6 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_TRUE(config.output.log_path_given);
 }
 
-TEST(CommandLine, BindingIsTheDefaultButNotAWish) {
-  const auto ranks = [](const std::vector<std::string>& more) {
-    return parse_as<TrainConfig>(train(more)).ranks;
-  };
-  EXPECT_TRUE(ranks({}).bind);
-  EXPECT_FALSE(ranks({}).bind_given);
-  EXPECT_TRUE(ranks({"--bind", "auto"}).bind_given);
-  EXPECT_FALSE(ranks({"--bind", "off"}).bind);
-}
-
 TEST(CommandLine, EffectiveOptionsListEveryOptionOnce) {
   const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
   const std::map<std::string, std::string> used(config.effective_options.begin(),

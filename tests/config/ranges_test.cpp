@@ -83,7 +83,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bounds{"--lr-scaling", "0", kAbove0, "sqrt", "1e9", "1.1e9", kAtMost},
         Bounds{"--accumulate", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
         Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
-        Bounds{"--keep-checkpoints", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
         Bounds{"--steps-per-epoch", "0", kAbove0, "1", "1000000000", "1000000001", kAtMost},
         Bounds{"--shuffle-buffer", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
         Bounds{"--price-per-hour", "0", kAbove0, "0.01", "1000000", "1000000.01", kAtMost},

@@ -281,12 +281,9 @@ TEST_F(SageMaker, TrainingImagesMayComeThroughPipes) {
   };
   const std::string pipe = R"({"TrainingInputMode": "Pipe"})";
   EXPECT_EQ(train_path("\"train\": " + pipe), "train_{epoch}");
-  EXPECT_FALSE(contains(command(), "--channel-per-rank=True"));
   EXPECT_EQ(train_path("\"training\": " + pipe), "training_{epoch}");
   EXPECT_EQ(train_path("\"train_0\": " + pipe + ", \"train_1\": " + pipe), "train_{rank}_{epoch}");
-  EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
   EXPECT_EQ(train_path(R"("train_0": {}, "train_1": {})"), "train_{rank}");
-  EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
 }
 
 TEST_F(SageMaker, HostsDivideWhatEachOfThemHas) {

@@ -263,10 +263,10 @@ class FileTest(FaultTest):
         folder = self.new_folder()
         checkpoints = folder / "checkpoints"
         seen = run("slow disk", [*self.training(folder, batch_size=8), "--checkpoint-path", checkpoints,
-                                 "--checkpoint-every", "1step", "--keep-checkpoints", 100],
+                                 "--checkpoint-every", "1step"],
                    fault("fsync", 400, 1, "slow", checkpoints))
         self.assertEqual((seen.code, seen.text.count("is skipped")), (0, 1), seen.text)
-        self.assertLess(len(list(checkpoints.glob("checkpoint-*"))), 6)  # steps
+        self.assertLess(max(int(part.name[-6:]) for part in checkpoints.glob("checkpoint-*")), 6)  # steps
 
     def test_train_goes_on_without_its_logs(self):
         def check(folder, outcome):

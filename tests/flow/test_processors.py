@@ -95,21 +95,11 @@ class BindingTest(JobTest):
         first, second = (set().union(*map(numbers_of, found[rank])) for rank in (0, 1))
         self.assertTrue(first.isdisjoint(second), found)
 
-    def test_off(self):
-        found = self.processors_of_ranks(bind="off")
-        own = {allowed(pathlib.Path("/proc/self"))}
-        self.assertEqual(found, {0: own, 1: own})
-
     def test_a_host_that_forbids_it(self):
         if NUMBER is None:
             self.skipTest("the call's number is not known here")
-        for ranks in (None, 2):
-            with self.subTest(ranks=ranks):
-                asked = kiln(*self.train_arguments(ranks=ranks, bind="auto"), preexec=forbid_binding)
-                self.assert_fails(asked, 1, 2000, "--bind")
-                self.assertFalse((self.folder / "model").exists())
-        not_asked = kiln(*self.train_arguments(ranks=2, threads=1), preexec=forbid_binding, environment=ENVIRONMENT)
-        self.assertEqual(not_asked.returncode, 0, not_asked.stderr)
+        result = kiln(*self.train_arguments(ranks=2, threads=1), preexec=forbid_binding, environment=ENVIRONMENT)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 if __name__ == "__main__":

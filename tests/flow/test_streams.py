@@ -243,7 +243,6 @@ class FaultTest(StreamTest):
         self.failed(job, "in the middle of a record")
         self.failed(self.job("endless", train_data_path="train_{epoch}", steps_per_epoch=None), "--steps-per-epoch")
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
-        self.failed(self.job("input of each", train_data_path="-", channel_per_rank=True), "standard input is one stream")
 
     def test_a_stream_that_falls_silent_in_an_epoch(self):
         """The pipe stays open in the middle of a record; what came before is trained on."""
@@ -326,7 +325,7 @@ class FaultTest(StreamTest):
 class RanksTest(StreamTest):
     def test_a_channel_for_each_rank(self):
         """The shortest ends the epoch."""
-        job = self.job("ranks", ranks=2, train_data_path="train_{epoch}", channel_per_rank=True, batch_size=6, epochs=1)
+        job = self.job("ranks", ranks=2, train_data_path="train_{rank}_{epoch}", batch_size=6, epochs=1)
         self.write_pipes({job.folder / "train_0_0": tar_of(self.images[::2]), job.folder / "train_1_0": tar_of(self.images[1::2][:18])})
         output = self.ended(job)
         self.assertIn("3 of 4 steps", output)
@@ -356,7 +355,7 @@ class PipeModeTest(_SageMaker):
         platform = self.lay_out_pipes()
         result = self.start()
         self.assert_trained(result)
-        self.assertIn("--channel-per-rank=True", result.stdout)
+        self.assertIn("train_{rank}_{epoch}", result.stdout)
         platform.end()
         straight = (self.tree / "model/model").read_bytes()
 

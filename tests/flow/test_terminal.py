@@ -71,9 +71,9 @@ class TerminalTest(FlowTest):
         self.addCleanup(terminal.process.kill)
         return terminal
 
-    def start_training(self, columns=80, environment=None, plain=(), **options):
+    def start_training(self, columns=80, environment=None, **options):
         words = self.train_arguments(**{"threads": 1, "loader_threads": 1, "print_freq": 1, "epochs": 2, **options})
-        return self.start(*words, *plain, columns=columns, environment=environment)
+        return self.start(*words, columns=columns, environment=environment)
 
     def train_on_terminal(self, **settings):
         terminal = self.start_training(**settings)
@@ -113,10 +113,9 @@ class TerminalTest(FlowTest):
         self.assertEqual(len(re.findall(r"Epoch \d,train_ips", log)), 2)
 
     def test_plain_lines_where_they_are_asked_for(self):
-        cases = {"--plain": ({}, ["--plain", "True"]), "NO_COLOR": ({"NO_COLOR": "1"}, []), "a dumb one": ({"TERM": "dumb"}, [])}
-        for name, (environment, plain) in cases.items():
+        for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
             with self.subTest(case=name):
-                terminal = self.train_on_terminal(environment=environment, plain=plain, epochs=1,
+                terminal = self.train_on_terminal(environment={name: value}, epochs=1,
                                                   trained_model_path=self.folder / f"model {name}")
                 self.assertNotIn("\x1b", terminal.text)
                 self.assertNotIn("\r", terminal.text.replace("\r\n", ""))

@@ -82,7 +82,7 @@ class TuneTest(FlowTest):
         self.assertEqual(os.listdir(self.scratch), [])
 
     def test_nobody_needs_to_read_its_table(self):
-        tune = subprocess.Popen([KILN, *map(str, self.words(ranks=1, threads=1, bind="off"))], stdout=subprocess.PIPE,
+        tune = subprocess.Popen([KILN, *map(str, self.words(ranks=1, threads=1))], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, env={**os.environ, **self.environment()})
         self.addCleanup(tune.wait)
         self.addCleanup(tune.kill)
@@ -94,10 +94,10 @@ class TuneTest(FlowTest):
         self.assertEqual(list(self.scratch.glob("kiln-tune-*")), [])
 
     def test_the_file_is_a_job_for_train(self):
-        result = kiln(*self.words(bind="off"), environment=self.environment())
+        result = kiln(*self.words(), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("as given", result.stdout)
-        for given in ("precision", "loader-threads", "bind"):
+        for given in ("precision", "loader-threads"):
             self.assertIn(f"Not tried: {given} (given)", result.stdout)
         text = self.tuned.read_text()
         self.assertIn("\nloader-threads: 1\n", text)
@@ -109,7 +109,7 @@ class TuneTest(FlowTest):
         self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
 
     def test_learning_rates_are_kept_by_their_loss(self):
-        result = kiln(*self.words("--learning-rates", ranks=1, threads=1, bind="off"), environment=self.environment())
+        result = kiln(*self.words("--learning-rates", ranks=1, threads=1), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count("learning rate "), 5, result.stdout)
         self.assertIn("\nlearning-rate: ", self.tuned.read_text())

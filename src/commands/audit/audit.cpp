@@ -234,7 +234,6 @@ int run(const AuditConfig& config, Process& process) {
   end_on_stop_signals();
   survive_broken_pipes();
   keep_freed_memory();
-  if (config.prediction.plain) log.speak_plainly();
   Parts parts;
   open_parts(config, parts, log);
   const int threads = config.prediction.threads;

@@ -171,7 +171,6 @@ int run(const ScoreConfig& config, Process& process) {
   end_on_stop_signals();
   keep_freed_memory();
   if (config.output_path.empty()) log.use_standard_error();
-  if (config.prediction.plain) log.speak_plainly();
   join_world(config, process);
   ScoreParts parts;
   open_parts(config, process.world, parts);

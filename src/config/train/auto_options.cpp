@@ -31,8 +31,8 @@ void check_auto(Binder& binder, const TrainConfig& config) {
   if (config.ranks.sync_batch_norm)
     refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
   if (config.data.has_train_shard)
-    for (const char* option : {"shard-by", "channel-per-rank"})
-      refuse_beside(binder, option, "the head is fitted to images that all ranks share");
+    refuse_beside(binder, config.data.has_own_images() ? "train-data-path" : "shard-by",
+                  "the head is fitted to images that all ranks share");
   if (binder.given("model-name") && !binder.given("weights"))
     binder.fault("auto", ErrorCode::kParameterParsing,
                  "--auto True starts from the features of a pretrained network, but the weights "

@@ -200,10 +200,9 @@ std::vector<TrainOption> checkpoint_options() {
   return {
       {Effect::kFree, optional_path("checkpoint-path", "DIR", "", kCheckpoints,
                                     "Folder for checkpoints, from which the same command resumes "
-                                    "after a stop. If omitted, none are written.")},
+                                    "after a stop; the newest two are kept. If omitted, none are "
+                                    "written.")},
       {Effect::kFree, every},
-      {Effect::kFree, integer("keep-checkpoints", "2", 1, kMillion, "checkpoints", kCheckpoints,
-                              "Number of checkpoints to keep; older ones are removed.")},
       {Effect::kFree,
        choice(
            "resume", {"auto", "never", "require"}, kCheckpoints,
@@ -216,7 +215,6 @@ CheckpointConfig bind_checkpoint(Binder& binder) {
   CheckpointConfig config;
   config.path = binder.path("checkpoint-path");
   config.every = binder.every("checkpoint-every");
-  config.keep = binder.small_integer("keep-checkpoints");
   config.resume = resume_choice(binder.choice("resume"));
   if (binder.given("checkpoint-path")) return config;
   if (config.resume == ResumeChoice::kRequire)

@@ -28,7 +28,7 @@ void refuse(Binder& binder, const Beside& beside) {
 void check_beside(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   const RanksConfig& ranks = config.ranks;
-  const bool of_each_rank = binder.boolean("channel-per-rank");
+  const bool of_each_rank = config.data.has_own_images();
   const std::array all = {
       Beside{"device", "--device cuda", ranks.device == DeviceChoice::kCuda,
              "which works over MPI on CPUs"},
@@ -42,7 +42,7 @@ void check_beside(Binder& binder, const TrainConfig& config) {
              "whose workers see different weights in each step"},
       Beside{"precision", "--precision fp16", optimization.precision == Precision::kFp16,
              "which has no loss scale for float16"},
-      Beside{"channel-per-rank", "--channel-per-rank", of_each_rank,
+      Beside{"train-data-path", "--train-data-path with {rank}", of_each_rank,
              "whose servers would not train on their images"},
       Beside{"shard-by", "--shard-by", config.data.has_train_shard && !of_each_rank,
              "whose servers would not train on the images of their hosts"},

@@ -11,12 +11,13 @@ std::vector<TrainOption> component_options() {
                                "UntrainedModelDirectory to train, as written by `kiln init-model`, "
                                "or a trained model to continue from: its folder or model.tar.gz.");
   model.instead = "model-name";
-  Option train_data =
-      required_path("train-data-path", "DIR",
-                    "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
-                    "record files (TFRecord, RecordIO) or a folder of shards. Or a stream (tar, "
-                    "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
-                    "{epoch}, which is replaced by the epoch number, from 0 at each start.");
+  Option train_data = required_path(
+      "train-data-path", "DIR",
+      "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
+      "record files (TFRecord, RecordIO) or a folder of shards. Or a stream (tar, "
+      "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
+      "{epoch}, which is replaced by the epoch number, from 0 at each start. {rank} in "
+      "a path is replaced by the rank's number on its host: each has its own images.");
   Option valid_data =
       required_path("valid-data-path", "DIR",
                     "Validation images, in the same formats; a stream is read once and kept.");
@@ -91,9 +92,6 @@ std::vector<TrainOption> rank_options() {
                               "Fail the job after waiting this long for other ranks; each fifth of "
                               "it, the missing ranks are logged.")},
       {Effect::kFree, expected},
-      {Effect::kFree, choice("bind", {"auto", "off"}, kRanks,
-                             "auto: bind each rank to its own cores, on one NUMA node if possible. "
-                             "off: leave placement to the system.")},
   };
 }
 
@@ -197,8 +195,7 @@ std::vector<Option> train_options() {
        {Effect::kFree,
         optional_path("explain", "DIR", "", kReporting,
                       "Folder for heat maps of the validation mistakes in the report: what in the "
-                      "image led to the saved model's prediction.")},
-       {Effect::kFree, plain()}});
+                      "image led to the saved model's prediction.")}});
   append(options, transform_options());
   append(options, split_options());
   append(options, train_record_options());
@@ -302,8 +299,6 @@ RanksConfig bind_ranks(Binder& binder) {
   config.exchange = bind_exchange(binder);
   config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
   config.collective_timeout_s = binder.small_integer("collective-timeout");
-  config.bind = binder.choice("bind") == "auto";
-  config.bind_given = binder.given("bind");
   return config;
 }
 
@@ -314,7 +309,6 @@ OutputConfig bind_output(Binder& binder) {
   config.log_path_given = binder.given("log-path");
   config.explain = binder.path("explain");
   config.print_freq = binder.small_integer("print-freq");
-  config.plain = binder.plain();
   config.no_hashes = binder.boolean("no-hashes");
   config.mlflow_log_model = binder.boolean("mlflow-log-model");
   config.kfp_executor_input = binder.path("kfp-executor-input");

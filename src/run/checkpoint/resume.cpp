@@ -240,7 +240,7 @@ void find_checkpoint(TrainingJob& job) {
   std::optional<Checkpoint> found;
   job.world.agree([&] {
     if (!job.world.leads()) return;
-    job.checkpoints.emplace(config.path, config.keep);
+    job.checkpoints.emplace(config.path, kKeptCheckpoints);
     if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
     std::vector<std::string> skipped;
     found = job.checkpoints->newest(

@@ -21,10 +21,19 @@ namespace {
 // Options to leave out of repeat.yaml: those that say where to write, when to stop or how to
 // resume, and --recipe, since everything it sets is written out.
 const std::set<std::string>& not_repeated() {
-  static const std::set<std::string> kNames = {
-      "config",     "index",  "trained-model-path", "log-path",           "explain",
-      "recipe",     "resume", "checkpoint-path",    "checkpoint-every",   "keep-checkpoints",
-      "time-limit", "plain",  "mlflow-log-model",   "kfp-executor-input", "trace"};
+  static const std::set<std::string> kNames = {"config",
+                                               "index",
+                                               "trained-model-path",
+                                               "log-path",
+                                               "explain",
+                                               "recipe",
+                                               "resume",
+                                               "checkpoint-path",
+                                               "checkpoint-every",
+                                               "time-limit",
+                                               "mlflow-log-model",
+                                               "kfp-executor-input",
+                                               "trace"};
   return kNames;
 }
 

@@ -338,7 +338,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   find_checkpoint(*job);
   if (job->is_done()) return job;
   tell_replaced_model(*job);
-  if (config.ranks.bind) job->bound_to = bind_to_own_cores(world, job->device.numa_node);
+  job->bound_to = bind_to_own_cores(world, job->device.numa_node);
   const int num_processors = processors_of_this_rank(world);
   job->loader_threads =
       choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);

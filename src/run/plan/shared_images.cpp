@@ -89,11 +89,12 @@ void require_equal_sizes(World& world, const TrainingInputs& inputs) {
 
 void require_own_stream(const Dataset& set, int num_readers) {
   if (num_readers == 1) return;
-  throw Error(ErrorCode::kParameterParsing,
-              formatted("%d ranks of a host would read the stream '%s', which can only be read "
-                        "once. Give each its own stream: --channel-per-rank with '%s_0', '%s_1' "
-                        "and so on; or use one rank on each host.",
-                        num_readers, set.root.c_str(), set.root.c_str(), set.root.c_str()));
+  throw Error(
+      ErrorCode::kParameterParsing,
+      formatted("%d ranks of a host would read the stream '%s', which can only be read "
+                "once. Give each its own stream, with {rank} in the path for its number; or "
+                "use one rank on each host.",
+                num_readers, set.root.c_str()));
 }
 
 // What a rank reads: its folder, or its own stream.
