@@ -166,12 +166,10 @@ OutputFolder::~OutputFolder() {
 OutputFolder::OutputFolder(OutputFolder&& other) noexcept
     : folder_(std::move(other.folder_)), lock_(std::exchange(other.lock_, -1)) {}
 
-void OutputFolder::replace(std::vector<DurableFile> files, const std::vector<fs::path>& removed,
-                           const std::vector<FinishedFile>& of_others) const {
+void OutputFolder::replace(std::vector<DurableFile> files,
+                           const std::vector<fs::path>& removed) const {
   Journal journal;
   for (const fs::path& name : removed) journal.push_back({"", name.string()});
-  for (const FinishedFile& file : of_others)
-    journal.push_back({file.temporary.string(), file.name.string()});
   for (DurableFile& file : files) {
     std::error_code fault;
     const fs::path name = file.final_path().lexically_relative(folder_);

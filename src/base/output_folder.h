@@ -9,12 +9,6 @@
 
 namespace kiln {
 
-// A file that another process has finished (DurableFile::finish()) and leaves under its temporary
-// name until it is renamed.
-struct FinishedFile {
-  std::filesystem::path temporary, name;  // relative to the folder
-};
-
 // Holds a lock on a folder. New files are first completed under temporary names; then a list of
 // them, `.kiln-journal`, appears; then each file is renamed, and the list is removed. A program
 // killed before the list appears has changed nothing. After that point, the next OutputFolder on
@@ -42,10 +36,9 @@ class OutputFolder {
 
   // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`
   // (relative to the folder) that exist. There is at least one file; the last one makes the folder
-  // valid. `of_others` are put in place before `files`. A failure before the list appears leaves
-  // the folder unchanged.
-  void replace(std::vector<DurableFile> files, const std::vector<std::filesystem::path>& removed,
-               const std::vector<FinishedFile>& of_others = {}) const;
+  // valid. A failure before the list appears leaves the folder unchanged.
+  void replace(std::vector<DurableFile> files,
+               const std::vector<std::filesystem::path>& removed) const;
 
  private:
   std::filesystem::path folder_;

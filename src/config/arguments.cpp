@@ -125,8 +125,10 @@ class ArgumentParser {
   void take_unknown(const Token& token) {
     const std::string guess = meant_option(command_, token.string_key);
     fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
-          (guess.empty() ? " `kiln " + command_.name + " --help` lists them."
-                         : " Did you mean '--" + guess + "'?"));
+          (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
+               ? " " + command_.instead_of_ranks
+           : guess.empty() ? " `kiln " + command_.name + " --help` lists them."
+                           : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, guess)) raw_.mentioned.push_back(meant);
     if (token.value.empty() && peek() != nullptr) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
+#include "platform/launch_environment.h"
 
 namespace kiln {
 namespace {
@@ -80,12 +81,8 @@ struct OwedLogPath {
 };
 
 // An invalid --log-path is replaced by the default. A log folder inside the output is not written
-// to, because that would make the output an invalid ModelDirectory. `kiln score` writes the file
-// only if --log-path is given.
+// to, because that would make the output an invalid ModelDirectory.
 OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
-  const auto* score = std::get_if<ScoreConfig>(&config);
-  if (score != nullptr && score->log_path_given && !score->log_path.empty())
-    return {score->log_path, true};
   const auto* train = std::get_if<TrainConfig>(&config);
   const auto* launch = std::get_if<LaunchConfig>(&config);
   if (train == nullptr && launch == nullptr) return {};
@@ -105,27 +102,12 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
     read_config_file(command, std::string(file->text), raw);
   Binder binder(command, raw);
   Command config = command.bind(binder);
+  if (!command.instead_of_ranks.empty() && num_launched() > 1 && !binder.given("part"))
+    raw.faults.add(
+        0, Error(ErrorCode::kUserError, "A launcher started " + std::to_string(num_launched()) +
+                                            " processes. " + command.instead_of_ranks));
   OwedLogPath owed = owed_log_path(command, config);
   return {std::move(config), raw.faults.problems(), std::move(owed.path), owed.given};
-}
-
-// What `kiln launch` needs to know about the command that its ranks run.
-struct RanksPart {
-  RanksConfig ranks;
-  std::string log_path;
-  bool log_path_given;
-};
-
-RanksPart ranks_part(const Command& command) {
-  if (const auto* score = std::get_if<ScoreConfig>(&command))
-    return {score->ranks, score->log_path, score->log_path_given};
-  if (const auto* pack = std::get_if<PackConfig>(&command)) {
-    RanksConfig ranks;
-    ranks.device = DeviceChoice::kCpu;
-    return {ranks, pack->log_path, pack->log_path_given};
-  }
-  const auto& train = std::get<TrainConfig>(command);
-  return {train.ranks, train.output.log_path, train.output.log_path_given};
 }
 
 // Faults in the ranks' command line, after `--`, are reported together with those before it.
@@ -136,27 +118,29 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   auto& config = std::get<LaunchConfig>(launch.command);
   config.rank_arguments.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
   Words& inner = config.rank_arguments;
-  if (inner.empty() ||
-      (inner.front() != "train" && inner.front() != "score" && inner.front() != "pack")) {
-    launch.problems =
-        joined({launch.problems, refusal("`kiln launch` needs a command to start: end the command "
-                                         "line with `-- train …`, `-- score …` or `-- pack …`.")
-                                     .problems});
+  if (inner.empty() || inner.front() != "train") {
+    const CommandInfo* other = inner.empty() ? nullptr : find_command(inner.front());
+    launch.problems = joined(
+        {launch.problems, refusal("`kiln launch` starts training: end the command line with `-- "
+                                  "train …`." +
+                                  (other == nullptr || other->instead_of_ranks.empty()
+                                       ? ""
+                                       : " " + other->instead_of_ranks))
+                              .problems});
     return launch;
   }
   if (!config.log_path.empty() && config.log_path_given)
     inner.insert(inner.end(), {"--log-path", config.log_path});
-  const std::string name = inner.front();
-  Invocation rank = parse_command(*find_command(name), inner);
+  Invocation rank = parse_command(*find_command("train"), inner);
   if (is_help(rank)) return launch.problems.empty() ? rank : launch;
-  const RanksPart part = ranks_part(rank.command);
-  if (part.ranks.launch)
+  const auto& train = std::get<TrainConfig>(rank.command);
+  if (train.ranks.launch)
     rank.problems.add(
         Error(ErrorCode::kParameterParsing,
-              "--ranks is given to both launch and " + name + ": give it once, before the `--`."));
-  config.device = part.ranks.device;
-  config.log_path = part.log_path;
-  config.log_path_given = part.log_path_given;
+              "--ranks is given to both launch and train: give it once, before the `--`."));
+  config.device = train.ranks.device;
+  config.log_path = train.output.log_path;
+  config.log_path_given = train.output.log_path_given;
   return {std::move(launch.command), joined({launch.problems, rank.problems}), rank.log_path,
           rank.log_path_given};
 }

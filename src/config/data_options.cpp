@@ -37,9 +37,7 @@ std::vector<Option> pack_options() {
        yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
                  "Duplicate images until every class has as many as the largest. For training data "
                  "only; train --sample balanced oversamples small classes without storing copies."),
-       seed(group, "Seed for --shuffle, and for the images that --balance-classes duplicates."),
-       optional_path("log-path", "DIR", "logs/pack", kReporting,
-                     "Folder for the logs of multiple processes (kiln launch).")});
+       seed(group, "Seed for --shuffle, and for the images that --balance-classes duplicates.")});
 }
 
 Command bind_pack(Binder& binder) {
@@ -59,9 +57,6 @@ Command bind_pack(Binder& binder) {
   config.even_shards = binder.boolean("even-shards");
   config.balance_classes = binder.boolean("balance-classes");
   config.random_seed = binder.integer("random-seed");
-  config.log_path = binder.path("log-path");
-  config.log_path_given = binder.given("log-path");
-  config.effective_options = binder.effective_options();
   require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
   return config;
 }
@@ -112,10 +107,14 @@ CommandInfo convert_command() {
 }
 
 CommandInfo pack_command() {
-  return {"pack",
-          "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
-          "unpacking.",
-          "INPUT-PATH OUTPUT-PATH [options]", pack_options(), bind_pack};
+  return {
+      "pack",
+      "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
+      "unpacking.",
+      "INPUT-PATH OUTPUT-PATH [options]",
+      pack_options(),
+      bind_pack,
+      "`kiln pack` is one process that uses all processors: start it once, without a launcher."};
 }
 
 CommandInfo demo_data_command() {

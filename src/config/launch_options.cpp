@@ -67,11 +67,8 @@ Command bind_launch(Binder& binder) {
 }  // namespace
 
 CommandInfo launch_command() {
-  return {"launch",
-          "Start multiple processes that train one model, score images or pack them, on one or "
-          "more hosts.",
-          "--ranks N|auto [options] -- train|score|pack [options of it]", launch_options(),
-          bind_launch};
+  return {"launch", "Start multiple processes that train one model, on one or more hosts.",
+          "--ranks N|auto [options] -- train [options of train]", launch_options(), bind_launch};
 }
 
 }  // namespace kiln

@@ -88,6 +88,8 @@ struct CommandInfo {
   std::vector<Option> options;
   // Fills the command's struct from the given options. Faults are collected in the binder.
   Command (*bind)(Binder& binder) = nullptr;
+  // What to do instead of starting several processes of it together, a sentence; empty: nothing.
+  std::string instead_of_ranks = {};
 };
 
 const std::vector<CommandInfo>& command_table();

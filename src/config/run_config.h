@@ -14,10 +14,11 @@
 #include "base/vocabulary.h"
 #include "config/bench_config.h"
 #include "config/train_config.h"
+#include "platform/launch_environment.h"
 
 namespace kiln {
 
-// `kiln launch`, and --ranks of `kiln train`, `kiln score` and `kiln bench collective`.
+// `kiln launch`, and --ranks of `kiln train` and `kiln bench collective`.
 struct LaunchConfig {
   int ranks = 0;                // 0: auto
   std::vector<RankHost> hosts;  // empty: this host
@@ -61,7 +62,8 @@ struct ScoreConfig {
   std::string data_path;   // empty: files_from alone names the images
   std::string files_from;  // empty: all images of data_path; "-": standard input
   // If this and `scored_dataset` are empty: readable text to standard output.
-  std::string output_path;
+  std::string output_path;  // of the part
+  std::optional<JobPart> part;
   std::string scored_dataset;  // empty: none
   std::string explain;         // folder for heat maps; empty: none
   int top_k = 0;               // 0: auto
@@ -72,10 +74,6 @@ struct ScoreConfig {
   std::optional<double> min_confidence, answer_at;
   ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
   PredictionConfig prediction;
-  RanksConfig ranks;     // only device, launch and arguments are used
-  std::string log_path;  // if there are several ranks
-  bool log_path_given = false;
-  OptionTexts effective_options;
 };
 
 struct EvaluateConfig {
@@ -130,9 +128,6 @@ struct PackConfig {
   bool even_shards = false;
   bool balance_classes = false;
   std::int64_t random_seed = 1;
-  std::string log_path;  // if there are several ranks
-  bool log_path_given = false;
-  OptionTexts effective_options;
 };
 
 struct TransformInitConfig {

@@ -1,7 +1,12 @@
 // The options of `kiln score`, `kiln evaluate` and `kiln audit`, and the structs that hold their
 // values.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
+#include "platform/launch_environment.h"
 
 namespace kiln {
 namespace {
@@ -70,6 +75,11 @@ std::vector<Option> score_options() {
       optional_path("explain", "DIR", "", kPaths,
                     "Folder for heat maps of the images that the model is least sure of and of "
                     "those it got wrong: what in the image led to the prediction."),
+      optional_path("part", "K/N|auto|auto/N", "", kPaths,
+                    "Score only part K of N equal parts, into a file of its own: "
+                    "scores.part-3-of-8.csv. auto: the part of this task of a Slurm array, host of "
+                    "a SageMaker job, or RANK of WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of "
+                    "Kubernetes."),
       choice("resume", {"auto", "never"}, kPaths,
              "auto: continue after the rows that a killed job left in --output-path, if it had the "
              "same model, images and options. never: start over."),
@@ -88,31 +98,60 @@ std::vector<Option> score_options() {
             "The same, at the threshold that gave this accuracy on the validation images of "
             "training. A lower value answers more images."),
   };
-  options = with_prediction_options(std::move(options));
-  options.push_back(
-      ranks(false, kRanks,
-            "Start this many processes that share the images, like `kiln launch`. auto: one per "
-            "GPU of this host, or just this process if there is none."));
-  options.push_back(optional_path("log-path", "DIR", "logs/score", kReporting,
-                                  "Folder for the logs of multiple processes."));
-  return options;
+  return with_prediction_options(std::move(options));
 }
 
-// Multiple processes cannot share standard input and output, so --ranks requires files.
-void bind_ranks(Binder& binder, ScoreConfig& config) {
-  config.ranks.launch = binder.ranks();
-  config.ranks.arguments = binder.words();
-  config.ranks.device = config.prediction.device;
-  config.log_path = binder.path("log-path");
-  config.log_path_given = binder.given("log-path");
-  config.effective_options = binder.effective_options();
-  if (!config.ranks.launch) return;
-  if (config.output_path.empty() && config.scored_dataset.empty())
-    binder.fault("ranks", ErrorCode::kParameterParsing,
-                 "--ranks needs a file for the predictions: give --output-path FILE.");
+// A whole number from 1 to 999999; 0 for any other text.
+int part_number(const std::string& text) {
+  const bool is_number =
+      !text.empty() && text.size() <= 6 &&
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return is_number ? std::stoi(text) : 0;
+}
+
+JobPart part_value(const std::string& text) {
+  if (text == "auto") return part_of_job();
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string number = text.substr(0, slash);
+  const int count = part_number(text.substr(std::min(slash + 1, text.size())));
+  if (number == "auto" && count > 0) return part_of_indexed_job(count);
+  const JobPart part{.number = part_number(number), .count = count};
+  if (part.number >= 1 && part.number <= part.count) return part;
+  throw Error(ErrorCode::kParameterParsing,
+              "--part is '" + excerpt(text) +
+                  "', but must be K/N with K from 1 to N, such as 3/8, or auto, or auto/N.");
+}
+
+// "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are
+// in the order of their rows. The parts of a Parquet file are in a folder of its name.
+std::string path_of_part(const std::string& whole, const JobPart& part) {
+  std::filesystem::path path = whole;
+  const std::string extension = path.extension().string();
+  if (extension.empty()) return whole;
+  const auto num_digits = static_cast<int>(std::to_string(part.count).size());
+  const std::string name =
+      formatted("part-%0*d-of-%d", num_digits, part.number, part.count) + extension;
+  return (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
+}
+
+void bind_part(Binder& binder, ScoreConfig& config) {
+  const std::string text = binder.path("part");
+  if (text.empty()) return;
+  const auto refuse = [&](const std::string& why) {
+    binder.fault("part", ErrorCode::kParameterParsing, "--part " + why);
+  };
+  if (config.output_path.empty())
+    refuse("needs a file for the predictions: give --output-path FILE.");
+  if (!config.scored_dataset.empty())
+    refuse(
+        "cannot be used with --scored-dataset, which is one table: score without --part, or to "
+        "--output-path scores.parquet.");
+  if (!config.explain.empty())
+    refuse("cannot be used with --explain, which chooses among all images: score without --part.");
   if (config.files_from == "-")
-    binder.fault("ranks", ErrorCode::kParameterParsing,
-                 "--ranks cannot read the list from standard input: give --files-from a file.");
+    refuse("needs to know the number of images: give --files-from a file.");
+  binder.check("part", [&] { config.part = part_value(text); });
+  if (config.part) config.output_path = path_of_part(config.output_path, *config.part);
 }
 
 Command bind_score(Binder& binder) {
@@ -130,7 +169,7 @@ Command bind_score(Binder& binder) {
   config.min_confidence = binder.share("min-confidence");
   config.answer_at = binder.share("answer-at");
   config.prediction = bind_prediction(binder);
-  bind_ranks(binder, config);
+  bind_part(binder, config);
   require_apart(binder, "explain", config.explain, "trained-model-path", config.trained_model_path);
   require_apart(binder, "explain", config.explain, "data-path", config.data_path);
   require_apart(binder, "explain", config.explain, "output-path", config.output_path);
@@ -283,7 +322,11 @@ CommandInfo evaluate_command() {
 CommandInfo score_command() {
   return {"score",
           "Classify images with a trained model: the most probable classes with confidence.",
-          "--trained-model-path DIR --data-path PATH [options]", score_options(), bind_score};
+          "--trained-model-path DIR --data-path PATH [options]",
+          score_options(),
+          bind_score,
+          "`kiln score` is one process for each part of the images: start it with --part 1/8, "
+          "--part 2/8 and so on, or with --part auto in each task of an array job."};
 }
 
 }  // namespace kiln

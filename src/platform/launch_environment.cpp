@@ -1,11 +1,15 @@
 #include "platform/launch_environment.h"
 
 #include <sys/statvfs.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "base/error.h"
+#include "platform/sagemaker.h"
 
 namespace kiln {
 namespace {
@@ -43,7 +47,65 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
 }
 
+JobPart checked_part(const std::string& source, int number, int count) {
+  if (number >= 1 && number <= count) return {.number = number, .count = count};
+  throw Error(ErrorCode::kUserError, "--part: by " + source + ", this is part " +
+                                         std::to_string(number) + " of " + std::to_string(count) +
+                                         ". Give the part itself, such as --part 3/8.");
+}
+
+// A part that is started again alone (--array 3) would take all images.
+JobPart part_of_slurm_array() {
+  const int first = number_in("SLURM_ARRAY_TASK_MIN"), last = number_in("SLURM_ARRAY_TASK_MAX"),
+            count = number_in("SLURM_ARRAY_TASK_COUNT"), task = number_in("SLURM_ARRAY_TASK_ID");
+  if (count > 1 && last - first + 1 == count)
+    return checked_part("Slurm's array", task - first + 1, count);
+  throw Error(ErrorCode::kUserError,
+              "--part auto needs an array of several tasks without gaps, such as sbatch --array "
+              "1-8. To start some of its tasks again, give --part $SLURM_ARRAY_TASK_ID/8.");
+}
+
+JobPart part_of_host(const SageMakerHosts& job) {
+  const auto place = std::find(job.hosts.begin(), job.hosts.end(), job.current_host);
+  return {.number = static_cast<int>(place - job.hosts.begin()) + 1,
+          .count = static_cast<int>(job.hosts.size())};
+}
+
 }  // namespace
+
+int num_launched() {
+  const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");
+  const int of_mpi = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
+  return std::max({1, of_slurm, of_mpi, is_set("RANK") ? number_in("WORLD_SIZE") : 1});
+}
+
+JobPart part_of_job() {
+  if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array();
+  for (const char* folder : {"config", "input/config"}) {
+    const std::filesystem::path file = sagemaker_folder() / folder / "resourceconfig.json";
+    std::error_code failure;
+    if (std::filesystem::exists(file, failure)) return part_of_host(read_sagemaker_hosts(file));
+  }
+  if (!is_set("RANK") || !is_set("WORLD_SIZE"))
+    throw Error(ErrorCode::kUserError,
+                "--part auto: this is no task of a Slurm array or host of a SageMaker job, and "
+                "RANK and WORLD_SIZE are not set. Give the part itself, such as --part 3/8.");
+  JobPart part =
+      checked_part("RANK and WORLD_SIZE", number_in("RANK") + 1, number_in("WORLD_SIZE"));
+  part.local = number_in("LOCAL_RANK");
+  part.num_local = std::max(1, number_in("LOCAL_WORLD_SIZE"));
+  return part;
+}
+
+JobPart part_of_indexed_job(int count) {
+  if (is_set("JOB_COMPLETION_INDEX"))
+    return checked_part("JOB_COMPLETION_INDEX", number_in("JOB_COMPLETION_INDEX") + 1, count);
+  throw Error(ErrorCode::kUserError,
+              "--part auto/" + std::to_string(count) +
+                  " is for an indexed job of Kubernetes, but JOB_COMPLETION_INDEX is not set. Give "
+                  "the part itself, such as --part 1/" +
+                  std::to_string(count) + ".");
+}
 
 LaunchEnvironment detect_launch_environment() {
   LaunchEnvironment launcher;

@@ -1,5 +1,5 @@
-// Detects what started this process, by its environment variables (Open MPI, PMIx, Slurm,
-// Kubernetes), and checks the shared memory of this host or container.
+// Detects what started this process, by the environment (Open MPI, PMIx, Slurm, Kubernetes,
+// SageMaker, PyTorch's launchers), and checks the shared memory of this host or container.
 #pragma once
 
 #include <string>
@@ -16,6 +16,23 @@ struct LaunchEnvironment {
 // Throws Error kUserError if the launcher belongs to another MPI (PMI variables without PMIx):
 // every process would then run alone.
 LaunchEnvironment detect_launch_environment();
+
+// The number of processes that a launcher started together with this one; 1 if none did.
+int num_launched();
+
+// One of equal parts of a job, which processes do that know nothing of each other.
+struct JobPart {
+  int number = 1, count = 1;     // `number` is from 1 to `count`
+  int local = 0, num_local = 1;  // which of how many processes of its host
+};
+
+// The part of this task of a Slurm array, of this host of a SageMaker job, or of this RANK of
+// WORLD_SIZE. Throws Error kUserError if it is none of these or has no part, kParameterParsing if
+// SageMaker's file is damaged.
+JobPart part_of_job();
+// The part of this pod of an indexed job of Kubernetes, which does not know its `count`. Throws
+// Error kUserError.
+JobPart part_of_indexed_job(int count);
 
 // The processes of a host communicate through /dev/shm. Containers get 64 MiB of it by default.
 

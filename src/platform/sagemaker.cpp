@@ -30,9 +30,8 @@ constexpr const char* kResources = "SageMaker's resourceconfig.json ";
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-// Returns the JSON object in the file `name`. Throws Error kParameterParsing if there is none.
-Json read_object(const std::filesystem::path& folder, const std::string& name) {
-  const std::filesystem::path path = folder / "input/config" / name;
+// Throws Error kParameterParsing if the file holds no JSON object.
+Json read_object(const std::filesystem::path& path) {
   const std::string where = "SageMaker's file '" + path.string() + "'";
   std::string text;
   try {
@@ -72,32 +71,8 @@ bool belongs_to_the_sdk(const std::string& name) {
   return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
 }
 
-void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
-  const Json object = read_object(folder, "resourceconfig.json");
-  tree.current_host = text_member(object, "current_host");
-  tree.network_interface = text_member(object, "network_interface_name");
-  const auto hosts = object.find("hosts");
-  if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
-    fail(kResources + std::string("does not list the hosts of the job and the current host."));
-  std::set<std::string> names;
-  for (const Json& host : *hosts) {
-    if (!host.is_string() || !is_host_name(host.get<std::string>()))
-      fail(kResources +
-           ("lists " + excerpt(host.dump(-1, ' ', /*ensure_ascii=*/true, kReplace)) +
-            " as a host, but host names have only letters, digits, '.', '-' and '_', and "
-            "no '-' in front."));
-    if (!names.insert(host).second)
-      fail(kResources + ("lists the host '" + host.get<std::string>() + "' twice."));
-    tree.hosts.push_back(host);
-  }
-  if (!names.contains(tree.current_host))
-    fail(kResources + ("names '" + tree.current_host +
-                       "' as the current host, which is not one of the job's hosts: " +
-                       join_choices(tree.hosts) + "."));
-}
-
 void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
-  const Json object = read_object(folder, "inputdataconfig.json");
+  const Json object = read_object(folder / "inputdataconfig.json");
   for (const auto& [name, channel] : object.items())
     tree.channels[name] = {text_member(channel, "TrainingInputMode") == "Pipe",
                            text_member(channel, "S3DistributionType") == "ShardedByS3Key"};
@@ -105,7 +80,7 @@ void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
 
 void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tree,
                           Problems& problems) {
-  const Json object = read_object(folder, "hyperparameters.json");
+  const Json object = read_object(folder / "hyperparameters.json");
   for (const auto& entry : object.items()) {
     const std::string& name = entry.key();
     try {
@@ -122,12 +97,41 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
 
 }  // namespace
 
+SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file) {
+  const Json object = read_object(file);
+  SageMakerHosts found{.hosts = {},
+                       .current_host = text_member(object, "current_host"),
+                       .network_interface = text_member(object, "network_interface_name")};
+  const auto hosts = object.find("hosts");
+  if (hosts == object.end() || !hosts->is_array() || hosts->empty() || found.current_host.empty())
+    fail(kResources + std::string("does not list the hosts of the job and the current host."));
+  std::set<std::string> names;
+  for (const Json& host : *hosts) {
+    if (!host.is_string() || !is_host_name(host.get<std::string>()))
+      fail(kResources +
+           ("lists " + excerpt(host.dump(-1, ' ', /*ensure_ascii=*/true, kReplace)) +
+            " as a host, but host names have only letters, digits, '.', '-' and '_', and "
+            "no '-' in front."));
+    if (!names.insert(host).second)
+      fail(kResources + ("lists the host '" + host.get<std::string>() + "' twice."));
+    found.hosts.push_back(host);
+  }
+  if (!names.contains(found.current_host))
+    fail(kResources + ("names '" + found.current_host +
+                       "' as the current host, which is not one of the job's hosts: " +
+                       join_choices(found.hosts) + "."));
+  return found;
+}
+
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems) {
   SageMakerTree tree;
   Problems of_files;
-  of_files.collect([&] { read_hosts(folder, tree); });
-  of_files.collect([&] { read_channels(folder, tree); });
-  of_files.collect([&] { read_hyperparameters(folder, tree, problems); });
+  const std::filesystem::path files = folder / "input/config";
+  of_files.collect([&] {
+    static_cast<SageMakerHosts&>(tree) = read_sagemaker_hosts(files / "resourceconfig.json");
+  });
+  of_files.collect([&] { read_channels(files, tree); });
+  of_files.collect([&] { read_hyperparameters(files, tree, problems); });
   if (of_files.empty()) return tree;
   of_files.collect([&] { throw problems; });
   throw of_files;

@@ -14,6 +14,17 @@ namespace kiln {
 // SAGEMAKER_BASE_DIR, as in SageMaker's training toolkit, or else /opt/ml.
 std::filesystem::path sagemaker_folder();
 
+// The hosts of a job. Those of a training job are in the folder's input/config/resourceconfig.json,
+// those of a processing job in config/resourceconfig.json.
+struct SageMakerHosts {
+  std::vector<std::string> hosts;  // the first leads
+  std::string current_host;
+  std::string network_interface;  // empty if not given
+};
+
+// Throws Error kParameterParsing if the file is not in SageMaker's format.
+SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file);
+
 // The three files in the folder's input/config.
 
 // Hyperparameters set by the Python SDK itself.
@@ -27,15 +38,12 @@ struct SageMakerChannel {
   bool operator==(const SageMakerChannel&) const = default;
 };
 
-struct SageMakerTree {
+struct SageMakerTree : SageMakerHosts {
   std::map<std::string, std::string> hyperparameters;  // plain text, without the SDK's own
   std::vector<std::string> unreadable;        // names of hyperparameters that are not plain values
   std::string ranks_per_host;                 // from the SDK's MPI settings; empty: not set
   std::string mpi_options, parameter_server;  // likewise
   std::map<std::string, SageMakerChannel> channels;
-  std::vector<std::string> hosts;  // the first leads
-  std::string current_host;
-  std::string network_interface;  // empty if not given
 };
 
 // A hyperparameter's value is a string, or a JSON scalar encoded as a string, as the Python SDK

@@ -95,15 +95,11 @@ void Predictions::open(const Dataset& set) {
 }
 
 void Predictions::for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
-                           BatchShare share) {
+                           ImageRange range) {
   if (!uploader_) open(set);
-  const auto batch_size = static_cast<std::size_t>(options_.batch_size);
-  const std::size_t step = share.stride * batch_size;
-  std::size_t first = share.first + share.index * batch_size;
+  const auto end = std::min<std::size_t>(range.end, set.samples.size());
   std::vector<std::uint32_t> order;
-  for (std::size_t begin = first; begin < set.samples.size(); begin += step)
-    for (std::size_t i = begin; i < std::min(begin + batch_size, set.samples.size()); ++i)
-      order.push_back(static_cast<std::uint32_t>(i));
+  for (std::uint32_t i = range.first; i < end; ++i) order.push_back(i);
   if (order.empty()) return;
   BatchLoader loader(set, *pool_,
                      {.order = std::move(order),
@@ -113,11 +109,9 @@ void Predictions::for_each(Dataset& set, const std::function<void(const Predicte
                       .num_slots = 4 + pool_->num_decoders() / options_.batch_size});
   // A GPU gets the next batch before the results of this one are used.
   std::optional<QueuedBatch> queued;
-  for (; const HostBatch* batch = loader.next(); first += step) {
-    QueuedBatch next{static_cast<std::uint32_t>(first), without_pixels(*batch),
-                     loader.take_faults()};
-    for (std::size_t i = first; i < first + static_cast<std::size_t>(batch->nominal); ++i)
-      next.hashes.push_back(set.samples.hash(i));
+  for (std::uint32_t first = range.first; const HostBatch* batch = loader.next();) {
+    QueuedBatch next{first, without_pixels(*batch), loader.take_faults()};
+    for (int i = 0; i < batch->nominal; ++i) next.hashes.push_back(set.samples.hash(first++));
     if (batch->count > 0) next.logits = predictor_.logits(uploader_->upload(*batch).images);
     if (queued) queued->pass_to(use);
     queued = std::move(next);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,11 +41,9 @@ struct PredictedBatch {
   std::vector<BatchImage> each() const;
 };
 
-// A share of the batches that start at image `first` of a set: batch number `index` and every
-// `stride`-th batch after it.
-struct BatchShare {
-  std::uint32_t first = 0;
-  std::size_t index = 0, stride = 1;
+// Images `first` to `end` - 1 of a set.
+struct ImageRange {
+  std::uint32_t first = 0, end = std::numeric_limits<std::uint32_t>::max();
 };
 
 // Loads images ahead on its own threads. Used by one thread.
@@ -54,17 +53,17 @@ class Predictions {
     Device device;
     int batch_size = 1;
     int loader_threads = 0;  // 0: chosen automatically
-    int num_processors = 0;  // reserved for this process; 0: all that it may use
+    int num_processors = 0;  // that this process is to use; 0: all that it may use
     std::function<void(const std::string& text)> warn;
   };
 
   Predictions(Predictor& predictor, Options options);
 
-  // Calls `use` with each batch of the share, in order; on a GPU one batch late. If the model does
+  // Calls `use` with each batch of the range, in order; on a GPU one batch late. If the model does
   // not specify its image size, the size of the first image of the first set is used. Throws Error
   // kInvalidDataset if that is too small, and what BatchLoader::next() and `use` throw.
   void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
-                BatchShare share = {});
+                ImageRange range = {});
 
   // The transform applied to images; valid once for_each() has started.
   const TransformSpec& pixels() const { return pixels_; }

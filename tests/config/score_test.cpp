@@ -62,17 +62,6 @@ TEST(Score, GoesOnUnlessToldNotTo) {
   EXPECT_EQ(faults(score({"--data-path=d", "--resume=require"})).size(), 1u);
 }
 
-TEST(Score, DividesTheWorkIntoAFile) {
-  const Words words = score({"--data-path=d", "--output-path=s.csv", "--ranks=2", "--device=cpu"});
-  const auto config = parse_as<ScoreConfig>(words);
-  EXPECT_EQ(config.ranks.launch, 2);
-  EXPECT_EQ(config.ranks.arguments, words);
-  EXPECT_EQ(config.ranks.device, DeviceChoice::kCpu);
-  EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d"})).ranks.launch, std::nullopt);
-  EXPECT_EQ(faults(score({"--data-path=d", "--ranks=2"})).size(), 1u);
-  EXPECT_EQ(faults(score({"--files-from=-", "--output-path=s.csv", "--ranks=2"})).size(), 1u);
-}
-
 TEST(Score, ExplainsInAFolderOfItsOwn) {
   EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d"})).explain, "");
   EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d", "--explain=e"})).explain, "e");

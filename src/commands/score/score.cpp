@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -10,22 +9,15 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/commands.h"
-#include "commands/driver_log.h"
 #include "commands/score/scoring.h"
-#include "platform/launch_environment.h"
-#include "predict/divided_predictions.h"
-#include "process/binding.h"
+#include "predict/predictions.h"
 #include "process/compute_threads.h"
-#include "run/plan/prepare.h"
-#include "run/plan/rank_agreement.h"
-#include "run/plan/shared_images.h"
+#include "train/compute_device.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMostOfList = 4096;  // images of a list that are processed together
 
 const ScoreFormat* format_of(const std::string& output_path) {
   const std::string extension = fs::path(output_path).extension().string();
@@ -36,129 +28,77 @@ const ScoreFormat* format_of(const std::string& output_path) {
                                                 "', but must end in " + score_extensions() + ".");
 }
 
-// Opens what rank 0 reads for all ranks, and the outputs.
-void open_of_leader(const ScoreConfig& config, ScoreParts& parts, Problems& problems) {
+void open_images(const ScoreConfig& config, ScoreJob& job) {
+  if (config.files_from.empty())
+    job.set = read_every_image(config.data_path, "Images", config.prediction.records);
+  else
+    job.list.emplace(config.files_from, config.data_path);
+  job.rows = rows_of_job(config, job.set);
+}
+
+// Throws all problems together.
+void open_job(const ScoreConfig& config, ScoreJob& job) {
+  job.device = choose_device(config.prediction.device, config.part ? config.part->local : 0);
+  job.precision = choose_precision(config.prediction.precision, units_of(job.device));
+  Problems problems;
   problems.collect([&] {
-    if (config.files_from.empty())
-      parts.set = read_every_image(config.data_path, "Images", config.prediction.records);
-    else
-      parts.list.emplace(config.files_from, config.data_path);
+    job.predictor.emplace(config.trained_model_path, torch_device(job.device),
+                          job.precision.precision);
   });
-  problems.collect([&] { parts.format = format_of(config.output_path); });
+  problems.collect([&] { open_images(config, job); });
+  problems.collect([&] { job.format = format_of(config.output_path); });
   const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
-  if (parts.format != nullptr && has_file)
-    problems.collect([&] { parts.file.emplace(config.output_path); });
-  if (!config.explain.empty())
-    problems.collect([&] { parts.explanations.emplace(config.explain); });
-}
-
-// Throws all problems together. A collective.
-void open_parts(const ScoreConfig& config, World& world, ScoreParts& parts) {
-  world.enter("starting", /*patient=*/true);
-  world.agree([&] { parts.device = choose_device(config.prediction.device, world.local_rank()); });
-  require_one_job(world, config.effective_options, parts.device);
-  parts.precision = agreed_precision(world, config.prediction.precision, parts.device);
-  world.agree([&] {
-    Problems problems;
+  if (job.format != nullptr && has_file)
     problems.collect([&] {
-      parts.predictor.emplace(config.trained_model_path, torch_device(parts.device),
-                              parts.precision.precision);
+      if (config.part && !job.format->is_lines)
+        prepare_folder_of_parts(config.output_path, *config.part);
+      job.file.emplace(config.output_path);
     });
-    if (world.leads()) open_of_leader(config, parts, problems);
-    problems.throw_if_any();
-  });
-  require_one_model(world, "--trained-model-path '" + config.trained_model_path + "'",
-                    parts.predictor->print());
+  if (!config.explain.empty()) problems.collect([&] { job.explanations.emplace(config.explain); });
+  problems.throw_if_any();
 }
 
-void log_start(const ScoreConfig& config, const ScoreParts& parts, const World& world, Log& log) {
-  const Predictor& predictor = *parts.predictor;
+void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
+  const Predictor& predictor = *job.predictor;
   log.info("model:     " + predictor.spec().model_name +
            formatted(", %zu classes, ", predictor.labels().size()) +
-           precision_name(parts.precision.precision) + ", " + parts.device.description);
-  if (world.size() > 1) log.info("ranks:     " + describe_ranks(world));
-  log.info("images:    " + (parts.list ? "those in '" + config.files_from + "'"
-                                       : grouped(static_cast<long long>(parts.set.samples.size())) +
-                                             ", " + describe(parts.set.kind)));
-  if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
+           precision_name(job.precision.precision) + ", " + job.device.description);
+  log.info("images:    " + (job.list ? "those in '" + config.files_from + "'"
+                                     : grouped(static_cast<long long>(job.set.samples.size())) +
+                                           ", " + describe(job.set.kind)));
+  if (config.part)
+    log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
+             grouped(job.rows.count()) + " images from number " + grouped(job.rows.begin + 1));
+  if (!job.precision.warning.empty()) log.warning(job.precision.warning);
   for (const std::string& note : predictor.notes()) log.warning(note);
-  for (const std::string& note : parts.set.notes) log.warning(note);
+  for (const std::string& note : job.set.notes) log.warning(note);
 }
 
-// Sets `set` to the next images of the list, on all ranks. Returns false if there are no more. A
-// collective.
-bool next_images(World& world, ScoreParts& parts, Dataset& set) {
-  bool has_more = false;
-  world.agree([&] { has_more = parts.list && parts.list->next(kMostOfList, set); });
-  has_more = world.broadcast(static_cast<char>(has_more)) != 0;
-  if (has_more) share_dataset(world, set);
-  return has_more;
-}
-
-// Divides the images among the ranks, and collects the predictions on rank 0.
-class ScoringJob {
- public:
-  ScoringJob(const ScoreConfig& config, World& world, ScoreParts& parts, Log& log)
-      : world_(world),
-        parts_(parts),
-        predictions_(world, *parts.predictor,
-                     {.device = parts.device,
-                      .batch_size = config.prediction.batch_size,
-                      .loader_threads = config.prediction.loader_threads,
-                      .num_processors = processors_of_this_rank(world),
-                      .warn = [&log](const std::string& text) { log.warning(text); }}) {
-    world.agree([&] {
-      if (world.leads()) scoring_.emplace(config, parts, log);
-    });
-    num_before_ = world.broadcast(scoring_ ? scoring_->num_before() : std::int64_t{0});
-  }
-
-  void run() {
-    world_.enter("scoring", /*patient=*/true);
-    const bool is_list = world_.broadcast(static_cast<char>(parts_.list.has_value())) != 0;
-    if (!is_list) {
-      share_dataset(world_, parts_.set);
-      score(parts_.set);
-    } else {
-      for (Dataset part; next_images(world_, parts_, part);) score(part);
-    }
-    world_.agree([&] {
-      if (scoring_) scoring_->finish(predictions_.pixels());
-    });
-  }
-
- private:
-  void score(Dataset& set) {
-    const auto first = static_cast<std::uint32_t>(
-        std::min(num_before_, static_cast<std::int64_t>(set.samples.size())));
-    num_before_ -= first;
-    if (scoring_) scoring_->pass_over(set, first);
-    predictions_.for_each(
-        set, [&](const PredictedBatch& batch) { scoring_->add(set, batch); }, first);
-  }
-
-  World& world_;
-  ScoreParts& parts_;
-  DividedPredictions predictions_;
-  std::optional<Scoring> scoring_;  // on rank 0
-  std::int64_t num_before_ = 0;     // images still to come that already have rows
-};
-
-// Joins the ranks of this job, or does nothing if no launcher has started this process.
-void join_world(const ScoreConfig& config, Process& process) {
-  if (!detect_launch_environment().mpi) return;
-  World& world = process.world;
-  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
-              .stall_warning_s = config.ranks.stall_warning_s()},
-             /*expected_size=*/0, process.log);
-  if (world.size() == 1) return;
-  process.log.speak_for_rank(world.rank());
-  world.agree([&] {
-    if (config.output_path.empty() && config.scored_dataset.empty())
-      throw Error(ErrorCode::kUserError,
-                  "With several processes, predictions need a file: give --output-path FILE.");
-    open_driver_log(config.log_path, config.log_path_given, process);
-  });
+void score_images(const ScoreConfig& config, ScoreJob& job, int num_processors, Log& log) {
+  Predictions predictions(*job.predictor,
+                          {.device = job.device,
+                           .batch_size = config.prediction.batch_size,
+                           .loader_threads = config.prediction.loader_threads,
+                           .num_processors = num_processors,
+                           .warn = [&log](const std::string& text) { log.warning(text); }});
+  Scoring scoring(config, job, log);
+  std::int64_t passed = 0;  // images of earlier portions of the list
+  const auto score = [&](Dataset& set) {
+    const auto size = static_cast<std::int64_t>(set.samples.size());
+    const auto place_of = [&](std::int64_t image) {
+      return static_cast<std::uint32_t>(std::clamp<std::int64_t>(image - passed, 0, size));
+    };
+    const std::uint32_t first = place_of(job.rows.begin + scoring.num_before());
+    scoring.pass_over(set, place_of(job.rows.begin), first);
+    predictions.for_each(set, [&](const PredictedBatch& batch) { scoring.add(set, batch); },
+                         {.first = first, .end = place_of(job.rows.end)});
+    passed += size;
+  };
+  if (!job.list) score(job.set);
+  // The first portion tells the size of images if the model does not, so no portion is skipped.
+  for (Dataset some; job.list && passed < job.rows.end && job.list->next(kMostOfList, some);)
+    score(some);
+  scoring.finish(predictions.pixels());
 }
 
 }  // namespace
@@ -166,24 +106,22 @@ void join_world(const ScoreConfig& config, Process& process) {
 int run(const ScoreConfig& config, Process& process) {
   Log& log = process.log;
   survive_broken_pipes();
-  if (const auto launch = launch_of(config.ranks, config.log_path, config.log_path_given))
-    return run(*launch, process);
   end_on_stop_signals();
   keep_freed_memory();
   if (config.output_path.empty()) log.use_standard_error();
-  join_world(config, process);
-  ScoreParts parts;
-  open_parts(config, process.world, parts);
-  bind_to_own_cores(process.world, parts.device.numa_node);
-  const int num_processors = processors_of_this_rank(process.world);
+  if (config.prediction.plain) log.speak_plainly();
+  ScoreJob job;
+  open_job(config, job);
+  const int num_processors =
+      std::max(1, usable_cpus() / (config.part ? config.part->num_local : 1));
   use_compute_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
-  set_tf32(parts.precision.precision);
-  if (process.world.leads()) log_start(config, parts, process.world, log);
+  set_tf32(job.precision.precision);
+  log_start(config, job, log);
   try {
-    ScoringJob(config, process.world, parts, log).run();
+    score_images(config, job, num_processors, log);
   } catch (const Error& failure) {
     // The user may repair bad images under the same names, and then the saved rows would be wrong.
-    if (failure.code() == ErrorCode::kInvalidDataset && parts.file) parts.file->discard();
+    if (failure.code() == ErrorCode::kInvalidDataset && job.file) job.file->discard();
     throw;
   }
   return 0;

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -57,13 +58,15 @@ void NamesHash::add(const Dataset& set, const TrueLabels& labels, std::size_t im
   hash_.add(kEnd);
 }
 
-std::optional<std::uint64_t> names_of_first(std::int64_t count, const ScoreConfig& config,
-                                            const Dataset& set, const TrueLabels& labels) {
+std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t count,
+                                           const ScoreConfig& config, const Dataset& set,
+                                           const TrueLabels& labels) {
   NamesHash hash;
-  auto left = static_cast<std::size_t>(count);
+  auto before = static_cast<std::size_t>(first), left = static_cast<std::size_t>(count);
   const auto add = [&](const Dataset& images) {
-    for (std::size_t i = 0; i < images.samples.size() && left > 0; ++i, --left)
-      hash.add(images, labels, i);
+    std::size_t i = std::min(before, images.samples.size());
+    before -= i;
+    for (; i < images.samples.size() && left > 0; ++i, --left) hash.add(images, labels, i);
   };
   if (config.files_from.empty()) {
     add(set);

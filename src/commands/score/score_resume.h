@@ -29,10 +29,11 @@ class NamesHash {
   ContentHash hash_{0};
 };
 
-// The NamesHash of the first `count` images of --files-from, or otherwise of `set`; empty if there
-// are fewer.
-std::optional<std::uint64_t> names_of_first(std::int64_t count, const ScoreConfig& config,
-                                            const Dataset& set, const TrueLabels& labels);
+// The NamesHash of `count` images of --files-from, or otherwise of `set`, from image `first` on;
+// empty if there are fewer.
+std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t count,
+                                           const ScoreConfig& config, const Dataset& set,
+                                           const TrueLabels& labels);
 
 // Call it after the number of compute threads is set. `precision` is the one in use, after auto has
 // been resolved.

@@ -1,4 +1,4 @@
-// The work of rank 0 in `kiln score`: writes predictions as rows of a file, and logs a summary.
+// The work of `kiln score`: writes predictions as rows of a file, and logs a summary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "commands/score/notable_answers.h"
 #include "commands/score/score_resume.h"
+#include "commands/score/score_rows.h"
 #include "commands/scoring_progress.h"
 #include "config/run_config.h"
 #include "data/dataset/image_source.h"
@@ -26,13 +28,13 @@
 namespace kiln {
 
 // What the command reads and writes.
-struct ScoreParts {
+struct ScoreJob {
   Device device;
   PrecisionChoice precision;
   std::optional<Predictor> predictor;
-  Dataset set;  // from --data-path, if there is no list
-  // Only on rank 0:
+  Dataset set;                   // from --data-path, if there is no list
   std::optional<FileList> list;  // from --files-from
+  ScoreRows rows;
   const ScoreFormat* format = nullptr;
   std::optional<ScoreFile> file;
   std::optional<ExplanationFolder> explanations;
@@ -43,12 +45,12 @@ class Scoring {
  public:
   // Starts the outputs, or continues those of a killed job. The arguments must outlive the object.
   // Throws Error.
-  Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log);
+  Scoring(const ScoreConfig& config, ScoreJob& job, Log& log);
 
-  // The number of images, from the first one on, that already have rows.
+  // The number of images, from the first one of this job on, that already have rows.
   std::int64_t num_before() const { return num_before_; }
-  // Passes over the next `count` of those images, which are the first ones of `set`.
-  void pass_over(const Dataset& set, std::uint32_t count);
+  // Passes over the next ones of those images: images `first` to `end` - 1 of `set`.
+  void pass_over(const Dataset& set, std::uint32_t first, std::uint32_t end);
   // Adds the next batch, whose images belong to `set`. Throws Error kInvalidDataset if too many
   // images are bad.
   void add(const Dataset& set, const PredictedBatch& batch);
@@ -73,9 +75,9 @@ class Scoring {
   void explain(const TransformSpec& pixels);
 
   const ScoreConfig& config_;
-  ScoreParts& parts_;
+  ScoreJob& job_;
   Log& log_;
-  const long long total_;  // 0: unknown, the images come from a list
+  const long long total_;  // 0: unknown, the images come from a growing list
   const TrueLabels true_labels_;
   const double threshold_;
   const ScoreColumns columns_;
@@ -85,6 +87,7 @@ class Scoring {
   PredictionFaults faults_;
   ScoreProgress so_far_;         // its fault counts are those last saved
   NamesHash names_;              // of the first so_far_.num_images images
+  std::string part_note_;        // written when the part is complete
   std::int64_t num_before_ = 0;  // images done by the job that this one continues
   bool is_saved_ = false;
   double next_save_ = 0;

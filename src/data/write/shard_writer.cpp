@@ -120,11 +120,6 @@ std::uint64_t stored_size(const Dataset& set, std::size_t i) {
   return fault ? 0 : size;
 }
 
-// Image positions that this part writes, and the number of its first shard.
-struct PartRange {
-  std::size_t begin = 0, end = 0, first_shard = 0;
-};
-
 // Locks the folder and removes what a killed run left. Throws Error kFailedToWriteOutputs if
 // anything else is in it.
 OutputFolder take_empty(const fs::path& path) {
@@ -153,18 +148,17 @@ class ShardWriter {
   }
 
   PackedShards run(std::vector<DurableFile>& shards) {
-    const PartRange range = range_of_part();
-    first_shard_ = range.first_shard;
+    const std::size_t count = plan_.order.size();
     std::vector<PackedImage> images;
-    for (std::size_t begin = range.begin; begin < range.end; begin += kAtOnce) {
-      images.assign(std::min(kAtOnce, range.end - begin), {});
+    for (std::size_t begin = 0; begin < count; begin += kAtOnce) {
+      images.assign(std::min(kAtOnce, count - begin), {});
       in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
         images[i] = pack_image(set_, plan_.order[begin + i], plan_);
       });
       for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
     }
     if (is_open_) end_shard();
-    packed_.num_images = range.end - range.begin;
+    packed_.num_images = count;
     packed_.num_shards = shards_.size();
     for (const auto& [name, index] : indexes_) {
       shards_.emplace_back(folder_ / name);
@@ -178,21 +172,6 @@ class ShardWriter {
   // Returns roughly the size of an image's record with headers and padding: that in a tar.
   static std::uint64_t record_bytes(std::uint64_t size) {
     return 512 + (size + 511) / 512 * 512 + 1024;
-  }
-
-  // Even shards are not divided between parts, so that they are the same as those of a single
-  // process.
-  PartRange range_of_part() const {
-    const std::size_t count = plan_.order.size();
-    const auto share = [&](std::size_t all, std::size_t part) {
-      return all * part / plan_.num_parts;
-    };
-    if (!plan_.even_shards) return {share(count, plan_.part), share(count, plan_.part + 1), 0};
-    const auto first_of = [&](std::size_t shard) {  // the first position in it
-      return (shard * count + num_even_shards_ - 1) / num_even_shards_;
-    };
-    const std::size_t first = share(num_even_shards_, plan_.part);
-    return {first_of(first), first_of(share(num_even_shards_, plan_.part + 1)), first};
   }
 
   bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
@@ -234,9 +213,7 @@ class ShardWriter {
 
   // Names are such that the shards, sorted by name, hold the images in order.
   void begin_shard() {
-    const bool has_own_numbers = plan_.num_parts > 1 && !plan_.even_shards;
-    stem_ = plan_.name + (has_own_numbers ? formatted("-%04zu", plan_.part) : "") +
-            formatted("-%06zu", first_shard_ + shards_.size());
+    stem_ = plan_.name + formatted("-%06zu", shards_.size());
     shards_.emplace_back(folder_ / (stem_ + form_->extension()));
     shard_bytes_ = 0;
     is_open_ = true;
@@ -254,7 +231,7 @@ class ShardWriter {
   ShardPlan plan_;
   const fs::path& folder_;
   std::unique_ptr<ShardForm> form_;
-  std::size_t num_even_shards_ = 0, first_shard_ = 0;
+  std::size_t num_even_shards_ = 0;
   std::string stem_;                                          // the file name without extension
   std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
   std::vector<DurableFile> shards_;
@@ -279,36 +256,20 @@ OutputFolder take_shard_output(const fs::path& folder, const fs::path& input) {
   return take_empty(folder);
 }
 
-CompleteShards::CompleteShards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder) {
   refuse_class_names(set);
-  for (const std::string& name : set.classes) classes_ += name + "\n";
-  is_seen_as_stored_ = set.exif == Exif::kIgnore;
-  packed_ = ShardWriter(set, std::move(plan), folder).run(files_);
-}
-
-std::vector<FinishedFile> CompleteShards::files() const {
-  std::vector<FinishedFile> files;
-  for (const DurableFile& file : files_)
-    files.push_back({file.temporary_path().filename(), file.final_path().filename()});
-  return files;
-}
-
-void CompleteShards::put_in_place(const OutputFolder& folder,
-                                  const std::vector<FinishedFile>& of_others) {
-  const auto add = [&](const char* name, std::string_view text) {
-    files_.emplace_back(folder.path() / name);
-    files_.back().write(text);
-  };
-  add(kClassesName, classes_);
-  if (is_seen_as_stored_) add(kSourceName, kImageDirectorySource);
-  folder.replace(std::move(files_), {}, of_others);
-}
-
-PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
-  const OutputFolder empty = take_empty(folder);
-  CompleteShards shards(set, std::move(plan), folder);
-  shards.put_in_place(empty, {});
-  return shards.packed();
+  std::vector<DurableFile> files;
+  PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
+  std::string classes;
+  for (const std::string& name : set.classes) classes += name + "\n";
+  files.emplace_back(folder.path() / kClassesName);
+  files.back().write(classes);
+  if (set.exif == Exif::kIgnore) {
+    files.emplace_back(folder.path() / kSourceName);
+    files.back().write(kImageDirectorySource);
+  }
+  folder.replace(std::move(files), {});
+  return packed;
 }
 
 }  // namespace kiln

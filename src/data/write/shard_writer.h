@@ -2,8 +2,7 @@
 // and `classes.txt` with the class names, one per line, in the order of their ids; of images that
 // are not turned, as those of an ImageDirectory, also `source.txt`, which says ImageDirectory. Tars
 // use WebDataset's names, KEY.jpg followed by KEY.cls: https://github.com/webdataset/webdataset,
-// "The WebDataset Format". The other formats are in shard_forms.h. Several processes can write the
-// shards together, into one folder or into several.
+// "The WebDataset Format". The other formats are in shard_forms.h.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +22,10 @@ struct ShardPlan {
   int short_side = 0;             // larger images are resized to this; 0: bytes as stored
   int quality = 92;               // JPEG quality of resized images
   bool even_shards = false;       // shards differ by at most one image, overall and per class
-  // Indices into the set's samples, which may be repeated.
+  // Indices into the set's samples, which may be repeated. Sorted by name, the shards hold the
+  // images in this order; with even_shards, with each class spread evenly over it.
   std::vector<std::uint32_t> order;
   ShardFormat format = ShardFormat::kTar;
-  // The part that this process writes: a contiguous section of `order` as shards
-  // NAME-PART-000000.tar, or with even_shards some of the shards that a single process would write.
-  // Sorted by name, the shards of all parts hold the images in order; with even_shards that is
-  // `order` with each class spread evenly.
-  std::size_t part = 0, num_parts = 1;
 };
 
 struct PackedShards {
@@ -49,27 +44,10 @@ struct PackedShards {
 OutputFolder take_shard_output(const std::filesystem::path& folder,
                                const std::filesystem::path& input);
 
-// The shards of one part, complete under temporary names in a folder that the caller holds. They
-// are removed unless they are put in place. Memory: a few hundred images. Throws Error
-// kInvalidDataset if an image cannot be read; kFailedToWriteOutputs.
-class CompleteShards {
- public:
-  CompleteShards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
-
-  const PackedShards& packed() const { return packed_; }
-  std::vector<FinishedFile> files() const;
-  // Makes all shards appear together, along with those of other processes and the list of classes.
-  // Readers refuse a folder where a killed run did not finish this.
-  void put_in_place(const OutputFolder& folder, const std::vector<FinishedFile>& of_others);
-
- private:
-  PackedShards packed_;
-  std::vector<DurableFile> files_;
-  std::string classes_;
-  bool is_seen_as_stored_ = false;  // as an ImageDirectory
-};
-
-// Writes all shards with a single process, into an empty folder.
-PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
+// Makes all shards and the list of classes appear together in a folder that was taken for them.
+// Readers refuse a folder where a killed run did not finish this. Uses all processors. Memory: a
+// few hundred images. Throws Error kInvalidDataset if an image cannot be read;
+// kFailedToWriteOutputs.
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder);
 
 }  // namespace kiln

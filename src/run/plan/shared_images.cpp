@@ -190,15 +190,6 @@ void share_transformation(World& world, const DataConfig& config, TrainingInputs
 
 }  // namespace
 
-void share_dataset(World& world, Dataset& set) {
-  if (world.size() == 1) return;
-  take_list_of_leader(world, set);
-  set.root = world.broadcast(set.root.string());
-  set.name = world.broadcast(set.name);
-  world.agree([&] { open_archives(set); });
-  require_same_data(world, set);
-}
-
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
   share_transformation(world, config, inputs);
   if (config.has_train_shard) {

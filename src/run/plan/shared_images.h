@@ -10,10 +10,6 @@
 
 namespace kiln {
 
-// Broadcasts rank 0's dataset, which every rank reads from the same path. Throws Error
-// kInvalidDataset if a rank cannot open its archives, and as require_same_data().
-void share_dataset(World& world, Dataset& set);
-
 // By default only rank 0 has scanned the datasets: broadcasts them. With --shard-by none or train
 // each rank has its own shard: merges the classes, and throws Error kInvalidDataset naming the
 // ranks and differences if validation images that all ranks read are not the same. What all ranks

@@ -150,7 +150,7 @@ TEST_F(HostileDatasets, class_names_that_a_line_cannot_hold_are_not_packed) {
       ShardPlan plan;
       plan.name = "a";
       plan.order = {0};
-      write_shards(set, plan, output.path());
+      write_shards(set, plan, OutputFolder(output.path()));
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
     EXPECT_TRUE(fs::is_empty(output.path()));

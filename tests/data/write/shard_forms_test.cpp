@@ -33,7 +33,7 @@ class ShardForms : public testing::TestWithParam<ShardFormat> {
                    .format = GetParam()};
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);
-    packed_ = write_shards(set, plan, output_);
+    packed_ = write_shards(set, plan, OutputFolder(output_));
     return read_labeled_dataset(output_, "Packed");
   }
 

@@ -28,8 +28,7 @@ class ShardWriterTest : public testing::Test {
     ShardPlan plan{.name = "pets", .shard_bytes = 4096, .order = {}};
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);
-    take_shard_output(output_, input_.path());
-    write_shards(set, plan, output_);
+    write_shards(set, plan, take_shard_output(output_, input_.path()));
   }
   void expect_whole() const {
     const Dataset packed = read_labeled_dataset(output_, "Packed");
@@ -70,58 +69,6 @@ TEST_F(ShardWriterTest, ShardsOfAnotherRunAreRefused) {
   EXPECT_EQ(error_of([this] { pack(); }).code(), ErrorCode::kFailedToWriteOutputs);
 }
 
-// As ranks do: each writes its own part, and one of them puts all in place.
-void pack_in_parts(const fs::path& input, const fs::path& output, std::size_t num_parts,
-                   bool even_shards) {
-  const Dataset set = read_labeled_dataset(input, "Input dataset");
-  ShardPlan plan{.name = "pets", .shard_bytes = 5000, .order = {}};
-  plan.order.resize(set.samples.size());
-  std::iota(plan.order.begin(), plan.order.end(), 0U);
-  plan.even_shards = even_shards;
-  plan.num_parts = num_parts;
-  const OutputFolder folder = take_shard_output(output, input);
-  std::vector<CompleteShards> shards;
-  std::vector<FinishedFile> others;
-  for (plan.part = 0; plan.part < num_parts; ++plan.part) {
-    shards.emplace_back(set, plan, output);
-    if (plan.part == 0) continue;
-    for (const FinishedFile& file : shards.back().files()) others.push_back(file);
-  }
-  EXPECT_FALSE(fs::exists(output / "classes.txt"));
-  shards.front().put_in_place(folder, others);
-}
-
-TEST(ShardParts, MakeTheShardsOfOneProcess) {
-  const ScratchFolder input, output;
-  for (int i = 0; i < 25; ++i)
-    input.put((i % 3 == 0 ? "cat/" : "dog/") + std::to_string(i) + ".jpg",
-              "\xff\xd8\xff" + std::string(300 + 10 * i, 'x'));
-  for (const bool even : {true, false}) {
-    const fs::path alone = output / (even ? "even" : "any"), parted = output / "parted";
-    pack_in_parts(input.path(), alone, 1, even);
-    for (const std::size_t num_parts : {2U, 3U, 7U}) {
-      fs::remove_all(parted);
-      pack_in_parts(input.path(), parted, num_parts, even);
-      const Dataset one = read_labeled_dataset(alone, "One"),
-                    some = read_labeled_dataset(parted, "Some");
-      ASSERT_EQ(some.samples.size(), one.samples.size());
-      EXPECT_EQ(some.classes, one.classes);
-      for (std::size_t i = 0; i < one.samples.size(); ++i) {
-        const auto key = [&](const Dataset& set) {
-          const std::string name(set.samples.file_name(i));
-          return name.substr(even ? 0 : name.rfind('/') + 1);
-        };
-        EXPECT_EQ(key(some), key(one));
-        EXPECT_EQ(some.samples.label(i), one.samples.label(i));
-        EXPECT_EQ(some.samples.member(i)->size, one.samples.member(i)->size);
-      }
-      if (!even) continue;
-      for (const auto& entry : fs::directory_iterator(alone))
-        EXPECT_EQ(bytes_of(entry.path()), bytes_of(parted / entry.path().filename()));
-    }
-  }
-}
-
 TEST(WriteShards, NameTheFilesThatAreNoImages) {
   const ScratchFolder folder;
   const std::string png = test::encode_png(test::gradient(40, 50));
@@ -142,8 +89,7 @@ TEST(WriteShards, NameTheFilesThatAreNoImages) {
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);
     const fs::path output = folder / ("shards-" + std::to_string(short_side));
-    take_shard_output(output, set.root);
-    const PackedShards packed = write_shards(set, plan, output);
+    const PackedShards packed = write_shards(set, plan, take_shard_output(output, set.root));
     EXPECT_EQ(packed.undecodable, bad) << short_side;
     EXPECT_EQ(packed.num_reduced, short_side == 0 ? 0U : 2U);
   }
