@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "data/dataset/readers.h"
 #include "data/stream/stream_source.h"
-#include "inputs/training_loaders.h"
 
 namespace kiln {
 namespace {
@@ -28,12 +27,12 @@ std::filesystem::path resolved(const std::string& path) {
   return fault ? std::filesystem::path(path) : place;
 }
 
+}  // namespace
+
 StreamSilence::Limits silence_limits(const RanksConfig& config) {
   return {.warning_seconds = config.stall_warning_s(),
           .deadline_seconds = kShareOfTimeout * config.collective_timeout_s};
 }
-
-}  // namespace
 
 Dataset stream_dataset(const DataConfig& config, const Dataset& valid) {
   Dataset set;
@@ -93,17 +92,6 @@ void check_valid_stream(const DataConfig& config) {
     refuse(
         stream +
         ", and --train-data-path is the same one, which can only be read once. Give each its own.");
-}
-
-KeptStreamPlan valid_stream_plan(const TrainConfig& config, int ranks_on_host) {
-  return {.path = config.data.valid_path,
-          .name = "Validation dataset",
-          .records = config.data.records,
-          .most_in_memory = config.data.cache == CachePolicy::kNone
-                                ? 0
-                                : cache_limit_bytes(config.data, ranks_on_host),
-          .silence = silence_limits(config.ranks),
-          .warn = {}};
 }
 
 StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& inputs) {

@@ -4,7 +4,6 @@
 
 #include "config/run_config.h"
 #include "data/dataset/dataset.h"
-#include "data/stream/kept_stream.h"
 #include "data/stream/stream_loader.h"
 #include "inputs/training_inputs.h"
 
@@ -24,9 +23,8 @@ void refuse_split_of_stream(const std::string& path);
 // The same check for a stream of validation images.
 void check_valid_stream(const DataConfig& config);
 
-// How to read the validation stream, for each of the ranks that share a host's memory. Leaves out
-// `warn`.
-KeptStreamPlan valid_stream_plan(const TrainConfig& config, int ranks_on_host);
+// For how long a rank waits for a stream.
+StreamSilence::Limits silence_limits(const RanksConfig& config);
 
 // What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `inputs`
 // must outlive the plan.

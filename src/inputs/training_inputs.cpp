@@ -149,8 +149,10 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
 
 void read_validation(const DataConfig& config, bool with_sizes, TrainingInputs& inputs) {
   const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-  inputs.valid = read_indexed_dataset(config.valid_path, "Validation dataset",
-                                      {index, with_sizes, config.records});
+  const std::filesystem::path& contents = inputs.valid.contents;
+  inputs.valid =
+      read_indexed_dataset(contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
+                           "Validation dataset", {index, with_sizes, config.records, contents});
 }
 
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
@@ -163,7 +165,7 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
     });
   if (!config.valid_path.empty())
     problems.collect([&] {
-      if (!inputs.valid.is_kept_stream()) read_validation(config, with_sizes, inputs);
+      read_validation(config, with_sizes, inputs);
       if (!inputs.train.samples.empty() && !config.has_train_shard)
         settle_labels(inputs.train, inputs.valid, config.records.first_label);
     });
@@ -177,9 +179,9 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
 
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
                                     std::uint64_t seed, const ScanPlan& scan,
-                                    std::optional<Dataset> kept_valid) {
+                                    const OpenFile& valid_stream) {
   TrainingInputs inputs;
-  if (kept_valid) inputs.valid = std::move(*kept_valid);
+  inputs.valid.contents = valid_stream.path();
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };

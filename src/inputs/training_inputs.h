@@ -71,11 +71,11 @@ struct TrainingInputs {
 
 // Reads training data, validation data and model. Faults are added to `problems` in this order, to
 // be reported along with others. Empty paths, which come from an invalid command line, are skipped.
-// `seed` and `scan` are for --data-path; `kept_valid` is the validation dataset if it came in a
-// stream.
+// `seed` and `scan` are for --data-path. `valid_stream` is open if the validation images came in a
+// stream; it must stay so until all archives are open.
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
                                     std::uint64_t seed = 1, const ScanPlan& scan = {},
-                                    std::optional<Dataset> kept_valid = {});
+                                    const OpenFile& valid_stream = {});
 
 // Whether the transformation of the images depends on their sizes.
 bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs);

@@ -46,11 +46,6 @@ void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice
   choice.valid_limit_bytes = limit - choice.train_limit_bytes;
 }
 
-// The images of a kept stream are already stored, so a cache of their bytes is of no use.
-CacheKind stored_kind(const Dataset& set) {
-  return set.is_kept_stream() ? CacheKind::kNone : CacheKind::kBytes;
-}
-
 bool fits(std::size_t bytes, const Dataset& set, const CacheChoice& choice) {
   const std::size_t table = ImageCache::table_bytes(set.samples.size());
   return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
@@ -87,8 +82,7 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
     choice.train = choice.valid = CacheKind::kDecoded;
     choice.reason = "decoded images, " + of_limit(wanted, limit);
   } else if (is_on_network(config.train_path)) {
-    choice.train = CacheKind::kBytes;
-    choice.valid = stored_kind(inputs.valid);
+    choice.train = choice.valid = CacheKind::kBytes;
     choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
                     " (network storage)";
   } else if (wanted <= limit) {
@@ -118,16 +112,12 @@ BatchLoader take(std::optional<BatchLoader>& begun) {
 
 }  // namespace
 
-std::size_t cache_limit_bytes(const DataConfig& config, int ranks_on_host) {
-  if (config.cache_bytes > 0) return static_cast<std::size_t>(config.cache_bytes);
-  return static_cast<std::size_t>(static_cast<double>(available_memory_bytes()) * kShareOfMemory /
-                                  ranks_on_host);
-}
-
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
                          int ranks_on_host) {
-  std::size_t limit = cache_limit_bytes(config, ranks_on_host);
-  if (config.cache_bytes > 0) limit -= std::min<std::size_t>(limit, inputs.valid.memory_bytes);
+  const double share =
+      static_cast<double>(available_memory_bytes()) * kShareOfMemory / ranks_on_host;
+  const std::size_t limit = config.cache_bytes > 0 ? static_cast<std::size_t>(config.cache_bytes)
+                                                   : static_cast<std::size_t>(share);
   if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
   CacheChoice choice;
   choice.reason = "off";
@@ -139,8 +129,8 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
                 "operations of --transform-path '" +
                     config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
                     ": use --cache bytes or auto.");
-  choice.valid = decoded ? CacheKind::kDecoded : stored_kind(inputs.valid);
-  if (!streams) choice.train = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  if (!streams) choice.train = choice.valid;
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
@@ -279,9 +269,9 @@ long long TrainingLoaders::most_memory_bytes() const {
   const std::size_t streamed = inputs_.train.is_stream()
                                    ? StreamLoader::most_memory_bytes(stream_plan(config_, inputs_))
                                    : 0;
-  const std::size_t bytes =
-      streamed + inputs_.valid.memory_bytes + static_cast<std::size_t>(num_slots_) * batch_pair +
-      LoaderThreads::kReadAheadBytes + num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;
+  const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
+                            LoaderThreads::kReadAheadBytes +
+                            num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;
   return static_cast<long long>(bytes);
 }
 

@@ -30,9 +30,6 @@ struct CacheChoice {
   }
 };
 
-// How much memory one of `ranks_on_host` processes may use to cache images, by --cache-bytes.
-std::size_t cache_limit_bytes(const DataConfig& config, int ranks_on_host);
-
 // Applies --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's
 // memory. With auto: decoded images, if all fit and the training pixels do not change between
 // epochs; else file contents, if the training data is on network storage; else decoded validation

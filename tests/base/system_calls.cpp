@@ -76,7 +76,8 @@ int mkdir(const char* path, mode_t mode) noexcept {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  const bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+  const mode_t mode = has_mode ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   if ((flags & O_CREAT) != 0) {
     count_call();

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace kiln {
@@ -26,16 +27,17 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   // Creates an unnamed file in `folder`. Its space is freed when the last descriptor closes,
-  // however the process ends.
+  // however the process ends. Throws std::system_error.
   static OpenFile unnamed(const std::filesystem::path& folder);
-  // Creates an empty file in memory, which is freed in the same way. Throws std::system_error.
-  static OpenFile in_memory();
 
   // Another descriptor of the same file, closed independently; closed if this one is. Throws
   // std::system_error.
   OpenFile duplicate() const;
 
   bool is_open() const { return descriptor_ >= 0; }
+  // Where processes of this user on this host can open the file again while it is open here, even
+  // if it has no name; empty if it is not open.
+  std::filesystem::path path() const;
   std::uint64_t size() const;
 
   // Returns the number of bytes read: fewer than `size` only at the end of the file. Throws
@@ -93,9 +95,10 @@ using LinkVisit = std::function<void(const ArchiveLink&)>;
 
 // Calls `visit` for every regular file, in order, and `visit_link`, if given, for every link and
 // device; folders are skipped. Checks each header's checksum, each size against the file, each
-// name (relative, no ".."), and the end mark. Throws ArchiveFault, std::system_error.
+// name (relative, no ".."), and the end mark, after which another tar may follow if `may_go_on`.
+// Throws ArchiveFault, std::system_error.
 void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-              const LinkVisit& visit_link = {});
+              const LinkVisit& visit_link = {}, bool may_go_on = false);
 
 // Whether the first block of `file` is a tar header.
 bool is_tar(const OpenFile& file);
@@ -140,34 +143,28 @@ class SpoolFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// TMPDIR, else /tmp. Throws SpoolFault if that is not a folder.
-std::filesystem::path temporary_folder();
-
-// A growing file that is held in memory or, beyond a limit, in the folder for temporary files.
-class KeptBytes {
+// A growing unnamed file in the folder for temporary files: TMPDIR, else /tmp. Its methods throw
+// SpoolFault.
+class Spool {
  public:
-  explicit KeptBytes(std::uint64_t most_in_memory);
+  Spool();
 
-  // Throws SpoolFault; std::system_error if memory runs out.
+  // Leaves a tenth of the space that was free at first.
   void append(std::string_view bytes);
   std::uint64_t size() const { return size_; }
-  std::uint64_t memory_bytes() const { return is_in_memory_ ? size_ : 0; }
   OpenFile take() { return std::move(file_); }
 
  private:
-  void move_to_folder();
+  [[noreturn]] void fail(const std::error_code& code) const;
 
-  const std::uint64_t most_in_memory_;
-  OpenFile file_;
-  std::uint64_t size_ = 0;
-  bool is_in_memory_ = true;
   std::filesystem::path folder_;
+  OpenFile file_;
+  std::uint64_t size_ = 0, limit_ = 0;
 };
 
-// Unpacks `path` to an unnamed file in the folder for temporary files (TMPDIR, else /tmp); its
-// space is freed when this process ends. Throws ArchiveFault if the archive is truncated, damaged,
-// or unpacks to more than 1 GiB and 200 times its size; SpoolFault; std::system_error for the
-// archive itself.
+// Unpacks `path` to a Spool, whose space is freed when this process ends. Throws ArchiveFault if
+// the archive is truncated, damaged, or unpacks to more than 1 GiB and 200 times its size;
+// SpoolFault; std::system_error for the archive itself.
 OpenFile unpacked(const std::filesystem::path& path);
 
 }  // namespace kiln

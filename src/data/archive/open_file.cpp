@@ -1,6 +1,5 @@
 #include <archive.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "data/archive/archive.h"
 
 namespace kiln {
@@ -52,48 +52,29 @@ std::uint64_t data_begin(const OpenFile& file) {
   }
 }
 
-// Receives decompressed bytes in an unnamed temporary file, and rejects decompression bombs.
-class Spool {
+// Receives decompressed bytes, and rejects decompression bombs.
+class Unpacked {
  public:
-  explicit Spool(const fs::path& packed) : folder_(temporary_folder()) {
-    ratio_limit_ = std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio);
-    in_folder([&] {
-      file_ = OpenFile::unnamed(folder_);
-      const std::uint64_t free = fs::space(folder_).available;
-      limit_ = free - free / 10;
-    });
-  }
+  explicit Unpacked(const fs::path& packed)
+      : limit_(std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio)) {}
 
   void append(std::string_view bytes) {
-    size_ += bytes.size();
-    if (size_ > ratio_limit_) {
+    if (spool_.size() + bytes.size() > limit_) {
       throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
                          " times its size, which is not plausible for images");
     }
-    if (size_ > limit_)
-      throw SpoolFault("it needs more than 90 % of the free space in '" + folder_.string() + "'");
-    in_folder([&] { file_.append(bytes); });
+    spool_.append(bytes);
   }
 
-  OpenFile take() { return std::move(file_); }
+  OpenFile take() { return spool_.take(); }
 
  private:
-  template <typename Action>
-  void in_folder(Action&& action) const {
-    try {
-      action();
-    } catch (const std::system_error& fault) {
-      throw SpoolFault("'" + folder_.string() + "' cannot hold it: " + fault.code().message());
-    }
-  }
-
-  fs::path folder_;
-  OpenFile file_;
-  std::uint64_t size_ = 0, limit_ = 0, ratio_limit_ = 0;
+  Spool spool_;
+  const std::uint64_t limit_;
 };
 
 // Uses zlib because libarchive does not verify gzip checksums.
-void unpack_gzip(const fs::path& path, Spool& spool) {
+void unpack_gzip(const fs::path& path, Unpacked& target) {
   struct Close {
     void operator()(gzFile_s* file) const { gzclose_r(file); }
   };
@@ -102,14 +83,14 @@ void unpack_gzip(const fs::path& path, Spool& spool) {
   std::vector<char> buffer(kPortion);
   int got = 0;
   while ((got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
-    spool.append({buffer.data(), static_cast<std::size_t>(got)});
+    target.append({buffer.data(), static_cast<std::size_t>(got)});
   int fault = Z_OK;
   const std::string text = gzerror(file.get(), &fault);
   if (fault != Z_OK) throw ArchiveFault("it is truncated or damaged (" + text + ")");
 }
 
 // `begin`: where the data begins.
-void unpack_others(const fs::path& path, std::uint64_t begin, Spool& spool) {
+void unpack_others(const fs::path& path, std::uint64_t begin, Unpacked& target) {
   struct Free {
     void operator()(archive* reader) const { archive_read_free(reader); }
   };
@@ -139,7 +120,7 @@ void unpack_others(const fs::path& path, std::uint64_t begin, Spool& spool) {
     const int result = archive_read_data_block(reader.get(), &bytes, &size, &offset);
     if (result == ARCHIVE_EOF) break;
     check(result);
-    spool.append({static_cast<const char*>(bytes), size});
+    target.append({static_cast<const char*>(bytes), size});
   }
 }
 
@@ -171,14 +152,12 @@ OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
 OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
   OpenFile file;
   file.descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file.descriptor_ < 0) fail(errno, "'" + folder.string() + "'");
-  return file;
-}
-
-OpenFile OpenFile::in_memory() {
-  OpenFile file;
-  file.descriptor_ = ::memfd_create("kiln", MFD_CLOEXEC);
-  if (file.descriptor_ < 0) fail(errno, "memory for a file");
+  if (file.descriptor_ < 0) {  // NFS, and overlays before Linux 6.1, need a name for a moment
+    std::string name = (folder / "kiln-XXXXXX").string();
+    file.descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (file.descriptor_ < 0) fail(errno, "'" + folder.string() + "'");
+    ::unlink(name.c_str());
+  }
   return file;
 }
 
@@ -188,6 +167,11 @@ OpenFile OpenFile::duplicate() const {
   file.descriptor_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (file.descriptor_ < 0) fail(errno, "an open archive");
   return file;
+}
+
+fs::path OpenFile::path() const {
+  if (!is_open()) return {};
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor_);
 }
 
 std::uint64_t OpenFile::size() const {
@@ -218,12 +202,37 @@ void OpenFile::append(std::string_view bytes) {
   }
 }
 
-fs::path temporary_folder() {
+Spool::Spool() {
   try {
-    return fs::temp_directory_path();
+    folder_ = fs::temp_directory_path();
   } catch (const fs::filesystem_error& fault) {
     throw SpoolFault("'" + fault.path1().string() + "' is not a folder");
   }
+  try {
+    file_ = OpenFile::unnamed(folder_);
+    const std::uint64_t free = fs::space(folder_).available;
+    limit_ = free - free / 10;
+  } catch (const std::system_error& fault) {
+    fail(fault.code());
+  }
+}
+
+void Spool::append(std::string_view bytes) {
+  if (size_ + bytes.size() > limit_)
+    throw SpoolFault("after " + bytes_text(static_cast<long long>(size_)) +
+                     " it needs more than 90 % of the free space in '" + folder_.string() + "'");
+  try {
+    file_.append(bytes);
+  } catch (const std::system_error& fault) {
+    fail(fault.code());
+  }
+  size_ += bytes.size();
+}
+
+void Spool::fail(const std::error_code& code) const {
+  const std::string held =
+      size_ == 0 ? "" : " beyond the first " + bytes_text(static_cast<long long>(size_));
+  throw SpoolFault("'" + folder_.string() + "' cannot hold it" + held + ": " + code.message());
 }
 
 bool is_compressed(const OpenFile& file) {
@@ -232,14 +241,14 @@ bool is_compressed(const OpenFile& file) {
 }
 
 OpenFile unpacked(const fs::path& path) {
-  Spool spool(path);
+  Unpacked target(path);
   const OpenFile file(path);
   if (bytes_at(file, 0, 4).starts_with(kGzip)) {
-    unpack_gzip(path, spool);
+    unpack_gzip(path, target);
   } else {
-    unpack_others(path, data_begin(file), spool);
+    unpack_others(path, data_begin(file), target);
   }
-  return spool.take();
+  return target.take();
 }
 
 }  // namespace kiln

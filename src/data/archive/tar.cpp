@@ -17,17 +17,20 @@ constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end m
 class TarWalk {
  public:
   TarWalk(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-          const LinkVisit& visit_link)
-      : file_(file), visit_(visit), visit_link_(visit_link), end_(file.size()) {}
+          const LinkVisit& visit_link, bool may_go_on)
+      : file_(file),
+        visit_(visit),
+        visit_link_(visit_link),
+        may_go_on_(may_go_on),
+        end_(file.size()) {}
 
   void walk() {
     if (end_ == 0) throw ArchiveFault("it is empty");
-    while (true) {
-      const std::string_view header = bytes(at_, kBlock);
-      if (is_zero(header)) break;
-      read_entry(std::string(header));
-    }
-    check_end();
+    do {
+      for (std::string header(bytes(at_, kBlock)); !is_zero(header); header = bytes(at_, kBlock))
+        read_entry(header);
+    } while (may_go_on_ && skip_zeros());
+    if (!may_go_on_) check_end();
   }
 
  private:
@@ -64,6 +67,12 @@ class TarWalk {
       visit_link_({name, {}, Link::kDevice});
   }
 
+  // Goes on to the next tar; false if there is none.
+  bool skip_zeros() {
+    while (at_ < end_ && is_zero(bytes(at_, std::min(kBlock, end_ - at_)))) at_ += kBlock;
+    return at_ < end_;
+  }
+
   // Rejects data after the end mark: a concatenated tar would otherwise be ignored silently.
   void check_end() {
     const std::uint64_t size = std::min(end_ - at_, kMaxPadding);
@@ -74,6 +83,7 @@ class TarWalk {
   const OpenFile& file_;
   const std::function<void(const ArchiveEntry&)>& visit_;
   const LinkVisit& visit_link_;
+  const bool may_go_on_;
   std::uint64_t end_;
   std::uint64_t at_ = 0;
   std::uint64_t window_begin_ = 0;
@@ -91,8 +101,8 @@ void put_number(std::string& header, std::size_t at, int digits, std::uint64_t v
 }  // namespace
 
 void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-              const LinkVisit& visit_link) {
-  TarWalk(file, visit, visit_link).walk();
+              const LinkVisit& visit_link, bool may_go_on) {
+  TarWalk(file, visit, visit_link, may_go_on).walk();
 }
 
 bool is_tar(const OpenFile& file) {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
+#include "data/records/record_reader.h"
 
 namespace kiln {
 namespace {
@@ -57,6 +58,23 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
 
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
   return archive.empty() ? context.root : context.root / archive;
+}
+
+OpenPacked open_packed(const DatasetContext& context, const std::string& archive,
+                       const char* kind) {
+  return with_archive_named(context, archive, kind, [&]() -> OpenPacked {
+    const fs::path path =
+        context.contents.empty() ? path_of_archive(context, archive) : context.contents;
+    OpenFile file(path);
+    if (is_compressed(file) && !is_record_file(file)) return {unpacked(path), true};
+    return {std::move(file), false};
+  });
+}
+
+bool is_record_file(const OpenFile& file) {
+  std::string first(kTfRecordHeaderBytes, '\0');
+  first.resize(file.read_at(0, first.data(), first.size()));
+  return record_format(first).has_value();
 }
 
 fs::path path_beside(const DatasetContext& context, const char* name) {

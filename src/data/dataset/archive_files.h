@@ -20,6 +20,19 @@ constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 // `archive` is relative to the root; empty: the root itself.
 std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
 
+// Opens an archive or a record file (`kind`, for errors), or its contents if they are compressed.
+// Throws Error kInvalidDataset, kUserError.
+inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
+struct OpenPacked {
+  OpenFile file;
+  bool is_unpacked = false;
+};
+OpenPacked open_packed(const DatasetContext& context, const std::string& archive, const char* kind);
+
+// Whether the file begins as record files do. So may, by its length, data that looks compressed;
+// but not with a correct checksum after it.
+bool is_record_file(const OpenFile& file);
+
 // The file of this name beside the archives or record files.
 std::filesystem::path path_beside(const DatasetContext& context, const char* name);
 

@@ -165,21 +165,7 @@ bool is_zip(const OpenFile& file) {
   return first == "PK\x03\x04" || first == "PK\x05\x06";
 }
 
-struct OpenArchive {
-  OpenFile file;
-  bool is_unpacked = false;
-};
-
-OpenArchive open_or_unpack(const DatasetContext& context, const std::string& archive) {
-  return with_archive_named(context, archive, "archive", [&]() -> OpenArchive {
-    const fs::path path = path_of_archive(context, archive);
-    OpenFile file(path);
-    if (is_compressed(file)) return {unpacked(path), true};
-    return {std::move(file), false};
-  });
-}
-
-void read_members(const OpenFile& file, Members& members) {
+void read_members(const OpenFile& file, bool may_go_on, Members& members) {
   if (file.size() == 0) throw ArchiveFault("it is empty");
   if (is_zip(file)) {
     std::string target;
@@ -197,7 +183,7 @@ void read_members(const OpenFile& file, Members& members) {
           members.add(entry.name,
                       {.offset = entry.offset, .stored_size = entry.size, .size = entry.size});
         },
-        [&](const ArchiveLink& link) { members.add_link(link); });
+        [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }
@@ -226,24 +212,21 @@ void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
   listing.labels = labels.labels();
 }
 
-OpenFile open_archive(const DatasetContext& context, const std::string& archive) {
-  return open_or_unpack(context, archive).file;
-}
-
-ArchiveListing list_open_archive(OpenFile file) {
+ArchiveListing list_open_archive(OpenFile file, bool may_go_on) {
   ArchiveListing listing;
   listing.file = std::move(file);
   Members members(listing.file, listing.left_out);
-  read_members(listing.file, members);
+  read_members(listing.file, may_go_on, members);
   listing.images = members.take_images();
   listing.others = members.take_others();
   return listing;
 }
 
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
-  OpenArchive open = open_or_unpack(context, archive);
-  ArchiveListing listing = with_archive_named(
-      context, archive, "archive", [&] { return list_open_archive(std::move(open.file)); });
+  OpenPacked open = open_packed(context, archive, kArchiveKind);
+  ArchiveListing listing = with_archive_named(context, archive, kArchiveKind, [&] {
+    return list_open_archive(std::move(open.file), !context.contents.empty());
+  });
   if (open.is_unpacked)
     listing.notes.push_back(unpacked_note(context, archive, listing.file) +
                             "; uncompressed tars and 'kiln pack' shards need no space)");
@@ -263,7 +246,7 @@ void label_images(const DatasetContext& context, const std::string& archive,
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;
   std::string text;
-  with_archive_named(context, archive, "archive", [&] {
+  with_archive_named(context, archive, kArchiveKind, [&] {
     for (std::size_t i = 0; i < others.size(); ++i) {
       const std::string_view name = others.file_name(i);
       if (is_label_file(name)) {

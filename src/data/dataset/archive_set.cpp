@@ -211,7 +211,7 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
 // its images. Empty if it is neither.
 std::optional<Dataset> read_listed_archive(const DatasetContext& context,
                                            const std::string& archive, ArchiveListing& listing) {
-  return with_archive_named(context, archive, "archive", [&]() -> std::optional<Dataset> {
+  return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Dataset> {
     for (const std::string& folder : folders_of_all(listing)) {
       if (!may_have_list(listing.others, folder)) continue;
       std::optional<Dataset> set =

@@ -50,6 +50,8 @@ enum class RootKind { kFolder, kArchive, kRecordFile };
 
 // Returns what the root is. Throws Error kInvalidDataset if there is nothing to read.
 RootKind check_root(const DatasetContext& context) {
+  if (!context.contents.empty())
+    return is_record_file(OpenFile(context.contents)) ? RootKind::kRecordFile : RootKind::kArchive;
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
   if (status.type() == fs::file_type::not_found) {
@@ -233,8 +235,6 @@ std::string describe(Dataset::Kind kind) {
       return "record files";
     case Dataset::Kind::kStream:
       return "stream";
-    case Dataset::Kind::kKeptStream:
-      return "stream, kept";
   }
   throw InternalError("unknown kind of dataset");
 }
@@ -275,6 +275,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
                 : kind == RootKind::kRecordFile ? read_records(context, {""})
                                                 : read_folder_of_any_kind(context);
+  set.contents = context.contents;
   set.name = context.name;
   set.read_with = reading_text(context.records) + text_beside(context.root);
   set.exif = exif_of(set, context.records);
@@ -300,9 +301,10 @@ std::string depth_advice(const Dataset& set) {
 void open_archives(Dataset& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
-    const DatasetContext context{.root = set.root, .name = set.name};
-    archive.file = set.kind == Dataset::Kind::kRecords ? open_record_file(context, archive.name)
-                                                       : open_archive(context, archive.name);
+    const bool has_records = set.kind == Dataset::Kind::kRecords;
+    archive.file = open_packed({.root = set.root, .name = set.name, .contents = set.contents},
+                               archive.name, has_records ? kRecordFileKind : kArchiveKind)
+                       .file;
   }
 }
 

@@ -138,8 +138,7 @@ struct Dataset {
     kFileList,
     kArchives,
     kRecords,
-    kStream,
-    kKeptStream
+    kStream
   };
 
   Kind kind = Kind::kImageDirectory;
@@ -147,6 +146,7 @@ struct Dataset {
   // made of one.
   bool is_image_directory = false;
   std::filesystem::path root;
+  std::filesystem::path contents;      // as in DatasetContext (readers.h)
   std::string name;                    // in error messages: "Training dataset"
   std::vector<std::string> classes;    // by class id; ids without a category are named "Others"
   SampleTable samples;                 // in list order
@@ -160,14 +160,11 @@ struct Dataset {
   FoundLabels found;                // the labels as they stand in the data; none: folders, lists
   std::optional<int> first_label;   // the number of the first class; empty: labels are no numbers
   std::int64_t num_streamed = 0;    // images per epoch of a stream, which has no samples
-  std::uint64_t memory_bytes = 0;   // memory taken by the images of a kept stream
   std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
   std::vector<std::string> notes;   // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
   bool is_stream() const { return kind == Kind::kStream; }
-  // Whether the images came in a stream and are now in an archive without a file name.
-  bool is_kept_stream() const { return kind == Kind::kKeptStream; }
   // For a stream: the maximum per epoch.
   std::int64_t num_images() const {
     return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
@@ -175,7 +172,7 @@ struct Dataset {
 };
 
 // "ImageDirectory", "COCO folder", "class folders", "folder of images", "list of images",
-// "archive", "record files", "stream", "stream, kept".
+// "archive", "record files", "stream".
 std::string describe(Dataset::Kind kind);
 
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.

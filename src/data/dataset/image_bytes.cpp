@@ -185,7 +185,7 @@ class Reader {
 void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
-  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kKeptStream;
+  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream;
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&

@@ -207,16 +207,19 @@ void write_index(const fs::path& file, const Dataset& set) {
 
 Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
   const std::int64_t begin_ns = now_ns();
-  const fs::path file = !use.file.empty()                  ? use.file
+  const fs::path file = !use.contents.empty()              ? fs::path()
+                        : !use.file.empty()                ? use.file
                         : is_there(root / kShardIndexName) ? root / kShardIndexName
                                                            : index_in_cache(root);
   std::string note;
   std::optional<Dataset> found = read_index(file, use, root, note);
   const bool is_new = !found;
-  Dataset set =
-      found
-          ? std::move(*found)
-          : read_labeled({.root = root, .name = name, .is_indexed = true, .records = use.records});
+  Dataset set = found ? std::move(*found)
+                      : read_labeled({.root = root,
+                                      .name = name,
+                                      .is_indexed = use.contents.empty(),
+                                      .records = use.records,
+                                      .contents = use.contents});
   set.root = root;
   set.name = name;
   set.exif = exif_of(set, use.records);

@@ -22,6 +22,7 @@ struct IndexUse {
   std::filesystem::path file;  // empty: the one in the shards, or one in the user's cache
   bool with_sizes = false;     // also run scan_sizes() with kCommon
   RecordOptions records = {};
+  std::filesystem::path contents = {};  // as in DatasetContext; such a set has no index
 };
 
 // As read_labeled_dataset(), but uses the index if it is current. A stale or damaged index is

@@ -26,6 +26,9 @@ struct DatasetContext {
   // The images' list is for an index: its sources are stamped, which lists the folders again.
   bool is_indexed = false;
   RecordOptions records = {};
+  // Where the bytes are if the root is a stream, which has been read to its end: several tars may
+  // follow one another in them.
+  std::filesystem::path contents = {};
 
   // stamp_of(), for an index.
   SourceStamp stamp(const std::string& source) const {
@@ -160,15 +163,13 @@ Dataset read_label_files(const DatasetContext& context, ArchiveListing listing);
 // relative to the root, or empty. Throws Error kInvalidDataset if the archive is damaged or
 // truncated, a path leads out of it, or a name appears twice with two contents.
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
-// The same for a tar or zip that is open. Throws ArchiveFault, ImageFault, std::system_error.
-ArchiveListing list_open_archive(OpenFile file);
+// The same for a tar or zip that is open; `may_go_on` as in list_tar(). Throws ArchiveFault,
+// ImageFault, std::system_error.
+ArchiveListing list_open_archive(OpenFile file, bool may_go_on = false);
 // take_labels() from the label files among `others`, which is then empty. Throws Error
 // kInvalidDataset.
 void label_images(const DatasetContext& context, const std::string& archive,
                   ArchiveListing& listing);
-
-// Opens the archive itself, or its unpacked contents. Throws Error kInvalidDataset.
-OpenFile open_archive(const DatasetContext& context, const std::string& archive);
 
 // The file next to shards or record files that names numbered classes.
 inline constexpr const char* kClassesName = "classes.txt";
@@ -208,9 +209,6 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // number. Labels below 0 count as no label; of several labels the first one counts. A record with a
 // wrong checksum is a bad image, whatever it contains. Throws Error kInvalidDataset.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
-
-// Opens the file itself, or its unpacked contents. Throws Error kInvalidDataset.
-OpenFile open_record_file(const DatasetContext& context, const std::string& file);
 
 // The listed contents of a record file.
 struct RecordListing {

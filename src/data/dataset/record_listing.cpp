@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/files.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWindowBytes = 8192;  // read at the start of a record
 constexpr std::size_t kKindBytes = 64;      // enough to recognize an image format
+constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
 
@@ -67,19 +69,6 @@ class WindowView : public RecordView {
   std::uint64_t offset_, size_;
 };
 
-// A record's data in memory.
-class TextView : public RecordView {
- public:
-  explicit TextView(std::string_view data) : data_(data) {}
-  std::uint64_t size() const override { return data_.size(); }
-  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
-    return data_.substr(offset, count);
-  }
-
- private:
-  std::string_view data_;
-};
-
 class RecordWalk {
  public:
   RecordWalk(const RecordKeys& keys, RecordListing& listing, std::vector<std::uint64_t>* starts)
@@ -88,7 +77,8 @@ class RecordWalk {
   void walk() {
     if (window_.end() == 0) throw RecordFault("it is empty");
     const std::size_t first = std::min<std::uint64_t>(kTfRecordHeaderBytes, window_.end());
-    const RecordFormat format = record_format(window_.bytes(0, first));
+    const std::optional<RecordFormat> format = record_format(window_.bytes(0, first));
+    if (!format) throw RecordFault("it begins like neither TFRecord nor RecordIO");
     while (at_ < window_.end()) {
       if (starts_ != nullptr) starts_->push_back(at_);
       format == RecordFormat::kTfRecord ? visit_tfrecord() : visit_recordio();
@@ -116,18 +106,14 @@ class RecordWalk {
   }
 
   void visit_recordio() {
-    const RecordPart part =
-        recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
-    const auto no_checksum = [] { return false; };
+    const RecordPart part = first_part();
     if (part.kind == RecordPart::Kind::kWhole) {
       const std::uint64_t data = at_ + kRecordIoHeaderBytes;
       require(data, part.padded_size());
       at_ = data + part.padded_size();
       ArchiveMember member{.offset = data, .stored_size = part.size};
       WindowView view(window_, data, part.size);
-      read_contents(
-          member, view, [&] { return parse_recordio_image(view); }, no_checksum);
-      return;
+      return read_recordio(member, view);
     }
     FileSource source(listing_.file, at_);
     RecordReader reader(source, RecordFormat::kRecordIo);
@@ -137,9 +123,45 @@ class RecordWalk {
     ArchiveMember member{
         .offset = at_, .stored_size = reader.offset(), .packing = ArchiveMember::Packing::kParts};
     at_ += reader.offset();
-    TextView view(record.bytes);
+    BytesView view(record.bytes);
+    read_recordio(member, view);
+  }
+
+  RecordPart first_part() {
+    return recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
+  }
+
+  void read_recordio(ArchiveMember& member, RecordView& view) {
+    const auto begins_as_image = [](RecordView& data) {
+      return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size(), kKindBytes)));
+    };
+    const auto no_checksum = [] { return false; };
+    if (!begins_as_image(view))
+      return read_contents(
+          member, view, [&] { return parse_recordio_image(view); }, no_checksum);
     read_contents(
-        member, view, [&] { return parse_recordio_image(view); }, no_checksum);
+        member, view,
+        [&] {
+          RecordContents contents;
+          contents.image_size = view.size();
+          if (at_ == window_.end()) return contents;
+          WindowView next(window_, at_ + kRecordIoHeaderBytes, first_part().size);
+          if (!begins_as_image(next)) take_manifest_label(contents);
+          return contents;
+        },
+        no_checksum);
+  }
+
+  void take_manifest_label(RecordContents& contents) {
+    if (starts_ != nullptr) starts_->push_back(at_);
+    FileSource source(listing_.file, at_);
+    RecordReader reader(source, RecordFormat::kRecordIo, kMaxLabelRecordBytes);
+    Record label;
+    reader.next(label);
+    at_ += reader.offset();
+    if (!label.fault.empty()) throw RecordFault("its label cannot be read: " + label.fault);
+    contents.class_text = manifest_label(label.bytes);
+    contents.is_written = !contents.class_text.empty();
   }
 
   // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
@@ -200,9 +222,8 @@ class RecordWalk {
   }
 
   int label_of(const RecordContents& contents) {
-    RawLabel label;
+    RawLabel label{.text = contents.class_text, .is_written = contents.is_written};
     if (!contents.labels.empty()) label.number = std::max<std::int64_t>(contents.labels[0], -1);
-    label.text = contents.class_text;
     if (label == RawLabel{}) return -1;
     const auto [found, is_new] = ids_.emplace(label, static_cast<int>(listing_.labels.size()));
     if (is_new) listing_.labels.push_back(label);
@@ -253,33 +274,6 @@ void compare_index(const DatasetContext& context, const fs::path& index,
                ". Remove it, since it is optional, or restore the matching one.");
 }
 
-struct OpenRecordFile {
-  OpenFile file;
-  bool is_unpacked = false;
-};
-
-// True if `file` begins like a record file. The length of a TFRecord may look like the start of
-// compressed data, but not with a correct checksum after it.
-bool is_record_file(const OpenFile& file) {
-  std::string first(kTfRecordHeaderBytes, '\0');
-  first.resize(file.read_at(0, first.data(), first.size()));
-  try {
-    record_format(first);
-    return true;
-  } catch (const RecordFault&) {
-    return false;
-  }
-}
-
-OpenRecordFile open_or_unpack(const DatasetContext& context, const std::string& name) {
-  return with_archive_named(context, name, "record file", [&]() -> OpenRecordFile {
-    const fs::path path = path_of_archive(context, name);
-    OpenFile file(path);
-    if (!is_record_file(file) && is_compressed(file)) return {unpacked(path), true};
-    return {std::move(file), false};
-  });
-}
-
 }  // namespace
 
 bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
@@ -290,19 +284,15 @@ bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
   return RecordReader(source, RecordFormat::kTfRecord).next(record) && !record.fault.empty();
 }
 
-OpenFile open_record_file(const DatasetContext& context, const std::string& file) {
-  return open_or_unpack(context, file).file;
-}
-
 RecordListing list_records(const DatasetContext& context, const std::string& file) {
-  OpenRecordFile open = open_or_unpack(context, file);
+  OpenPacked open = open_packed(context, file, kRecordFileKind);
   RecordListing listing;
   listing.file = std::move(open.file);
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
   std::error_code unknown;
   const bool has_index = !open.is_unpacked && fs::exists(index, unknown);
   std::vector<std::uint64_t> starts;
-  with_archive_named(context, file, "record file", [&] {
+  with_archive_named(context, file, kRecordFileKind, [&] {
     try {
       RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
     } catch (const RecordFault& fault) {

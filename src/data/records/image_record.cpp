@@ -230,18 +230,6 @@ std::int64_t whole_label(std::uint32_t bits) {
   return static_cast<std::int64_t>(value);
 }
 
-class BytesView : public RecordView {
- public:
-  explicit BytesView(std::string_view data) : data_(data) {}
-  std::uint64_t size() const override { return data_.size(); }
-  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
-    return data_.substr(offset, count);
-  }
-
- private:
-  std::string_view data_;
-};
-
 ProtoMessage bytes_feature(std::string_view value) {
   return ProtoMessage().message(1, ProtoMessage().text(1, value));
 }
@@ -270,6 +258,17 @@ RecordContents parse_recordio_image(RecordView& record) {
   contents.image_begin = kImageHeaderBytes + num_labels * 4ULL;
   contents.image_size = record.size() - contents.image_begin;
   return contents;
+}
+
+bool is_bare_image(std::string_view data) {
+  return data.starts_with("\xff\xd8\xff") || data.starts_with("\x89PNG");
+}
+
+std::string manifest_label(std::string_view json) {
+  constexpr std::string_view kAround = "\" \n\r";
+  if (json.size() > kMaxTextBytes) throw RecordFault("its label has more than 4096 bytes");
+  const std::size_t begin = std::min(json.find_first_not_of(kAround), json.size());
+  return std::string(json.substr(begin, json.find_last_not_of(kAround) + 1 - begin));
 }
 
 ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {

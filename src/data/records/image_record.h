@@ -23,6 +23,7 @@ struct RecordContents {
   std::uint64_t image_size = 0;
   std::vector<std::int64_t> labels;  // as stored; empty: none
   std::string class_text;            // empty: none
+  bool is_written = false;           // `class_text` is a manifest_label(), and may be a number
   std::string name;                  // empty: none
   bool is_header = false;            // RecordIO: several numbers and no image, so no sample
 };
@@ -37,6 +38,18 @@ class RecordView {
   virtual std::string_view bytes(std::uint64_t offset, std::size_t count) = 0;
 };
 
+class BytesView : public RecordView {
+ public:
+  explicit BytesView(std::string_view data) : data_(data) {}
+  std::uint64_t size() const override { return data_.size(); }
+  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
+    return data_.substr(offset, count);
+  }
+
+ private:
+  std::string_view data_;
+};
+
 // Throws RecordFault if the record is not an Example, has no image or several, or has features of
 // other types. Reads only the headers of the fields and skips the image. Without both a label and a
 // text in the Example, the record has no label.
@@ -44,6 +57,14 @@ RecordContents parse_example(RecordView& record, const RecordKeys& keys);
 
 // Throws RecordFault if the record is too short for its header, or a label is not a whole number.
 RecordContents parse_recordio_image(RecordView& record);
+
+// SageMaker's augmented manifests come as RecordIO: an image file without a header, which would
+// begin with a small number, then a record with its label. If that is an image too, the first one
+// has no label.
+bool is_bare_image(std::string_view data);
+// The text of a label in JSON: a number, or a string in quotes; empty: none. Throws RecordFault if
+// it has more than 4096 bytes.
+std::string manifest_label(std::string_view json);
 
 struct ImageRecord {
   std::string name;                  // from the record; empty: none

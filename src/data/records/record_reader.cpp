@@ -56,7 +56,7 @@ RecordPart recordio_part(std::string_view header, bool is_inside) {
   return part;
 }
 
-RecordFormat record_format(std::string_view first_bytes) {
+std::optional<RecordFormat> record_format(std::string_view first_bytes) {
   if (first_bytes.starts_with(magic_bytes())) return RecordFormat::kRecordIo;
   if (first_bytes.size() >= kTfRecordHeaderBytes) {
     try {
@@ -65,7 +65,7 @@ RecordFormat record_format(std::string_view first_bytes) {
     } catch (const RecordFault&) {  // not TFRecord either
     }
   }
-  throw RecordFault("it begins like neither TFRecord nor RecordIO");
+  return std::nullopt;
 }
 
 bool RecordReader::next(Record& record) {

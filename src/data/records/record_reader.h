@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -60,8 +61,9 @@ struct RecordPart {
 // record. Throws RecordFault if there is no magic, or if this kind of part is not allowed here.
 RecordPart recordio_part(std::string_view header, bool is_inside);
 
-// Detects the format from the first bytes (kTfRecordHeaderBytes are enough). Throws RecordFault.
-RecordFormat record_format(std::string_view first_bytes);
+// Detects the format from the first bytes, of which kTfRecordHeaderBytes are enough; empty:
+// neither.
+std::optional<RecordFormat> record_format(std::string_view first_bytes);
 
 struct Record {
   std::uint64_t offset = 0;  // of the record's header in the source

@@ -62,6 +62,7 @@ void ByteStream::open() {
     file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ >= 0) break;
     if (errno != ENOENT && errno != EINTR) throw StreamFault("cannot be opened: " + reason(errno));
+    if (watch_.while_waiting) watch_.while_waiting();
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
   }
   is_pipe_ = is_fifo(file_);
@@ -86,6 +87,7 @@ bool ByteStream::fill() {
   while (!watch_.closing) {
     pollfd waiting{.fd = file_, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&waiting, 1, kLookMs);
+    if (ready == 0 && watch_.while_waiting) watch_.while_waiting();
     if (ready == 0 && !(is_pipe_ && has_come_)) continue;
     buffer_.resize(kept + kPortion);
     const ssize_t got = ::read(file_, buffer_.data() + kept, kPortion);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct StreamWatch {
   std::atomic<State> state = State::kAbsent;
   std::atomic<std::uint64_t> received = 0;  // bytes, over all streams
   std::atomic<std::uint64_t> images = 0;    // likewise
+  // Called in the reading thread between looks for bytes that do not come. What it throws, the
+  // reading function throws.
+  std::function<void()> while_waiting = {};
 };
 
 // Use from one thread.

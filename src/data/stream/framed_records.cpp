@@ -22,20 +22,6 @@ class StreamBytes final : public ByteSource {
   ByteStream& bytes_;
 };
 
-// True if `data` is an image file without a header, which would begin with a small number.
-bool is_bare_image(const std::string& data) {
-  return data.starts_with("\xff\xd8\xff") || data.starts_with("\x89PNG");
-}
-
-// Returns the text of a label that SageMaker sends as JSON: a number, or a string in quotes.
-std::string label_text(const std::string& json) {
-  const auto is_around = [](char c) { return c == '"' || c == ' ' || c == '\n' || c == '\r'; };
-  std::string text = json;
-  while (!text.empty() && is_around(text.back())) text.pop_back();
-  while (!text.empty() && is_around(text.front())) text.erase(0, 1);
-  return text;
-}
-
 class FramedRecords final : public RecordStream {
  public:
   FramedRecords(ByteStream& bytes, RecordFormat format, const RecordOptions& options)
@@ -58,8 +44,11 @@ class FramedRecords final : public RecordStream {
     image = {.name = "record " + std::to_string(++count_), .bytes = {}, .label = {}, .fault = {}};
     image.fault = record.fault;
     if (!record.fault.empty()) return true;
-    if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes))
-      return take_manifest_pair(std::move(record.bytes), image);
+    if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes)) {
+      image.bytes = std::move(record.bytes);
+      take_manifest_label(image);
+      return true;
+    }
     try {
       ImageRecord parsed = image_record(record.bytes, format_, keys_);
       is_header_ = parsed.is_header;
@@ -83,19 +72,20 @@ class FramedRecords final : public RecordStream {
     return reader_.next(record);
   }
 
-  // In an augmented manifest, the record after an image is its label. If that is an image too, the
-  // first one has no label.
-  bool take_manifest_pair(std::string bytes, StreamRecord& image) {
-    image.bytes = std::move(bytes);
+  void take_manifest_label(StreamRecord& image) {
     Record label;
-    if (!reader_.next(label)) return true;
-    if (is_bare_image(label.bytes))
+    if (!reader_.next(label)) return;
+    if (is_bare_image(label.bytes)) {
       ahead_ = std::move(label);
-    else if (label.fault.empty())
-      image.label = {.text = label_text(label.bytes), .is_written = true};
-    else
-      image.fault = label.fault;
-    return true;
+      return;
+    }
+    image.fault = label.fault;
+    if (!image.fault.empty()) return;
+    try {
+      image.label = {.text = manifest_label(label.bytes), .is_written = true};
+    } catch (const RecordFault& fault) {
+      image.fault = fault.what();
+    }
   }
 
   StreamBytes source_;
@@ -111,12 +101,8 @@ class FramedRecords final : public RecordStream {
 }  // namespace
 
 std::unique_ptr<RecordStream> open_framed_records(ByteStream& bytes, const RecordOptions& options) {
-  const std::string first(bytes.peek(kTfRecordHeaderBytes));
-  try {
-    return std::make_unique<FramedRecords>(bytes, record_format(first), options);
-  } catch (const RecordFault&) {
-    return nullptr;
-  }
+  const auto format = record_format(bytes.peek(kTfRecordHeaderBytes));
+  return format ? std::make_unique<FramedRecords>(bytes, *format, options) : nullptr;
 }
 
 }  // namespace kiln

@@ -169,14 +169,13 @@ void tell_replaced_model(const TrainingJob& job) {
 }
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
-// problems together.
-void read_own_inputs(TrainingJob& job) {
+// problems together. `valid_stream` is the validation stream, if there is one.
+void read_own_inputs(const OpenFile& valid_stream, TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
   TrainingInputs& inputs = job.inputs;
   const bool is_shard = config.data.has_train_shard;
   const bool reads_images = world.leads() || is_shard;
-  std::optional<Dataset> kept_valid = keep_valid_stream(world, config, job.log);
   world.agree([&] {
     Problems problems;
     DataConfig part = part_of_rank(config.data, reads_images, world);
@@ -187,9 +186,9 @@ void read_own_inputs(TrainingJob& job) {
       weights = resolve_weights(given, part.network.weights_sha256, job.log);
       add_weights_choice(given, weights, job);
     });
-    inputs = read_training_inputs(
-        part, problems, static_cast<std::uint64_t>(config.optimization.random_seed),
-        scan_plan(job.loader_threads.first, job.log), std::move(kept_valid));
+    inputs = read_training_inputs(part, problems,
+                                  static_cast<std::uint64_t>(config.optimization.random_seed),
+                                  scan_plan(job.loader_threads.first, job.log), valid_stream);
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
     job.model_print = print_of_model(inputs);  // before build_model() takes the weights
@@ -216,7 +215,8 @@ void read_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
   TrainingInputs& inputs = job.inputs;
-  read_own_inputs(job);
+  const OpenFile valid_stream = spool_valid_stream(world, config, job.log);
+  read_own_inputs(valid_stream, job);
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", job.model_print);
   share_weights(world, config.data, job);

@@ -56,18 +56,12 @@ std::string repeating_command(const TrainConfig& config) {
   return line;
 }
 
-std::string kept_text(const Dataset& set) {
-  if (!set.is_kept_stream()) return "";
-  return set.memory_bytes > 0
-             ? ", " + bytes_text(static_cast<long long>(set.memory_bytes)) + " of memory"
-             : ", in a temporary file";
-}
-
 std::string set_text(const Dataset& set) {
   return (set.is_stream() ? "at most " : "") + grouped(set.num_images()) + " images" +
          (set.is_stream() ? " in each epoch, " : ", ") + std::to_string(set.classes.size()) +
          (set.classes.size() == 1 ? " class" : " classes") + " (" + describe(set.kind) + " '" +
-         set.root.string() + "'" + kept_text(set) + ")";
+         set.root.string() + "'" +
+         (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
 }
 
 std::string size_text(const TransformSpec& pixels) {

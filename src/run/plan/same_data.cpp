@@ -128,7 +128,7 @@ std::string more_images(std::uint64_t count) {
 }  // namespace
 
 void require_same_data(World& world, const Dataset& set) {
-  if (world.size() == 1 || set.is_stream() || set.is_kept_stream()) return;
+  if (world.size() == 1 || set.is_stream()) return;
   const auto name_of_archive = [&](std::size_t a) {
     const std::string& name = set.archives[a].name;
     return quoted_path(name.empty() ? set.root : std::filesystem::path(name));

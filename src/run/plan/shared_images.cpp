@@ -159,14 +159,12 @@ void choose_part(World& world, const DataConfig& config, const Shard& all, Train
   inputs.train_shard.num_ranks = 1;
 }
 
-// Replaces the list of images by rank 0's, without its root and name. Keeps the images of a stream
-// that this rank already holds.
+// Replaces the list of images by rank 0's, without its root and name.
 void take_list_of_leader(World& world, Dataset& set) {
   const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
   if (world.leads()) return;
   Dataset taken = dataset_of(bytes, SetParts::kList);
-  if (set.is_kept_stream()) taken.archives = std::move(set.archives);
-  taken.memory_bytes = set.memory_bytes;
+  taken.contents = std::move(set.contents);
   set = std::move(taken);
 }
 

@@ -2,80 +2,122 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
+#include <functional>
+#include <optional>
 #include <string>
-#include <utility>
+#include <system_error>
+#include <vector>
 
 #include "base/error.h"
-#include "data/archive/archive.h"
-#include "data/dataset/image_bytes.h"
-#include "data/stream/kept_stream.h"
+#include "data/stream/byte_stream.h"
 #include "data/stream/stream_source.h"
 #include "inputs/stream_inputs.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kPiece = 64 << 20;  // bytes of images in one broadcast
+constexpr std::size_t kPiece = 16 << 20;  // bytes in one broadcast
 
-std::string piece_of(const OpenFile& file, std::uint64_t at, std::uint64_t size) {
-  std::string piece(std::min(kPiece, size - at), '\0');
-  if (file.read_at(at, piece.data(), piece.size()) != piece.size())
-    throw InternalError("the kept validation stream was truncated");
-  return piece;
+// The bytes of the stream, of which any count as progress.
+class StreamPieces {
+ public:
+  StreamPieces(const TrainConfig& config, const std::string& name, Log& log)
+      : name_(name),
+        limits_(silence_limits(config.ranks)),
+        warn_([&log](const std::string& text) { log.warning(text); }),
+        silence_(watch_, limits_, warn_),
+        bytes_(stream_path(config.data.valid_path, 0), watch_) {
+    watch_.while_waiting = [this] {
+      watch_.images = watch_.received.load();
+      silence_.judge(name_);
+    };
+  }
+
+  // Empty at the end.
+  std::string next() {
+    std::string piece(kPiece, '\0');
+    std::size_t size = 0;
+    try {
+      for (std::size_t got = 1; got > 0 && size < kPiece; size += got)
+        got = bytes_.take_some(piece.data() + size, kPiece - size);
+    } catch (const StreamFault& fault) {
+      throw error_of_stream(name_, fault);
+    }
+    piece.resize(size);
+    return piece;
+  }
+
+ private:
+  const std::string& name_;
+  const StreamSilence::Limits limits_;
+  const StreamSilence::Warn warn_;
+  StreamWatch watch_;
+  StreamSilence silence_;
+  ByteStream bytes_;
+};
+
+// Opens the file of `size` bytes that another rank of this host has written.
+OpenFile open_file_of_host(const std::string& path, std::uint64_t size, const std::string& name) {
+  std::string reason = "it is another file";
+  try {
+    if (OpenFile file(path); file.size() == size) return file;
+  } catch (const std::system_error& fault) {
+    reason = fault.code().message();
+  }
+  throw Error(ErrorCode::kUserError,
+              name + ": the stream is in '" + path +
+                  "', which this rank of the same host cannot open: " + reason +
+                  ". Start the ranks of a host as one user, in one container.");
 }
 
-// Copies the images in rank 0's file to all ranks. A rank that has no room for them still takes
-// part in all broadcasts.
-void share_images(World& world, std::uint64_t most_in_memory, Dataset& set) {
-  const std::uint64_t size = world.broadcast(world.leads() ? set.archives.front().file.size() : 0);
-  KeptBytes mine(most_in_memory);
-  std::exception_ptr failure;
-  for (std::uint64_t at = 0; at < size; at += kPiece) {
-    const std::string piece =
-        world.broadcast(world.leads() ? piece_of(set.archives.front().file, at, size) : "");
-    if (world.leads() || failure) continue;
-    try {
-      mine.append(piece);
-    } catch (const SpoolFault& fault) {
-      failure = std::make_exception_ptr(
-          Error(ErrorCode::kUserError,
-                std::string("The validation images do not fit into the memory limit, and ") +
-                    fault.what() + ". Raise --cache-bytes, or set TMPDIR to another folder."));
-    } catch (const std::exception&) {
-      failure = std::current_exception();
-    }
+// Runs `action` of a Spool.
+void in_spool(const std::string& name, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const SpoolFault& fault) {
+    throw Error(ErrorCode::kUserError,
+                name + ": the folder for temporary files cannot hold the stream: " + fault.what() +
+                    ". Set TMPDIR to a folder on a local disk with enough space for all of it.");
   }
-  world.agree([&] {
-    if (failure) std::rethrow_exception(failure);
-  });
-  if (world.leads()) return;
-  set.memory_bytes = mine.memory_bytes();
-  set.archives.front().file = mine.take();
 }
 
 }  // namespace
 
-std::optional<Dataset> keep_valid_stream(World& world, const TrainConfig& config, Log& log) {
+OpenFile spool_valid_stream(World& world, const TrainConfig& config, Log& log) {
   const bool is_stream =
       config.data.split.data_path.empty() && is_stream_path(config.data.valid_path);
   if (world.broadcast(static_cast<char>(is_stream)) == 0) return {};
-  KeptStreamPlan plan = valid_stream_plan(config, world.local_size());
-  plan.warn = [&log](const std::string& text) { log.warning(text); };
-  Dataset set;
+  const std::string name = "Validation dataset '" + stream_path(config.data.valid_path, 0) + "'";
+  const std::vector<std::string>& hosts = world.hosts();
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const auto writer =
+      static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin());
+  std::optional<StreamPieces> pieces;
+  std::optional<Spool> spool;
   world.agree([&] {
     check_valid_stream(config.data);
-    if (world.leads()) set = keep_stream(plan);
+    if (writer == rank) in_spool(name, [&] { spool.emplace(); });
+    if (world.leads()) pieces.emplace(config, name, log);
   });
-  if (world.size() == 1) return set;
-  const std::string list = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
-  if (!world.leads()) {
-    set = dataset_of(list, SetParts::kList);
-    set.root = config.data.valid_path;
-    set.name = plan.name;
-  }
-  share_images(world, plan.most_in_memory, set);
-  return set;
+  std::string piece;
+  std::uint64_t size = 0;
+  do {
+    world.agree([&] {
+      if (pieces) piece = pieces->next();
+    });
+    piece = world.broadcast(piece);
+    size += piece.size();
+    world.agree([&] {
+      if (spool) in_spool(name, [&] { spool->append(piece); });
+    });
+  } while (!piece.empty());
+  OpenFile file;
+  if (spool) file = spool->take();
+  const std::vector<std::string> paths = world.gather(file.path().string());
+  world.agree([&] {
+    if (!spool) file = open_file_of_host(paths[writer], size, name);
+  });
+  return file;
 }
 
 }  // namespace kiln

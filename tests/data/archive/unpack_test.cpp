@@ -1,14 +1,18 @@
-// Compressed tars: unpacked to an unnamed file, within limits, and refused if damaged.
+// Compressed tars: unpacked to an unnamed file, within limits, and refused if damaged. Streams that
+// have been read to their end into such a file.
 #include <archive.h>
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/system_calls.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/readers.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -90,6 +94,48 @@ TEST_F(Unpacking, a_wrong_gzip_checksum_is_detected) {
   std::string bad = compressed(tar_, ARCHIVE_FILTER_GZIP);
   bad[bad.size() - 8] = static_cast<char>(bad[bad.size() - 8] ^ 1);
   EXPECT_NE(error_of([&] { read(bad); }).message().find("damaged"), std::string::npos);
+}
+
+TEST_F(Unpacking, a_stream_is_read_like_the_file_that_it_was) {
+  for (const std::string& bytes : {tar_, compressed(tar_, ARCHIVE_FILTER_GZIP)}) {
+    Spool spool;
+    spool.append(bytes.substr(0, 700));
+    spool.append(bytes.substr(700));
+    const OpenFile stream = spool.take();
+    EXPECT_EQ(stream.size(), bytes.size());
+    const Dataset set = read_indexed_dataset(
+        scratch_ / "pipe", "Data",
+        {.file = scratch_ / "index", .records = {}, .contents = stream.path()});
+    EXPECT_EQ(set.root, scratch_ / "pipe");
+    EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog"}));
+    Dataset other = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);  // of another rank
+    other.contents = stream.path();
+    open_archives(other);
+    std::string image;
+    for (const Dataset* all : {&set, &other}) {
+      read_image_bytes(*all, 1, image);
+      EXPECT_EQ(image, "y");
+    }
+  }
+  EXPECT_TRUE(fs::is_empty(temporary_.path()));
+  EXPECT_FALSE(fs::exists(scratch_ / "index"));
+}
+
+TEST_F(Unpacking, a_full_disk_is_told_with_what_it_holds) {
+  Spool spool;
+  spool.append(std::string(3 << 20, 'x'));
+  test::failure = ENOSPC;
+  test::calls_before_failure = 0;
+  std::string text;
+  try {
+    spool.append("y");
+  } catch (const SpoolFault& fault) {
+    text = fault.what();
+  }
+  test::failure = 0;
+  test::calls_before_failure = -1;
+  EXPECT_EQ(text, "'" + temporary_.path().string() +
+                      "' cannot hold it beyond the first 3 MB: No space left on device");
 }
 
 // 2 GiB of zeros.

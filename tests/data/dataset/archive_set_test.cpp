@@ -139,6 +139,29 @@ TEST_F(ArchiveTest, empty_and_truncated_archives_are_refused) {
   expect_fault(good + good, "follows its end marker");
 }
 
+TEST_F(ArchiveTest, a_stream_may_have_several_tars) {
+  const auto read_stream = [&](const std::string& bytes) {
+    scratch_.put("bytes", bytes);
+    return read_labeled({.root = "pipe", .name = "Data", .contents = scratch_ / "bytes"});
+  };
+  const std::string one = tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}});
+  const std::string other = tar_of({{"owl/1.jpg", "c"}});
+  for (const char* gap : {"", "padded"}) {
+    const Dataset set =
+        read_stream(one + std::string(*gap == '\0' ? 0 : 10240, '\0') + other + tar_end());
+    EXPECT_EQ(set.root, "pipe");
+    EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog", "owl"}));
+    EXPECT_EQ(bytes_of_image(set, 2), "c");
+  }
+  const auto fault_of = [&](const std::string& bytes) {
+    return error_of([&] { read_stream(bytes); }).message();
+  };
+  EXPECT_NE(fault_of(one + other.substr(0, 700)).find("'pipe' cannot be used: it is truncated"),
+            std::string::npos);
+  EXPECT_NE(fault_of(one + tar_of({{"dog/1.jpg", "x"}})).find("twice, with two contents"),
+            std::string::npos);
+}
+
 TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
   expect_fault(tar_of({{"/etc/cat/1.jpg", ""}}), "is absolute");
   expect_fault(tar_of({{"cat/../../1.jpg", ""}}), "contains '..'");

@@ -94,6 +94,38 @@ TEST_F(RecordSet, RecordIoIsReadInPlaceAndInParts) {
   EXPECT_EQ(labels(set), (std::vector<int>{0, 1, 1}));
 }
 
+TEST_F(RecordSet, ManifestsHaveTheirLabelsAfterTheImages) {
+  const std::string png = "\x89PNG\r\n\x1a\n image", jpeg = "\xff\xd8\xff image";
+  const std::string magic = little_endian(kRecordIoMagic, 4);
+  const std::string split = "\xff\xd8\xff\xe0" + magic + "image";
+  const auto pair = [](const std::string& bytes, const std::string& label) {
+    return recordio_record(bytes) + recordio_record(label);
+  };
+  const Dataset names =
+      read("a.rec", pair(png, "\"dog\"\n") + pair(split, "\"cat\"") + pair(jpeg, " \"dog\""));
+  EXPECT_EQ(names.classes, (Texts{"cat", "dog"}));
+  EXPECT_EQ(labels(names), (std::vector<int>{1, 0, 1}));
+  EXPECT_EQ(image(names, 0), png);
+  EXPECT_EQ(image(names, 1), split);
+  EXPECT_EQ(image(names, 2), jpeg);
+  EXPECT_EQ(names.samples.file_name(0), "000000000.png");
+  const Dataset numbers = read("a.rec", pair(png, "2") + recordio_record(jpeg) + pair(jpeg, "1"));
+  EXPECT_EQ(numbers.classes, (Texts{"1", "2"}));
+  EXPECT_TRUE(numbers.found.reads_numbers);
+  EXPECT_EQ(labels(numbers), (std::vector<int>{1, 0}));  // one image has no label
+  EXPECT_EQ(image(numbers, 1), jpeg);
+  EXPECT_EQ(read("a.rec", pair(png, "0") + recordio_record(jpeg)).samples.size(), 1U);
+  const std::size_t second = pair(png, "0").size();
+  scratch_.put("b.idx", "0\t0\n1\t" + std::to_string(recordio_record(png).size()) + "\n2\t" +
+                            std::to_string(second) + "\n3\t" +
+                            std::to_string(second + recordio_record(png).size()) + "\n");
+  EXPECT_EQ(read("b.rec", pair(png, "0") + pair(png, "1")).samples.size(), 2U);
+  expect_fault("a.rec", pair(png, std::string(5000, '1')), "its label has more than 4096 bytes");
+  expect_fault("a.rec", pair(png, "1").substr(0, recordio_record(png).size() + 9),
+               "in the middle of a record");
+  expect_fault("a.rec", pair(png, "\"\xff\""), "not UTF-8");
+}
+
 TEST_F(RecordSet, FilesOfAFolderBelongTogether) {
   scratch_.put("train-00000-of-00003", example("a", 1));
   scratch_.put("train-00001-of-00003", example("b", 2));
