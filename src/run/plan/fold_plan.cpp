@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/split/split_file.h"
+#include "data/split/split_files.h"
 #include "features/folds.h"
 #include "run/out_of_fold.h"
 
