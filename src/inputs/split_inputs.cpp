@@ -8,7 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_index.h"
-#include "data/split/split_file.h"
+#include "data/split/split_files.h"
 
 namespace kiln {
 namespace {

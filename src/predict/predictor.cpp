@@ -15,8 +15,8 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "report/record/run_file.h"
-#include "store/calibration_file.h"
 #include "store/checkpoint.h"
+#include "store/model_directory.h"
 #include "train/precision.h"
 #include "weights/model_weights.h"
 

@@ -24,7 +24,6 @@
 
 #include "base/output_folder.h"
 #include "store/state_dict_file.h"
-#include "store/tensor.h"
 
 namespace kiln {
 

@@ -1,23 +1,110 @@
 #include "store/model_directory.h"
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
-#include <optional>
-#include <string>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "store/calibration_file.h"
-#include "store/model_spec.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr double kMaxTemperature = 1e6;
+constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
+constexpr std::array<std::string_view, 3> kKeys{"version", "temperature", "answers"};
+
+std::string shown(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
+}
+
+[[noreturn]] void fail(const std::string& where, const std::string& fault) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + where + "' is not a valid calibration file: " + fault +
+                  ". Train the model again or copy its complete directory.");
+}
+
+const Json& at(const Json& root, const char* key, const std::string& where) {
+  const auto found = root.find(key);
+  if (found == root.end()) fail(where, std::string("its key '") + key + "' is missing");
+  return *found;
+}
+
+bool is_count(const Json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
+}
+
+// Whether `value` is a valid bin that begins above `before`.
+bool is_bin(const Json& value, double before) {
+  if (!value.is_array() || value.size() != 3 || !value[0].is_number() || !is_count(value[1]) ||
+      !is_count(value[2]))
+    return false;
+  const auto from = value[0].get<double>();
+  return from > before && from <= 1 && from >= 0 &&
+         value[2].get<std::uint64_t>() <= value[1].get<std::uint64_t>();
+}
+
+std::vector<AnswerBin> bins_of(const Json& list, const std::string& where) {
+  if (!list.is_array()) fail(where, "its key 'answers' is " + shown(list) + " instead of a list");
+  std::vector<AnswerBin> bins;
+  for (const Json& value : list) {
+    if (!is_bin(value, bins.empty() ? -1 : bins.back().from))
+      fail(where, "its key 'answers' has " + shown(value) +
+                      " instead of a higher confidence, images, and correct images");
+    bins.push_back(
+        {value[0].get<double>(), value[1].get<std::int64_t>(), value[2].get<std::int64_t>()});
+  }
+  return bins;
+}
+
+Calibration read(const Json& root, const std::string& where) {
+  if (!root.is_object()) fail(where, "it is not a JSON object");
+  if (const Json& version = at(root, "version", where); version != kVersion)
+    fail(where, "its version is " + shown(version) + ", but this program supports version " +
+                    std::to_string(kVersion));
+  for (const auto& [key, value] : root.items())
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      fail(where, "its key '" + key.substr(0, 100) + "' is unknown");
+  const Json& temperature = at(root, "temperature", where);
+  Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
+  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
+    fail(where, "its key 'temperature' is " + shown(temperature) + " instead of a number above 0");
+  calibration.answers = bins_of(at(root, "answers", where), where);
+  return calibration;
+}
+
+}  // namespace
+
+Calibration parse_calibration(std::string_view json, const std::string& where) {
+  if (json.size() > kMaxBytes) fail(where, "it is larger than 1 MiB");
+  try {
+    return read(parse_json(json, RepeatedKeys::kRefused), where);
+  } catch (const JsonFault& fault) {
+    fail(where, std::string("it ") + fault.what());
+  }
+}
+
+std::string format_calibration(const Calibration& calibration) {
+  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  for (const AnswerBin& bin : calibration.answers)
+    answers.push_back({bin.from, bin.images, bin.right});
+  const nlohmann::ordered_json json = {
+      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
+  return json.dump() + "\n";
+}
+
 namespace {
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
@@ -265,6 +352,94 @@ std::vector<std::string> parse_label_map(std::string_view csv) {
     labels.push_back(std::move(fields[1]));
   }
   return labels;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_known_name(std::string_view name) {
+  const auto holds = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return name == kMetaFile || holds(kOwnFiles) || holds(kDesignerFiles);
+}
+
+bool is_model_directory(const fs::path& meta_path) {
+  try {
+    return read_directory_meta(meta_path).type == "ModelDirectory";
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The names that do not belong to a model directory, sorted. Without a valid `_meta.yaml`, no name
+// belongs to one.
+std::vector<std::string> foreign_names(const fs::path& folder) {
+  std::vector<std::string> known, foreign;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (is_ignored_name(name)) continue;
+    const bool is_file = entry.is_symlink() || entry.is_regular_file();
+    (is_file && is_known_name(name) ? known : foreign).push_back(name);
+  }
+  if (!known.empty() && !is_model_directory(folder / kMetaFile))
+    foreign.insert(foreign.end(), known.begin(), known.end());
+  std::sort(foreign.begin(), foreign.end());
+  return foreign;
+}
+
+void refuse_foreign_names(const fs::path& folder) {
+  constexpr std::size_t kShown = 3;
+  const std::vector<std::string> foreign = foreign_names(folder);
+  if (foreign.empty()) return;
+  fail_output_folder(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
+                     "Choose an empty folder, or one with a complete earlier model.");
+}
+
+}  // namespace
+
+OutputFolder prepare_model_output(const fs::path& path) {
+  OutputFolder folder(path);
+  try {
+    refuse_foreign_names(path);
+    remove_leftovers(path);
+  } catch (const fs::filesystem_error& fault) {
+    fail_output_folder(path, "cannot be listed (" + fault.code().message() + ")",
+                       "Fix its permissions.");
+  }
+  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
+  probe.write("probe");
+  probe.finish();
+  return folder;
+}
+
+void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {
+  remove_leftovers(folder.path());
+  std::vector<const OutputFile*> ordered;
+  ordered.reserve(files.size());
+  for (const OutputFile& file : files) ordered.push_back(&file);
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const OutputFile* file) { return file->name != kMetaFile; });
+  std::vector<DurableFile> complete;
+  complete.reserve(ordered.size());
+  for (const OutputFile* file : ordered) {
+    complete.emplace_back(folder.path() / file->name);
+    complete.back().write(file->bytes);
+    complete.back().finish();
+  }
+  // Files that only the earlier model has would contradict the new one.
+  std::vector<fs::path> stale;
+  for (const std::string_view name : kOwnFiles) {
+    if (std::none_of(files.begin(), files.end(),
+                     [name](const OutputFile& file) { return file.name == name; }))
+      stale.emplace_back(name);
+  }
+  folder.replace(std::move(complete), stale);
+}
+
+void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {
+  write_directory(OutputFolder(folder), files);
 }
 
 }  // namespace kiln

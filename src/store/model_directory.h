@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
 #include "store/seen_images.h"
-#include "store/tensor.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 
@@ -74,6 +75,22 @@ struct TrainedModel {
 // _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, preprocessing.json,
 // calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
+
+// `calibration.json`, of a trained model (base/calibration.h):
+//
+//   {
+//     "version": 1,
+//     "temperature": 1.37,               the confidence is softmax(logits / temperature)
+//     "answers": [[0.431, 3, 2], ...]    of the validation images: confidence, images from it to
+//   }                                    the next, and those of them that were right
+//
+// All keys are required and no others are allowed. Directories written by an older version or by
+// another program have no such file; their temperature is 1.
+//
+// Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
+Calibration parse_calibration(std::string_view json, const std::string& where);
+// Round-trips exactly: parsing the text gives the same values to the last bit.
+std::string format_calibration(const Calibration& calibration);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.
 std::string format_label_map(const std::vector<std::string>& labels);

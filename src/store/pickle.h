@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "store/byte_reader.h"
-#include "store/tensor.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 

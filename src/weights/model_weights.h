@@ -7,7 +7,7 @@
 
 #include "model/catalogue.h"
 #include "model/image_model.h"
-#include "store/tensor.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 

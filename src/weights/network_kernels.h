@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/catalogue.h"
-#include "store/tensor.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 

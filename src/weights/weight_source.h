@@ -11,7 +11,6 @@
 #include "base/vocabulary.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
-#include "store/tensor.h"
 
 namespace kiln {
 

@@ -9,9 +9,9 @@
 
 #include "base/crc32c.h"
 #include "data/archive/archive.h"
-#include "data/archive/tar_headers.h"
+#include "data/archive/tar.h"
 #include "data/dataset/folder_entries.h"
-#include "data/dataset/label_files.h"
+#include "data/dataset/found_labels.h"
 #include "data/records/record_reader.h"
 #include "data/stream/record_stream.h"
 #include "fuzz/fuzz.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/split/part_counts.h"
+#include "data/split/parted_dataset.h"
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "store/tensor.h"
+#include "store/state_dict_file.h"
 
 namespace kiln::test {
 

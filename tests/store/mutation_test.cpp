@@ -6,7 +6,6 @@
 #include "base/files.h"
 #include "base/mutate.h"
 #include "sample_states.h"
-#include "store/calibration_file.h"
 #include "store/model_directory.h"
 #include "store/seen_images.h"
 #include "store/state_dict_file.h"

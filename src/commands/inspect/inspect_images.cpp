@@ -14,7 +14,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
-#include "data/split/leaks.h"
+#include "data/split/groups.h"
 
 namespace kiln {
 namespace {

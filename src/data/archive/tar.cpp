@@ -1,13 +1,169 @@
+#include "data/archive/tar.h"
+
 #include <algorithm>
-#include <cstdint>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
-#include "data/archive/archive.h"
-#include "data/archive/tar_headers.h"
+#include "base/files.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMaxExtraBytes = 1 << 20;  // of one long name or pax header
+// The largest entry accepted. No file is this large, and offsets computed from larger sizes could
+// overflow.
+constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{1} << 62;
+
+std::string_view field(std::string_view header, std::size_t at, std::size_t size) {
+  const std::string_view whole = header.substr(at, size);
+  return whole.substr(0, std::min(whole.find('\0'), whole.size()));
+}
+
+// Parses a numeric field: octal digits surrounded by blanks or, if the first bit is set, base 256.
+// A blank field is 0. Empty if the field is not a number or does not fit.
+std::optional<std::uint64_t> number(std::string_view header, std::size_t at, std::size_t size) {
+  const std::string_view raw = header.substr(at, size);
+  std::uint64_t value = 0;
+  if ((static_cast<unsigned char>(raw[0]) & 0x80) != 0) {
+    if (static_cast<unsigned char>(raw[0]) != 0x80) return std::nullopt;  // negative, or too large
+    for (const char c : raw.substr(1)) {
+      if (value >> 56 != 0) return std::nullopt;
+      value = value << 8 | static_cast<unsigned char>(c);
+    }
+    return value;
+  }
+  std::string_view digits = field(header, at, size);
+  digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
+  digits = digits.substr(0, std::min(digits.find(' '), digits.size()));
+  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  if (digits.empty()) return 0;
+  if (fault != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+TarHeaders::Kind kind_of(char type) {
+  if (std::string_view("xgLK").find(type) != std::string_view::npos)
+    return TarHeaders::Kind::kExtra;
+  if (type == '1' || type == '2') return TarHeaders::Kind::kLink;
+  if (type == '3' || type == '4' || type == '6') return TarHeaders::Kind::kDevice;
+  if (type == '5') return TarHeaders::Kind::kFolder;
+  if (type == '0' || type == '7' || type == '\0') return TarHeaders::Kind::kFile;
+  return TarHeaders::Kind::kStrange;
+}
+
+std::string plain_name(std::string_view header) {
+  const std::string name(field(header, 0, 100));
+  const bool is_posix = header.substr(257, 6) == std::string_view("ustar\0", 6);
+  const std::string prefix(is_posix ? field(header, 345, 155) : "");
+  return prefix.empty() ? name : prefix + "/" + name;
+}
+
+}  // namespace
+
+std::string normal_name(std::string_view path) {
+  std::string name(path.starts_with('/') ? "/" : "");
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(part.size() + 1, path.size()));
+    if (part.empty() || part == ".") continue;
+    if (!name.empty() && !name.ends_with('/')) name += '/';
+    name += part;
+  }
+  return name;
+}
+
+bool is_zero(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+bool has_good_tar_checksum(std::string_view header) {
+  std::uint64_t sum = 8 * ' ';  // the checksum's own field counts as blanks
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
+    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
+  }
+  return number(header, 148, 8) == sum;
+}
+
+TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
+  if (!has_good_tar_checksum(header)) {
+    throw ArchiveFault("the header of an entry at byte " + std::to_string(at) +
+                       " is damaged (its checksum is wrong)");
+  }
+  Entry entry{.kind = kind_of(header[156]), .type = header[156]};
+  std::optional<std::uint64_t> size = number(header, 124, 12);
+  if (entry.kind != Kind::kExtra && pax_size_) size = pax_size_;
+  if (!size) throw ArchiveFault("the size of an entry is not a number");
+  if (*size > kMaxEntryBytes) throw ArchiveFault("an entry claims more bytes than a file can have");
+  if (entry.kind == Kind::kExtra && *size > kMaxExtraBytes)
+    throw ArchiveFault("a name in it is longer than 1 MiB");
+  if (entry.kind == Kind::kFile || entry.kind == Kind::kExtra || entry.kind == Kind::kStrange)
+    entry.size = *size;
+  return entry;
+}
+
+void TarHeaders::take_extra(const Entry& entry, std::string_view data) {
+  if (entry.type == 'L' || entry.type == 'K')
+    (entry.type == 'L' ? long_name_ : long_target_) =
+        std::string(data.substr(0, std::min(data.find('\0'), data.size())));
+  if (entry.type == 'x' || entry.type == 'g') read_pax(entry.type, data);
+}
+
+std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
+  if (entry.kind == Kind::kStrange) {
+    throw ArchiveFault(std::string("it contains an entry of type '") + entry.type +
+                       "' (sparse or split), which cannot be read in place");
+  }
+  std::string name = long_name_ ? *long_name_ : plain_name(header);
+  link_target_ = long_target_ ? *long_target_ : std::string(field(header, 157, 100));
+  long_name_.reset();
+  long_target_.reset();
+  pax_size_.reset();
+  if (entry.kind == Kind::kFolder || (entry.kind == Kind::kFile && name.ends_with('/')))
+    return name;
+  name = normal_name(name);
+  if (const std::string fault = fault_of_relative_path(name); !fault.empty())
+    throw ArchiveFault("it contains a bad name: " + fault);
+  return name;
+}
+
+// Parses records of the form "LENGTH KEY=VALUE\n", where LENGTH is the size of the whole record in
+// bytes.
+void TarHeaders::read_pax(char type, std::string_view data) {
+  while (!data.empty()) {
+    std::size_t length = 0;
+    const auto [digits, fault] =
+        std::from_chars(data.data(), data.data() + data.size(), length, 10);
+    const auto text = static_cast<std::size_t>(digits - data.data()) + 1;
+    if (fault != std::errc() || length > data.size() || length <= text ||
+        data[length - 1] != '\n') {
+      throw ArchiveFault("a pax header in it is damaged");
+    }
+    const std::string_view record = data.substr(text, length - text - 1);
+    const std::size_t equals = std::min(record.find('='), record.size() - 1);
+    read_pax_record(type, record.substr(0, equals), record.substr(equals + 1));
+    data.remove_prefix(length);
+  }
+}
+
+void TarHeaders::read_pax_record(char type, std::string_view key, std::string_view value) {
+  if (key.starts_with("GNU.sparse."))
+    throw ArchiveFault("it contains a sparse file, which cannot be read in place");
+  if (key != "path" && key != "linkpath" && key != "size") return;
+  if (type == 'g')
+    throw ArchiveFault("a pax header in it sets one value for all entries: " + std::string(key));
+  if (key != "size") {
+    (key == "path" ? long_name_ : long_target_) = std::string(value);
+    return;
+  }
+  std::uint64_t size = 0;
+  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), size);
+  if (fault != std::errc() || end != value.data() + value.size())
+    throw ArchiveFault("a pax header in it has a size that is not a number");
+  pax_size_ = size;
+}
+
 namespace {
 
 constexpr std::uint64_t kBlock = kTarBlock;

@@ -1,19 +1,155 @@
 #include <algorithm>
+#include <cstddef>
 #include <deque>
+#include <functional>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "data/archive/archive.h"
-#include "data/archive/links.h"
 #include "data/dataset/archive_files.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
+
+// The names in an archive that has links, which are followed as a file system would after unpacking
+// it.
+class ArchiveTree {
+ public:
+  struct Link {
+    std::string name, target;
+    bool is_hard = false;
+  };
+  struct Node {
+    Node* parent = nullptr;  // nullptr: the archive itself
+    std::string_view name;   // the last part
+    std::map<std::string, std::unique_ptr<Node>, std::less<>> inside;
+    std::optional<ArchiveMember> member;
+    const Link* link = nullptr;
+    bool is_below(const Node& folder) const;
+  };
+
+  void add(std::string_view name, const ArchiveMember& member);
+  // nullptr: the same link is there already. `link` must outlive the tree. Throws ArchiveFault if
+  // there is one of this name with another target.
+  const Node* add(const Link& link);
+
+  // What a link leads to: a file or a folder, not another link. A symbolic link's target is
+  // relative to the folder that the link is in, a hard link's to the archive. Throws as spend()
+  // does.
+  struct Target {
+    const Node* node = nullptr;  // nullptr: nothing, or only a circle of links
+    bool is_outside = false;     // of the archive
+  };
+  Target target_of(const Node& link);
+
+  // Counts work against a limit: following links takes time and memory in proportion to the
+  // archive. Throws ArchiveFault beyond it.
+  void spend(std::size_t work);
+
+ private:
+  Node& node_of(std::string_view name);
+
+  Node root_;
+  std::size_t num_nodes_ = 0, spent_ = 0;
+};
+
+constexpr int kMostLinks = 40;                // one after the other, as in Linux
+constexpr std::size_t kMostPathBytes = 4096;  // likewise
+constexpr std::size_t kWorkOfANode = 64;
+
+// Adds the parts of a path, the first one last.
+void add_parts(std::string_view path, std::vector<std::string_view>& parts) {
+  while (!path.empty()) {
+    const std::size_t slash = path.rfind('/');
+    const std::string_view part = path.substr(slash + 1);
+    if (!part.empty() && part != ".") parts.push_back(part);
+    path = path.substr(0, slash == path.npos ? 0 : slash);
+  }
+}
+
+bool ArchiveTree::Node::is_below(const Node& folder) const {
+  const Node* above = parent;
+  while (above != nullptr && above != &folder) above = above->parent;
+  return above != nullptr;
+}
+
+ArchiveTree::Node& ArchiveTree::node_of(std::string_view name) {
+  std::vector<std::string_view> parts;
+  add_parts(name, parts);
+  Node* node = &root_;
+  for (; !parts.empty(); parts.pop_back()) {
+    auto place = node->inside.find(parts.back());
+    if (place == node->inside.end()) {
+      place = node->inside.emplace(parts.back(), std::make_unique<Node>()).first;
+      place->second->parent = node;
+      place->second->name = place->first;
+      ++num_nodes_;
+    }
+    node = place->second.get();
+  }
+  return *node;
+}
+
+void ArchiveTree::add(std::string_view name, const ArchiveMember& member) {
+  node_of(name).member = member;
+}
+
+const ArchiveTree::Node* ArchiveTree::add(const Link& link) {
+  Node& node = node_of(link.name);
+  if (node.link == nullptr) {
+    node.link = &link;
+    return &node;
+  }
+  if (node.link->target != link.target || node.link->is_hard != link.is_hard)
+    throw ArchiveFault("'" + link.name.substr(0, 200) + "' appears in it twice, as links to '" +
+                       node.link->target.substr(0, 200) + "' and '" + link.target.substr(0, 200) +
+                       "'");
+  return nullptr;
+}
+
+ArchiveTree::Target ArchiveTree::target_of(const Node& link) {
+  int num_links = 0;
+  std::vector<std::string_view> parts;  // that are still to go, the next one last
+  const Node* here = &link;
+  while (true) {
+    if (here->link != nullptr) {
+      const std::string& target = here->link->target;
+      if (target.starts_with('/')) return {nullptr, /*is_outside=*/true};
+      if (target.empty() || target.size() > kMostPathBytes || ++num_links > kMostLinks) return {};
+      add_parts(target, parts);
+      here = here->link->is_hard ? &root_ : here->parent;
+    }
+    if (parts.empty()) return {here};
+    spend(1);
+    const std::string_view part = parts.back();
+    parts.pop_back();
+    if (part == "..") {
+      if (here->parent == nullptr) return {nullptr, /*is_outside=*/true};
+      here = here->parent;
+      continue;
+    }
+    const auto found = here->inside.find(part);
+    if (found == here->inside.end()) return {};
+    here = found->second.get();
+  }
+}
+
+void ArchiveTree::spend(std::size_t work) {
+  spent_ += work;
+  if (spent_ > kWorkOfANode * num_nodes_ + 1000)
+    throw ArchiveFault("its links lead to many times the files that it has");
+}
 
 namespace fs = std::filesystem;
 

@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/label_files.h"
+#include "data/dataset/found_labels.h"
 #include "data/image/image.h"
 
 namespace kiln {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/record_options.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/label_files.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 
 namespace kiln {
@@ -195,7 +195,7 @@ inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
 
 // Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
 // of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
-// label files (label_files.h), these give an image's class as a number, a line of `classes.txt`
+// label files (found_labels.h), these give an image's class as a number, a line of `classes.txt`
 // next to the shards, or a name. Otherwise the class is the image's folder,
 // one level below the path that all images share. Without classes, or with `every_image`: every
 // image, in the order of the archives; images without a class have no label. Throws Error

@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 #include "base/files.h"
@@ -7,8 +12,301 @@
 #include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
+#include "data/image/image.h"
+#include "data/records/image_record.h"
 
 namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kWindowBytes = 8192;  // read at the start of a record
+constexpr std::size_t kKindBytes = 64;      // enough to recognize an image format
+constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
+constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
+
+// Reads parts of a file. Parts that lie close together share one read.
+class FileWindow {
+ public:
+  explicit FileWindow(const OpenFile& file) : file_(file), end_(file.size()) {}
+
+  std::uint64_t end() const { return end_; }
+
+  // The result is valid until the next call. Throws RecordFault if it would reach beyond the end.
+  std::string_view bytes(std::uint64_t offset, std::size_t count) {
+    if (offset > end_ || count > end_ - offset) fail_truncated();
+    if (offset < begin_ || offset + count > begin_ + window_.size()) {
+      begin_ = offset;
+      window_.resize(std::max(count, kWindowBytes));
+      window_.resize(file_.read_at(offset, window_.data(), window_.size()));
+      if (window_.size() < count) fail_truncated();
+    }
+    return std::string_view(window_).substr(offset - begin_, count);
+  }
+
+  [[noreturn]] void fail_truncated() const {
+    throw RecordFault("it ends after " + std::to_string(end_) +
+                      " bytes, in the middle of a record");
+  }
+
+ private:
+  const OpenFile& file_;
+  std::uint64_t end_;
+  std::uint64_t begin_ = 0;
+  std::string window_;
+};
+
+// A record's data in a file.
+class WindowView : public RecordView {
+ public:
+  WindowView(FileWindow& window, std::uint64_t offset, std::uint64_t size)
+      : window_(window), offset_(offset), size_(size) {}
+  std::uint64_t size() const override { return size_; }
+  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
+    return window_.bytes(offset_ + offset, count);
+  }
+
+ private:
+  FileWindow& window_;
+  std::uint64_t offset_, size_;
+};
+
+class RecordWalk {
+ public:
+  RecordWalk(const RecordKeys& keys, RecordListing& listing, std::vector<std::uint64_t>* starts)
+      : keys_(keys), listing_(listing), starts_(starts), window_(listing.file) {}
+
+  void walk() {
+    if (window_.end() == 0) throw RecordFault("it is empty");
+    const std::size_t first = std::min<std::uint64_t>(kTfRecordHeaderBytes, window_.end());
+    const std::optional<RecordFormat> format = record_format(window_.bytes(0, first));
+    if (!format) throw RecordFault("it begins like neither TFRecord nor RecordIO");
+    while (at_ < window_.end()) {
+      if (starts_ != nullptr) starts_->push_back(at_);
+      format == RecordFormat::kTfRecord ? visit_tfrecord() : visit_recordio();
+    }
+  }
+
+ private:
+  // Throws RecordFault unless the file has `size` bytes from `begin` on.
+  void require(std::uint64_t begin, std::uint64_t size) {
+    if (begin > window_.end() || size > window_.end() - begin) window_.fail_truncated();
+  }
+
+  void visit_tfrecord() {
+    const std::uint64_t size = tfrecord_length(window_.bytes(at_, kTfRecordHeaderBytes));
+    const std::uint64_t data = at_ + kTfRecordHeaderBytes;
+    require(data, size);
+    require(data + size, kTfRecordTrailerBytes);
+    at_ = data + size + kTfRecordTrailerBytes;
+    ArchiveMember member{
+        .offset = data, .stored_size = size, .packing = ArchiveMember::Packing::kTfRecord};
+    WindowView view(window_, data, size);
+    read_contents(
+        member, view, [&] { return parse_example(view, keys_); },
+        [&] { return is_damaged_record(listing_.file, member); });
+  }
+
+  void visit_recordio() {
+    const RecordPart part = first_part();
+    if (part.kind == RecordPart::Kind::kWhole) {
+      const std::uint64_t data = at_ + kRecordIoHeaderBytes;
+      require(data, part.padded_size());
+      at_ = data + part.padded_size();
+      ArchiveMember member{.offset = data, .stored_size = part.size};
+      WindowView view(window_, data, part.size);
+      return read_recordio(member, view);
+    }
+    FileSource source(listing_.file, at_);
+    RecordReader reader(source, RecordFormat::kRecordIo);
+    Record record;
+    reader.next(record);
+    if (!record.fault.empty()) throw RecordFault("a record: " + record.fault);
+    ArchiveMember member{
+        .offset = at_, .stored_size = reader.offset(), .packing = ArchiveMember::Packing::kParts};
+    at_ += reader.offset();
+    BytesView view(record.bytes);
+    read_recordio(member, view);
+  }
+
+  RecordPart first_part() {
+    return recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
+  }
+
+  void read_recordio(ArchiveMember& member, RecordView& view) {
+    const auto begins_as_image = [](RecordView& data) {
+      return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size(), kKindBytes)));
+    };
+    const auto no_checksum = [] { return false; };
+    if (!begins_as_image(view))
+      return read_contents(
+          member, view, [&] { return parse_recordio_image(view); }, no_checksum);
+    read_contents(
+        member, view,
+        [&] {
+          RecordContents contents;
+          contents.image_size = view.size();
+          if (at_ == window_.end()) return contents;
+          WindowView next(window_, at_ + kRecordIoHeaderBytes, first_part().size);
+          if (!begins_as_image(next)) take_manifest_label(contents);
+          return contents;
+        },
+        no_checksum);
+  }
+
+  void take_manifest_label(RecordContents& contents) {
+    if (starts_ != nullptr) starts_->push_back(at_);
+    FileSource source(listing_.file, at_);
+    RecordReader reader(source, RecordFormat::kRecordIo, kMaxLabelRecordBytes);
+    Record label;
+    reader.next(label);
+    at_ += reader.offset();
+    if (!label.fault.empty()) throw RecordFault("its label cannot be read: " + label.fault);
+    contents.class_text = manifest_label(label.bytes);
+    contents.is_written = !contents.class_text.empty();
+  }
+
+  // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
+  // otherwise throws RecordFault.
+  template <typename Parse, typename IsDamaged>
+  void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse,
+                     IsDamaged&& is_damaged) {
+    const std::size_t number = listing_.images.size() + listing_.num_headers;
+    RecordContents contents;
+    bool damaged = false;
+    try {
+      contents = parse();
+      if (!contents.class_text.empty() && !is_utf8(contents.class_text))
+        throw RecordFault("the name of its class is not UTF-8");
+      for (const std::int64_t label : contents.labels)
+        if (label > kMaxLabel)
+          throw RecordFault("its label is " + std::to_string(label) +
+                            ", but at most 100000 classes are supported");
+    } catch (const RecordFault& fault) {
+      damaged = is_damaged();
+      if (!damaged) {
+        throw RecordFault("record " + std::to_string(number) +
+                          " (counted from 0): " + fault.what());
+      }
+      contents = {};
+    }
+    if (contents.is_header)
+      ++listing_.num_headers;
+    else
+      add(member, view, contents, damaged);
+  }
+
+  void add(ArchiveMember& member, RecordView& view, const RecordContents& contents, bool damaged) {
+    const std::size_t known = std::min<std::uint64_t>(contents.image_size, kKindBytes);
+    const std::string_view kind = image_kind(view.bytes(contents.image_begin, known));
+    member.size = contents.image_size;
+    if (member.packing == ArchiveMember::Packing::kPlain) {
+      member.offset += contents.image_begin;
+      member.stored_size = member.size;
+    } else {
+      member.checksum = static_cast<std::uint32_t>(contents.image_begin);
+    }
+    const auto number = static_cast<std::int64_t>(listing_.images.size());
+    const std::string name = formatted("%09lld", static_cast<long long>(number)) + extension(kind);
+    listing_.images.push_back(
+        {.file_name = name, .label = label_of(contents), .id = number, .size = {}}, member);
+    listing_.damaged.push_back(damaged);
+    listing_.num_several += contents.labels.size() > 1 ? 1 : 0;
+  }
+
+  // An unknown kind gets .jpg, since most images are JPEG; the decoder will report what it finds.
+  static std::string extension(std::string_view kind) {
+    static constexpr std::array<std::pair<std::string_view, const char*>, 5> kExtensions = {
+        {{"PNG", ".png"}, {"BMP", ".bmp"}, {"PNM", ".ppm"}, {"TIFF", ".tif"}, {"WebP", ".webp"}}};
+    for (const auto& [known, extension] : kExtensions)
+      if (kind == known) return extension;
+    return ".jpg";
+  }
+
+  int label_of(const RecordContents& contents) {
+    RawLabel label{.text = contents.class_text, .is_written = contents.is_written};
+    if (!contents.labels.empty()) label.number = std::max<std::int64_t>(contents.labels[0], -1);
+    if (label == RawLabel{}) return -1;
+    const auto [found, is_new] = ids_.emplace(label, static_cast<int>(listing_.labels.size()));
+    if (is_new) listing_.labels.push_back(label);
+    return found->second;
+  }
+
+  const RecordKeys& keys_;
+  RecordListing& listing_;
+  std::vector<std::uint64_t>* starts_;
+  FileWindow window_;
+  std::uint64_t at_ = 0;
+  std::map<RawLabel, int> ids_;
+};
+
+// Returns the offsets in an .idx file of MXNet, sorted. Its lines are "KEY<tab>OFFSET".
+std::vector<std::uint64_t> offsets_of_index(const std::string& text) {
+  std::vector<std::uint64_t> offsets;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    const char* begin = line.data() + std::min(line.find('\t') + 1, line.size());
+    const char* end = line.data() + line.size();
+    std::uint64_t offset = 0;
+    const auto [stop, fault] = std::from_chars(begin, end, offset);
+    if (fault != std::errc() || stop != end)
+      throw RecordFault("line " + std::to_string(offsets.size() + 1) +
+                        " is not a key and an offset");
+    offsets.push_back(offset);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+void compare_index(const DatasetContext& context, const fs::path& index,
+                   const std::vector<std::uint64_t>& starts) {
+  std::string fault;
+  try {
+    if (offsets_of_index(read_file(index, kMaxIndexBytes)) == starts) return;
+    fault = "has other offsets than the " + std::to_string(starts.size()) +
+            " records of its file: it belongs to a different file";
+  } catch (const RecordFault& found) {
+    fault = std::string("cannot be used: ") + found.what();
+  } catch (const std::exception& found) {
+    fault = std::string("cannot be read: ") + found.what();
+  }
+  context.fail("the index '" + index.string() + "' " + fault +
+               ". Remove it, since it is optional, or restore the matching one.");
+}
+
+}  // namespace
+
+bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
+  if (member.packing != ArchiveMember::Packing::kTfRecord) return false;
+  if (member.stored_size > kMaxRecordBytes) return true;  // too large for an image
+  FileSource source(file, member.offset - kTfRecordHeaderBytes);
+  Record record;
+  return RecordReader(source, RecordFormat::kTfRecord).next(record) && !record.fault.empty();
+}
+
+RecordListing list_records(const DatasetContext& context, const std::string& file) {
+  OpenPacked open = open_packed(context, file, kRecordFileKind);
+  RecordListing listing;
+  listing.file = std::move(open.file);
+  const fs::path index = path_of_archive(context, file).replace_extension(".idx");
+  std::error_code unknown;
+  const bool has_index = !open.is_unpacked && fs::exists(index, unknown);
+  std::vector<std::uint64_t> starts;
+  with_archive_named(context, file, kRecordFileKind, [&] {
+    try {
+      RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
+    } catch (const RecordFault& fault) {
+      throw ArchiveFault(fault.what());
+    }
+  });
+  if (has_index) compare_index(context, index, starts);
+  if (open.is_unpacked) listing.note = unpacked_note(context, file, listing.file) + ")";
+  return listing;
+}
+
 namespace {
 
 // Collects the labels of all files in set.found. Returns the index of each, by file and by its

@@ -1,5 +1,5 @@
 // Groups the images of a dataset that belong together, so that no image is judged by a model that
-// was trained on another image of its group.
+// was trained on another image of its group, and finds those that a split tears apart.
 #pragma once
 
 #include <cstdint>
@@ -30,5 +30,18 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
 
 // Throws Error kUserError if a `group_by` that is not empty matches no path of the set.
 void refuse_idle_pattern(const Dataset& set, const std::string& group_by);
+
+// Images of the same picture that are not all in one part of a split, or not all in one of two
+// datasets, so that a model is tested on images it has seen.
+struct Leak {
+  bool same_bytes = false;  // two in different parts have the same bytes; otherwise they look alike
+  std::vector<std::uint32_t> images;  // two or more, in order
+};
+
+// `parts` has the part of each image. Leaks are in the order of their first images.
+std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts);
+
+// Images of `valid` are numbered after those of `train`. Reads both, as scan_images() does.
+std::vector<Leak> leaks_between(Dataset& train, Dataset& valid, const ScanPlan& scan);
 
 }  // namespace kiln

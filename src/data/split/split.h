@@ -1,4 +1,5 @@
-// Decides which images of a dataset are for training and which for validation.
+// Decides which images of a dataset are for training and which for validation, or which go into
+// which of two or more parts.
 #pragma once
 
 #include <cstddef>
@@ -33,5 +34,16 @@ std::vector<std::uint64_t> split_keys(const Dataset& set, const ScannedImages& s
 // that changes the shares least; a class with a single group stays in training. Pure. Adding an
 // image moves only images whose keys are near the border, or whose group it joins.
 std::vector<Side> choose_sides(const SplitImages& images, double fraction);
+
+// The part number of each image. `wanted[p][c]` images of class c are wanted in part p; over the
+// parts they add up to all images of the class. From the last part to the second, each takes the
+// groups it needs in the order of their keys, and the first part keeps the rest. Without groups
+// each part gets exactly what is wanted. A group goes to one part as a whole, placed by its lowest
+// key: a part first takes groups of which it wants every image, then those that bring it closer to
+// what is wanted. Every part gets at least one group. A class that is wanted in several parts but
+// forms a single group stays in the first one. There must be at least as many groups as parts.
+// Pure.
+std::vector<std::uint8_t> choose_parts(const SplitImages& images,
+                                       const std::vector<std::vector<long long>>& wanted);
 
 }  // namespace kiln

@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "data/split/image_rows.h"
-#include "data/split/labels_file.h"
-#include "data/split/split_file.h"
+#include "data/split/split_files.h"
 
 namespace kiln {
 namespace {

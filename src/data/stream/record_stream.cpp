@@ -1,7 +1,7 @@
 #include "data/stream/record_stream.h"
 
 #include "base/text.h"
-#include "data/archive/tar_headers.h"
+#include "data/archive/tar.h"
 
 namespace kiln {
 

@@ -40,7 +40,7 @@ class RecordStream {
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options);
 
 // Reads one or more concatenated tars. The class of an image is in its label file
-// (data/dataset/label_files.h), if the stream has any, otherwise it is the image's folder, which
+// (data/dataset/found_labels.h), if the stream has any, otherwise it is the image's folder, which
 // lies beside that of the first image; images elsewhere are left out as in an archive. The files of
 // a key must follow each other.
 std::unique_ptr<RecordStream> open_tar_records(ByteStream& bytes);

@@ -8,10 +8,10 @@
 #include "base/content_hash.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "data/archive/tar_headers.h"
+#include "data/archive/tar.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/label_files.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {

@@ -1,17 +1,18 @@
-// Small messages between ranks, independent of collectives: status queries, status replies and
-// failure notices. They are handled even while a collective is stuck, so a stall can be explained.
+// What ranks send each other outside of collectives: small messages about their state, and parcels.
 // For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "parallel/ranks/mpi_thread.h"
 #include "parallel/ranks/peer_status.h"
 
 namespace kiln {
@@ -22,6 +23,8 @@ struct RankFailure {
   std::string text;  // truncated to fit into a message
 };
 
+// Status queries, status replies and failure notices. They are handled even while a collective is
+// stuck, so a stall can be explained.
 class MpiMessages {
  public:
   explicit MpiMessages(MPI_Comm communicator);  // duplicates it; a collective
@@ -66,6 +69,36 @@ class MpiMessages {
   std::list<Sending> sending_;  // a list, since MPI keeps pointers to its elements
   std::vector<PeerStatus> peers_;
   std::optional<RankFailure> failure_;
+};
+
+// Parcels in flight, split into segments: MPI transfers many concurrent requests faster than one
+// large one.
+class MpiParcels {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Moving {
+    Parcel what;
+    std::uint64_t ticket = 0;
+    Clock::time_point begin;
+    std::vector<MPI_Request> segments = {};
+  };
+
+  explicit MpiParcels(MPI_Comm communicator);  // duplicates it; a collective
+  void close();                                // before MPI_Finalize
+
+  void start(const Parcel& parcel, std::uint64_t ticket);
+  // Removes a parcel that is done and returns its ticket. If `status` is not MPI_SUCCESS, all have
+  // failed.
+  std::optional<std::uint64_t> take_done(int* status);
+  // The parcel that was started first; nullptr if there is none.
+  const Moving* oldest() const { return moving_.empty() ? nullptr : &moving_.front(); }
+  bool any_is_soon() const;
+  // Call after the process was suspended for `gap`: that time does not count as waiting.
+  void forget(Clock::duration gap);
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  std::list<Moving> moving_;  // a list: MPI keeps the addresses
 };
 
 }  // namespace kiln

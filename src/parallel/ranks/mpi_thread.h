@@ -5,17 +5,58 @@
 // lane. Any thread may call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "parallel/ranks/collective.h"
-#include "parallel/ranks/parcel.h"
+#include "base/timeline.h"
 #include "parallel/ranks/peer_status.h"
 
 namespace kiln {
+
+enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
+
+// Collectives in one lane finish in order; lanes do not wait for each other.
+enum class Lane { kMain, kSecond };
+constexpr std::size_t kNumLanes = 2;
+
+// One collective operation, on host memory.
+struct Collective {
+  // kMpiAllReduce is plain MPI_Allreduce, which blocks without a deadline: for benchmarks.
+  enum class Kind { kAllReduce, kMpiAllReduce, kBroadcast, kGather, kBarrier };
+  Kind kind = Kind::kBarrier;
+  const char* name = "";  // for messages: "gradient all-reduce"
+  // Summed or broadcast (from rank 0) in place; for kGather: this rank's part.
+  void* data = nullptr;
+  std::size_t count = 0;  // elements of `data`
+  Element element = Element::kByte;
+  void* gathered = nullptr;  // for kGather: [size] parts of `count` bytes
+  // Owns the memory. MPI may still write to it after the waiting thread has given up.
+  std::shared_ptr<const void> keep = {};
+  Lane lane = Lane::kMain;
+  std::shared_ptr<Timeline> timeline = {};  // records the collective when done; may be null
+};
+
+// A point-to-point message between two ranks, outside of collectives. Both must know its size.
+struct Parcel {
+  enum class Kind { kSend, kReceive };
+  static constexpr int kAnyRank = -1;
+
+  Kind kind = Kind::kSend;
+  const char* name = "";  // for messages: "exchange with the servers"
+  int rank = kAnyRank;    // destination or source; a parcel from any rank has at most 512 KiB
+  int tag = 0;            // between two ranks, parcels with the same tag arrive in order
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  // Owns the memory. MPI may still write to it after the waiting thread has given up.
+  std::shared_ptr<const void> keep = {};
+  // Whether the other rank is expected to act at once: waiting then keeps polling. Otherwise it
+  // polls rarely, which costs little.
+  bool is_soon = true;
+};
 
 class MpiThread {
  public:

@@ -4,8 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "data/split/labels_file.h"
-#include "data/split/split_file.h"
+#include "data/split/split_files.h"
 
 namespace kiln {
 namespace {

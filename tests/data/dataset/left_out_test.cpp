@@ -1,7 +1,7 @@
 // Files that are no images are named by their kinds.
-#include "data/dataset/other_files.h"
-
 #include <gtest/gtest.h>
+
+#include "data/dataset/left_out.h"
 
 namespace kiln {
 namespace {
@@ -30,4 +30,5 @@ TEST(OtherFiles, AreNamedByTheirKinds) {
 }
 
 }  // namespace
+
 }  // namespace kiln
