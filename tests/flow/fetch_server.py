@@ -26,8 +26,8 @@ class FileServer:
     """Serves `content` under every path. `misbehave(handler)` may answer a request in its place: it returns True then.
     Requests and the bytes of content that were sent are counted."""
 
-    def __init__(self, content, certificate=None, etag='"1"', ranges=True, misbehave=lambda handler: False):
-        self.content, self.etag, self.ranges, self.misbehave = content, etag, ranges, misbehave
+    def __init__(self, content, certificate=None, misbehave=lambda handler: False):
+        self.content, self.misbehave = content, misbehave
         self.requests, self.bytes_sent = [], 0  # (path, headers)
         self.released = threading.Event()
         server = self
@@ -41,27 +41,14 @@ class FileServer:
                 if not server.misbehave(self):
                     self.answer()
 
-            def wanted_from(self):
-                asked = self.headers.get("Range", "")
-                same = self.headers.get("If-Range", server.etag) == server.etag
-                return int(asked[len("bytes="):-1]) if asked and server.ranges and same else 0
-
             def answer(self, stop_at=None, **headers):
-                """The file, or what is asked for of it; only its bytes before `stop_at` come."""
-                begin = self.wanted_from()
-                total = len(server.content)
-                if begin > 0:
-                    self.send_response(206)
-                    self.send_header("Content-Range", f"bytes {begin}-{total - 1}/{total}")
-                else:
-                    self.send_response(200)
-                if server.etag:
-                    self.send_header("ETag", server.etag)
-                for name, value in {"Content-Length": total - begin, "Connection": "close", **headers}.items():
+                """The file; only its bytes before `stop_at` come."""
+                self.send_response(200)
+                for name, value in {"Content-Length": len(server.content), "Connection": "close", **headers}.items():
                     if value is not None:
                         self.send_header(name, str(value))
                 self.end_headers()
-                body = server.content[begin:stop_at]
+                body = server.content[:stop_at]
                 server.bytes_sent += len(body)
                 try:
                     self.wfile.write(body)

@@ -281,7 +281,7 @@ void MlflowServer::log_tags(const TextPairs& tags) {
 }
 
 void MlflowServer::upload(const std::filesystem::path& file, const std::string& name,
-                          double timeout_s, bool is_long) try {
+                          double timeout_s, int stall_s) try {
   if (!artifact_uri_.starts_with(kProxyScheme) ||
       artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
     throw MlflowFailure("the run stores its artifacts under '" +
@@ -294,7 +294,7 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
                   .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
                   .file = file,
                   .timeout_s = timeout_s,
-                  .is_long = is_long});
+                  .stall_s = stall_s});
   if (!answer.ok()) fail(answer);
 } catch (const std::system_error& failure) {
   throw MlflowFailure(failure.what());

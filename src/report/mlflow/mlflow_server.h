@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/mlflow/http.h"
+#include "report/mlflow/persistent_http.h"
 #include "report/record/run_record.h"
 
 namespace kiln {
@@ -93,9 +93,9 @@ class MlflowServer {
   void log_metrics(std::span<const MlflowPoint> points);
   void log_params(const TextPairs& params);
   void log_tags(const TextPairs& tags);
-  // `timeout_s` and `is_long`: see HttpCall.
+  // `timeout_s` and `stall_s`: see HttpCall.
   void upload(const std::filesystem::path& file, const std::string& name, double timeout_s,
-              bool is_long = false);
+              int stall_s = 0);
   void end_run(const char* status);  // a run given in the settings is left open
 
   // PersistentHttp::end_by(); any thread.

@@ -37,6 +37,7 @@ constexpr auto kCollecting = std::chrono::seconds(2);
 constexpr auto kFlush = std::chrono::seconds(10);
 // For the whole model directory: enough for the largest, of 270 MB, at 150 kB per second.
 constexpr auto kModelUpload = std::chrono::minutes(30);
+constexpr int kModelStallSeconds = 60;
 // Reserved after the model upload, for the run's status.
 constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
@@ -352,7 +353,7 @@ void MlflowSender::send_model() {
       if (now >= last) throw MlflowFailure("the upload timed out after half an hour");
       server_.end_by(std::min(now + kFlush, last));
       server_.upload(entry.path(), "model/" + url_encoded(name),
-                     std::chrono::duration<double>(last - now).count(), /*is_long=*/true);
+                     std::chrono::duration<double>(last - now).count(), kModelStallSeconds);
     }
   });
   server_.end_by(Clock::now() + kLastWord);

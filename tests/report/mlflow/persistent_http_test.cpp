@@ -1,4 +1,4 @@
-#include "report/mlflow/http.h"
+#include "report/mlflow/persistent_http.h"
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST(PersistentHttp, ALongCallOutlastsTheEndButNotItsOwnTime) {
   const auto begin = Clock::now();
   http.end_by(begin + std::chrono::milliseconds(100));
   const HttpAnswer answer =
-      http.call({.url = server.url() + "/x", .timeout_s = 0.5, .is_long = true});
+      http.call({.url = server.url() + "/x", .timeout_s = 0.5, .stall_s = 60});
   EXPECT_EQ(answer.status, 0);
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(500));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
@@ -101,7 +101,7 @@ TEST(HttpClient, LogsInByTokenOrElseByPassword) {
   ScriptServer server = server_of({{}});
   HttpClient({.token = "abc", .user = "me", .password = "pw"}).send({.url = server.url()});
   HttpClient({.user = "me", .password = "pw"}).send({.url = server.url()});
-  HttpClient({}).send({.url = server.url()});
+  HttpClient().send({.url = server.url()});
   const std::vector<Request> requests = server.requests();
   EXPECT_EQ(requests[0].headers.at("authorization"), "Bearer abc");
   EXPECT_EQ(requests[1].headers.at("authorization"), "Basic bWU6cHc=");
@@ -111,7 +111,7 @@ TEST(HttpClient, LogsInByTokenOrElseByPassword) {
 TEST(HttpClient, RefusesAMissingFile) {
   ScriptServer server = server_of({{}});
   EXPECT_THROW(
-      HttpClient({}).send(
+      HttpClient().send(
           {.method = HttpCall::Method::kPut, .url = server.url(), .file = "/nowhere/at all"}),
       std::system_error);
 }
