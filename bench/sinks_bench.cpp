@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 #include "run/run_logger.h"
 
 namespace {

@@ -13,13 +13,13 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/system.h"
-#include "commands/commands.h"
-#include "commands/spread.h"
+#include "tools/commands.h"
+#include "tools/inspect/spread.h"
 #include "data/loader/batch_loader.h"
-#include "process/binding.h"
-#include "process/versions.h"
-#include "run/plan/prepare.h"
-#include "run/plan/rank_agreement.h"
+#include "parallel/processors/binding.h"
+#include "run/process/versions.h"
+#include "run/prepare/prepare.h"
+#include "run/prepare/rank_agreement.h"
 
 namespace kiln {
 namespace {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/system.h"
-#include "commands/commands.h"
-#include "commands/spread.h"
-#include "commands/step_probe.h"
+#include "tools/commands.h"
+#include "tools/inspect/spread.h"
+#include "tools/inspect/step_probe.h"
 #include "parallel/device/device.h"
-#include "process/compute_threads.h"
-#include "process/versions.h"
-#include "run/plan/prepare.h"
+#include "parallel/processors/compute_threads.h"
+#include "run/process/versions.h"
+#include "run/prepare/prepare.h"
 #include "train/precision.h"
 
 namespace kiln {

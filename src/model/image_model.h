@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 #include "model/catalogue.h"
 #include "model/sync_batch_norm.h"
 

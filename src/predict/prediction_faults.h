@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/log.h"
-#include "config/run_config.h"
+#include "cli/run_config.h"
 
 namespace kiln {
 

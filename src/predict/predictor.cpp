@@ -14,11 +14,11 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "train/precision.h"
-#include "weights/model_weights.h"
+#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 #include "data/transform/image_pipeline.h"
 #include "model/image_model.h"
 #include "store/model_directory.h"

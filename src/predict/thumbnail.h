@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/training_record.h"
-#include "config/run_config.h"
+#include "record/training_record.h"
+#include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "parallel/ranks/world.h"

@@ -1,7 +1,7 @@
 // Failures of training that end a run, as errors that say what to do.
 #pragma once
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "parallel/ranks/world.h"
 
 namespace kiln {

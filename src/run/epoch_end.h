@@ -3,9 +3,9 @@
 #pragma once
 
 #include "base/log.h"
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "parallel/ranks/world.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "train/epoch.h"
 #include "train/state.h"
 

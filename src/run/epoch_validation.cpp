@@ -6,7 +6,7 @@
 
 #include "base/system.h"
 #include "run/epoch_check.h"
-#include "run/plan/class_counts.h"
+#include "run/prepare/class_counts.h"
 #include "run/vote.h"
 
 namespace kiln {

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "model/image_model.h"
 #include "run/bad_images.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
 

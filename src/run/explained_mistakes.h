@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "base/training_record.h"
-#include "run/plan/prepare.h"
+#include "record/training_record.h"
+#include "run/prepare/prepare.h"
 
 namespace kiln {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "predict/thumbnail.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/explained_mistakes.h"
 #include "store/model_directory.h"
-#include "weights/model_weights.h"
+#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

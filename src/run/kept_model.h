@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "parallel/ranks/world.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
 #include "train/state.h"

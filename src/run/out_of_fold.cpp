@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "audit/confident_learning.h"
+#include "train/features/confident_learning.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "predict/thumbnail.h"

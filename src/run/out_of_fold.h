@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/training_record.h"
-#include "features/feature_pass.h"
-#include "features/folds.h"
-#include "inputs/training_inputs.h"
+#include "record/training_record.h"
+#include "train/features/feature_pass.h"
+#include "train/features/folds.h"
+#include "run/inputs/training_inputs.h"
 #include "train/evaluation.h"
 
 namespace kiln {

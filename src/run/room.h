@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "train/state.h"
 
 namespace kiln {

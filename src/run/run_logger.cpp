@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "base/system.h"
-#include "report/failure/error_info.h"
+#include "report/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
-#include "report/record/run_cost.h"
-#include "report/record/run_file.h"
-#include "report/sinks/sinks.h"
-#include "run/plan/choices.h"
+#include "record/run_cost.h"
+#include "record/run_file.h"
+#include "report/sinks.h"
+#include "run/prepare/choices.h"
 
 namespace kiln {
 namespace {

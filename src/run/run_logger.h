@@ -11,14 +11,14 @@
 
 #include "base/log.h"
 #include "base/system.h"
-#include "config/run_config.h"
+#include "cli/run_config.h"
 #include "parallel/device/device.h"
 #include "parallel/device/nvidia_driver.h"
-#include "report/record/run_record.h"
-#include "report/record/run_sink.h"
+#include "record/run_record.h"
+#include "record/run_sink.h"
 #include "run/forecast.h"
-#include "run/plan/memory_advice.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/memory_advice.h"
+#include "run/prepare/prepare.h"
 
 namespace kiln {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "run/checkpoint/resume.h"
-#include "run/plan/choices.h"
-#include "run/plan/plan_warnings.h"
-#include "run/plan/run_plan.h"
+#include "run/prepare/choices.h"
+#include "run/prepare/plan_warnings.h"
+#include "run/prepare/run_plan.h"
 
 namespace kiln {
 

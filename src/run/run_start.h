@@ -3,8 +3,8 @@
 #pragma once
 
 #include "run/forecast.h"
-#include "run/plan/memory_advice.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/memory_advice.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/state.h"
 

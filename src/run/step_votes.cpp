@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "run/epoch_check.h"
-#include "run/plan/shared_images.h"
+#include "run/prepare/shared_images.h"
 
 namespace kiln {
 

@@ -10,7 +10,7 @@
 #include "data/loader/batches.h"
 #include "run/bad_images.h"
 #include "run/checkpoint/checkpoints.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "run/time_limit.h"
 #include "run/vote.h"

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/system.h"
-#include "base/training_record.h"
-#include "run/plan/prepare.h"
+#include "record/training_record.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/state.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "run/time_limit.h"
 #include "train/state.h"

@@ -2,8 +2,8 @@
 // when to evaluate, keep, report, stop and save.
 #pragma once
 
-#include "config/run_config.h"
-#include "process/process.h"
+#include "cli/run_config.h"
+#include "run/process/process.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "parallel/ranks/world.h"
 
 namespace kiln {

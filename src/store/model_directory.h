@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/calibration.h"
+#include "record/calibration.h"
 #include "base/output_folder.h"
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
@@ -76,7 +76,7 @@ struct TrainedModel {
 // calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
-// `calibration.json`, of a trained model (base/calibration.h):
+// `calibration.json`, of a trained model (record/calibration.h):
 //
 //   {
 //     "version": 1,

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

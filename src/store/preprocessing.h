@@ -26,7 +26,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

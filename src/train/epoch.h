@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "data/loader/batches.h"
 #include "data/loader/device_uploader.h"
 #include "train/mixing.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/training_record.h"
-#include "base/vocabulary.h"
+#include "record/training_record.h"
+#include "record/vocabulary.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"

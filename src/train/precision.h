@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 #include "model/image_model.h"
 
 namespace kiln {

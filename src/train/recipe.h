@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

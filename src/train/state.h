@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
 #include "train/early_stopping.h"

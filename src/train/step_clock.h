@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/timeline.h"
-#include "base/training_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/calibration.h"
+#include "record/calibration.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "audit/confident_learning.h"
+#include "train/features/confident_learning.h"
 
 #include <gtest/gtest.h>
 

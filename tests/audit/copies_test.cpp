@@ -1,4 +1,4 @@
-#include "audit/copies.h"
+#include "tools/audit/copies.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "audit/image_quality.h"
+#include "tools/audit/image_quality.h"
 
 #include <gtest/gtest.h>
 

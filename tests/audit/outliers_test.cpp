@@ -1,4 +1,4 @@
-#include "audit/outliers.h"
+#include "tools/audit/outliers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/augment_set.h"
+#include "record/augment_set.h"
 
 #include <gtest/gtest.h>
 

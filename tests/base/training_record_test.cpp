@@ -1,4 +1,4 @@
-#include "base/training_record.h"
+#include "record/training_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Commands in this process, from their words to their output, files and failures.
-#include "commands/commands.h"
+#include "tools/commands.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "data/scratch_folder.h"
-#include "report/failure/error_info.h"
+#include "report/error_info.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "commands/inspect/input_mode.h"
+#include "tools/sagemaker/input_mode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "config/run_config.h"
+#include "cli/run_config.h"
 #include "parse.h"
 
 namespace kiln {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

@@ -1,11 +1,11 @@
-#include "config/command_line.h"
+#include "cli/command_line.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

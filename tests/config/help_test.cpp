@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 #include "model/catalogue.h"
 

@@ -1,7 +1,7 @@
 // --trace and --price-per-hour.
 #include <gtest/gtest.h>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

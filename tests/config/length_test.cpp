@@ -1,7 +1,7 @@
 // --epochs, --steps and --time-limit.
 #include <gtest/gtest.h>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/command_line.h"
+#include "cli/command_line.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 // Every option with a range: below, at and above its limits, and text that is not a number.
 #include <gtest/gtest.h>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

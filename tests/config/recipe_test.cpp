@@ -1,7 +1,7 @@
 // The options of the recipe: ranges, contradictions, and what --recipe sets.
 #include <gtest/gtest.h>
 
-#include "config/options.h"
+#include "cli/options.h"
 #include "config/parse.h"
 
 namespace kiln {

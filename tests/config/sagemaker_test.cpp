@@ -1,4 +1,4 @@
-#include "config/sagemaker_job.h"
+#include "tools/sagemaker/sagemaker_job.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "describe/describe.h"
+#include "cli/describe.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "features/folds.h"
+#include "train/features/folds.h"
 
 #include <gtest/gtest.h>
 

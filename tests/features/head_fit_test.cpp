@@ -1,4 +1,4 @@
-#include "features/head_fit.h"
+#include "train/features/head_fit.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

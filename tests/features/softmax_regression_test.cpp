@@ -1,5 +1,5 @@
 // The fit is the minimum: its gradient, by autograd, is 0, and a long descent goes nowhere else.
-#include "features/softmax_regression.h"
+#include "train/features/softmax_regression.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -15,7 +15,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "features/lbfgs.h"
+#include "train/features/lbfgs.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "fetch/fetch_file.h"
+#include "model/weights/fetch_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "fetch/sha256.h"
+#include "model/weights/sha256.h"
 
 #include <gtest/gtest.h>
 

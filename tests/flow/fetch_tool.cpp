@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "fetch/fetch_file.h"
+#include "model/weights/fetch_file.h"
 
 int main(int argc, char** argv) try {
   kiln::FetchRequest request;

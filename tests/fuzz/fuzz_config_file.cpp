@@ -1,5 +1,5 @@
 // The file of --config.
-#include "config/command_line.h"
+#include "cli/command_line.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "fuzz/fuzz.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

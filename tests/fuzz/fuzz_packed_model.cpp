@@ -2,7 +2,7 @@
 // are neither are read as a state dict.
 #include "base/error.h"
 #include "fuzz/fuzz.h"
-#include "weights/weight_source.h"
+#include "model/weights/weight_source.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

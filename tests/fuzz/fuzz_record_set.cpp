@@ -5,7 +5,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 // A SageMaker job: resourceconfig.json, inputdataconfig.json and hyperparameters.json, with a line
 // "--" between them.
 #include "base/error.h"
-#include "config/sagemaker_job.h"
+#include "tools/sagemaker/sagemaker_job.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -12,7 +12,7 @@
 #include "data/archive/tar.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/found_labels.h"
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 #include "data/stream/record_stream.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/record_checksums.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/crc32c.h"
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 
 namespace kiln::fuzz {
 

@@ -1,4 +1,4 @@
-#include "inputs/training_loaders.h"
+#include "run/inputs/training_loaders.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "inputs/training_inputs.h"
+#include "run/inputs/training_inputs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Real mpirun with /bin/sh as the ranks.
-#include "launch/mpirun_job.h"
+#include "tools/launch/mpirun_job.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "launch/mpirun_output.h"
+#include "tools/launch/mpirun_output.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // Real processes: /bin/sh instead of mpirun.
-#include "launch/supervised_process.h"
+#include "tools/launch/supervised_process.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

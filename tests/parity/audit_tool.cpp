@@ -6,7 +6,7 @@
 #include <iostream>
 #include <vector>
 
-#include "audit/confident_learning.h"
+#include "train/features/confident_learning.h"
 
 int main(int argc, char** argv) {
   std::size_t num_images = 0, num_classes = 0;

@@ -22,7 +22,7 @@
 #include "parity/tensor_files.h"
 #include "store/state_dict_file.h"
 #include "train/loss.h"
-#include "weights/model_weights.h"
+#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "process/binding.h"
+#include "parallel/processors/binding.h"
 
 #include <gtest/gtest.h>
 

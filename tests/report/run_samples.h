@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/record/run_record.h"
+#include "record/run_record.h"
 
 namespace kiln {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "report/record/evaluation.h"
+#include "record/evaluation.h"
 #include "run/kept_model.h"
 
 namespace kiln {

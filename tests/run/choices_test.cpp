@@ -1,11 +1,11 @@
-#include "run/plan/choices.h"
+#include "run/prepare/choices.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "config/command_line.h"
+#include "cli/command_line.h"
 
 namespace kiln {
 namespace {

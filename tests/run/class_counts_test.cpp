@@ -1,4 +1,4 @@
-#include "run/plan/class_counts.h"
+#include "run/prepare/class_counts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/plan/memory_advice.h"
+#include "run/prepare/memory_advice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/plan/plan_warnings.h"
+#include "run/prepare/plan_warnings.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "data/scratch_folder.h"
-#include "run/plan/shared_images.h"
+#include "run/prepare/shared_images.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "run/plan/step_fits.h"
+#include "run/prepare/step_fits.h"
 
 #include <gtest/gtest.h>
 

@@ -14,10 +14,10 @@
 #include "base/error.h"
 #include "parallel/rank_main.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/plan/plan_warnings.h"
-#include "run/plan/rank_agreement.h"
-#include "run/plan/same_data.h"
-#include "run/plan/shared_images.h"
+#include "run/prepare/plan_warnings.h"
+#include "run/prepare/rank_agreement.h"
+#include "run/prepare/same_data.h"
+#include "run/prepare/shared_images.h"
 #include "run/vote.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "tune/search.h"
+#include "tools/tune/search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "weights/starting_weights.h"
+#include "model/weights/starting_weights.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -13,8 +13,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "weights/model_weights.h"
-#include "weights/network_kernels.h"
+#include "model/weights/model_weights.h"
+#include "model/weights/network_kernels.h"
 
 namespace kiln {
 namespace {

@@ -1,9 +1,9 @@
-#include "weights/weight_match.h"
+#include "model/weights/weight_match.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "weights/network_kernels.h"
+#include "model/weights/network_kernels.h"
 
 namespace kiln {
 namespace {

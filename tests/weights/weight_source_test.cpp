@@ -1,4 +1,4 @@
-#include "weights/weight_source.h"
+#include "model/weights/weight_source.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -12,7 +12,7 @@
 #include "data/scratch_folder.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
-#include "weights/packed_model.h"
+#include "model/weights/packed_model.h"
 
 namespace kiln {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 
 namespace kiln {
 namespace {

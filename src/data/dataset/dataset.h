@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/record_options.h"
+#include "record/record_options.h"
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/label_meaning.h"

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "data/image/image.h"
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/record_options.h"
+#include "record/record_options.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"

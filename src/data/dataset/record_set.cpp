@@ -13,7 +13,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
-#include "data/records/image_record.h"
+#include "data/archive/image_record.h"
 
 namespace kiln {
 namespace {

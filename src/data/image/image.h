@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

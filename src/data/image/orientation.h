@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/vocabulary.h"
+#include "record/vocabulary.h"
 #include "data/image/image.h"
 
 namespace kiln {

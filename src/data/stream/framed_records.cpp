@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "data/records/image_record.h"
-#include "data/records/record_reader.h"
+#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "base/record_options.h"
+#include "record/record_options.h"
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 #include "data/stream/byte_stream.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/record_options.h"
+#include "record/record_options.h"
 #include "data/loader/batches.h"
 #include "data/loader/loader_threads.h"
 #include "data/stream/stream_silence.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/record_options.h"
+#include "record/record_options.h"
 #include "data/stream/byte_stream.h"
 #include "data/stream/record_stream.h"
 

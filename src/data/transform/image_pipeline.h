@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/augment_set.h"
-#include "base/vocabulary.h"
+#include "record/augment_set.h"
+#include "record/vocabulary.h"
 #include "data/image/image.h"
 #include "data/transform/draw_key.h"
 #include "data/transform/image_chain.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

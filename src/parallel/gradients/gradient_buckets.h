@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/training_record.h"
+#include "record/training_record.h"
 #include "parallel/gradients/communicator.h"
 
 namespace kiln {

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "cuda/module.h"
+#include "modules/cuda/module.h"
 #include "parallel/gradients/communicator.h"
 
 namespace kiln {

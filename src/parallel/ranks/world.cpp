@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "platform/launch_environment.h"
+#include "base/platform/launch_environment.h"
 
 namespace kiln {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "parallel/ranks/mpi_thread.h"
-#include "platform/launch_environment.h"
+#include "base/platform/launch_environment.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "report/record/run_json.h"
+#include "record/run_json.h"
 
 namespace kiln {
 namespace {

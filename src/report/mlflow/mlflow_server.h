@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "report/mlflow/persistent_http.h"
-#include "report/record/run_record.h"
+#include "record/run_record.h"
 
 namespace kiln {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "report/record/metrics.h"
-#include "report/record/run_summary.h"
+#include "record/metrics.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "report/mlflow/mlflow_server.h"
-#include "report/record/run_sink.h"
+#include "record/run_sink.h"
 
 namespace kiln {
 

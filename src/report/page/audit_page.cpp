@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "report/page/html.h"
 #include "report/page/tiles.h"
-#include "report/record/audit_file.h"
-#include "report/record/run_summary.h"
+#include "record/audit_file.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

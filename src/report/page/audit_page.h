@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/page/page.h"
-#include "report/record/audit_record.h"
+#include "record/audit_record.h"
 
 namespace kiln {
 

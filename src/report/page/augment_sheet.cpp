@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "report/record/run_summary.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/augment_set.h"
+#include "record/augment_set.h"
 
 namespace kiln {
 

@@ -8,7 +8,7 @@
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/tiles.h"
-#include "report/record/run_summary.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

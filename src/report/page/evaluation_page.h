@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/page/page.h"
-#include "report/record/evaluation_record.h"
+#include "record/evaluation_record.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #include "report/page/audit_page.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 
 namespace kiln {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "report/record/run_record.h"
-#include "report/record/run_sink.h"
-#include "report/record/run_summary.h"
+#include "record/run_record.h"
+#include "record/run_sink.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 

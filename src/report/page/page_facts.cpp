@@ -9,8 +9,8 @@
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "report/record/run_cost.h"
-#include "report/record/run_summary.h"
+#include "record/run_cost.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "report/page/page.h"
-#include "report/record/run_cost.h"
-#include "report/record/run_summary.h"
+#include "record/run_cost.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/page/page.h"
-#include "report/record/run_summary.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 

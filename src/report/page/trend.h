@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "report/record/run_record.h"
-#include "report/record/run_summary.h"
+#include "record/run_record.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "parquet/module.h"
+#include "modules/parquet/module.h"
 #include "report/scores/score_formats.h"
 
 namespace kiln {

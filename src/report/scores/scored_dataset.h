@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/output_folder.h"
-#include "parquet/module.h"
+#include "modules/parquet/module.h"
 #include "report/scores/score_formats.h"
 
 namespace kiln {

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "process/versions.h"
+#include "run/process/versions.h"
 #include "run/checkpoint/image_hashes.h"
-#include "weights/model_weights.h"
+#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

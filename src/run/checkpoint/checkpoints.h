@@ -8,7 +8,7 @@
 
 #include "base/system.h"
 #include "run/checkpoint/saved_run.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "store/checkpoint_thread.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "data/loader/sampler.h"
-#include "inputs/training_loaders.h"
+#include "run/inputs/training_loaders.h"
 
 namespace kiln {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "data/dataset/dataset.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "store/seen_images.h"
 
 namespace kiln {

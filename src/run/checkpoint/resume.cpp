@@ -11,13 +11,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "config/options.h"
-#include "report/record/run_file.h"
+#include "cli/options.h"
+#include "record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "train/replicas.h"
-#include "weights/model_weights.h"
+#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/record/run_json.h"
-#include "report/record/run_summary.h"
+#include "record/run_json.h"
+#include "record/run_summary.h"
 #include "store/model_directory.h"
 
 namespace kiln {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/run_config.h"
+#include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "store/model_directory.h"
 #include "train/state.h"

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "run/frozen/frozen_run.h"
-#include "run/plan/automatic_plan.h"
+#include "run/prepare/automatic_plan.h"
 #include "train/replicas.h"
 
 namespace kiln {

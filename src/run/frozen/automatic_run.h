@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/training_record.h"
-#include "report/record/evaluation.h"
-#include "run/plan/prepare.h"
+#include "record/training_record.h"
+#include "record/evaluation.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "run/time_limit.h"
 #include "train/evaluation.h"

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "features/out_of_fold.h"
+#include "train/features/out_of_fold.h"
 #include "model/image_model.h"
-#include "run/plan/prepare.h"
+#include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
 #include "train/state.h"

@@ -1,7 +1,7 @@
 // Gathers the features computed by all ranks.
 #pragma once
 
-#include "features/feature_pass.h"
+#include "train/features/feature_pass.h"
 #include "parallel/ranks/world.h"
 
 namespace kiln {

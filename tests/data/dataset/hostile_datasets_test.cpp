@@ -10,7 +10,7 @@
 #include "data/dataset/readers.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "data/write/shard_writer.h"
+#include "tools/pack/shard_writer.h"
 #include "peak_memory.h"
 
 namespace kiln {

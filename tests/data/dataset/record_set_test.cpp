@@ -12,7 +12,7 @@
 #include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/image/image.h"
-#include "data/records/image_record.h"
+#include "data/archive/image_record.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

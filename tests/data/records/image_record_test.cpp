@@ -1,4 +1,4 @@
-#include "data/records/image_record.h"
+#include "data/archive/image_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/records/record_reader.h"
+#include "data/archive/record_reader.h"
 
 #include <gtest/gtest.h>
 

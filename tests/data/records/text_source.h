@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "data/records/byte_source.h"
+#include "data/archive/byte_source.h"
 
 namespace kiln {
 

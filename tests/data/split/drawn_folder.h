@@ -7,7 +7,7 @@
 #include "data/image/image.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "data/write/demo_data.h"
+#include "tools/demo_data/demo_images.h"
 
 namespace kiln::test {
 

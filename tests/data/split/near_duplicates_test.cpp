@@ -7,7 +7,7 @@
 
 #include "data/image/resample.h"
 #include "data/make_image.h"
-#include "data/write/demo_data.h"
+#include "tools/demo_data/demo_images.h"
 
 namespace kiln {
 namespace {

@@ -19,7 +19,7 @@
 #include "data/archive/archive.h"
 #include "data/loader/batch_loader.h"
 #include "data/make_image.h"
-#include "data/records/image_record.h"
+#include "data/archive/image_record.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "data/write/balanced_copies.h"
+#include "tools/pack/balanced_copies.h"
 
 #include <gtest/gtest.h>
 

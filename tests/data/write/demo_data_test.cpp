@@ -5,7 +5,7 @@
 
 #include "data/dataset/dataset.h"
 #include "data/scratch_folder.h"
-#include "data/write/demo_data.h"
+#include "tools/demo_data/demo_images.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // What `kiln pack` leaves when it is killed, and targets that it refuses.
-#include "data/write/shard_writer.h"
+#include "tools/pack/shard_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "base/system_calls.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "data/write/other_contents.h"
+#include "tools/convert/other_contents.h"
 
 namespace kiln {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cuda/module.h"
+#include "modules/cuda/module.h"
 #include "gpu/fake/device.h"
 
 namespace kiln::fake {

@@ -1,4 +1,4 @@
-#include "report/failure/error_info.h"
+#include "report/error_info.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/record/audit_file.h"
+#include "record/audit_file.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "report/record/evaluation_file.h"
+#include "record/evaluation_file.h"
 
 namespace kiln {
 namespace {

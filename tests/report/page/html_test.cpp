@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "report/record/run_summary.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

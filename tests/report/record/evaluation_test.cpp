@@ -1,4 +1,4 @@
-#include "report/record/evaluation.h"
+#include "record/evaluation.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "peak_memory.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 
 namespace kiln {
 namespace {

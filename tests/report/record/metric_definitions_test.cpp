@@ -1,11 +1,11 @@
-#include "report/record/metrics.h"
+#include "record/metrics.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "report/sinks/log_lines.h"
+#include "report/log_lines.h"
 
 namespace kiln {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "base/mutate.h"
 #include "report/page/page.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 #include "report/run_samples.h"
 
 namespace kiln {

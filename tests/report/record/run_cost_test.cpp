@@ -1,4 +1,4 @@
-#include "report/record/run_cost.h"
+#include "record/run_cost.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

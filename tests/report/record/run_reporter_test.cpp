@@ -1,4 +1,4 @@
-#include "report/record/run_sink.h"
+#include "record/run_sink.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "report/record/run_summary.h"
+#include "record/run_summary.h"
 #include "report/sample_run.h"
 
 namespace kiln {

@@ -5,9 +5,9 @@
 
 #include "base/files.h"
 #include "report/page/page.h"
-#include "report/record/run_file.h"
+#include "record/run_file.h"
 #include "report/run_samples.h"
-#include "report/sinks/sinks.h"
+#include "report/sinks.h"
 
 namespace kiln {
 namespace {

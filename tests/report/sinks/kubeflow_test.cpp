@@ -1,4 +1,4 @@
-#include "report/sinks/sinks.h"
+#include "report/sinks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "report/sinks/log_lines.h"
+#include "report/log_lines.h"
 #include "base/text.h"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,157 @@
+#include "base/platform/launch_environment.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "base/platform/sagemaker.h"
+
+namespace kiln {
+namespace {
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
+int number_in(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+constexpr std::uint64_t kMiB = 1 << 20;
+// Open MPI's btl_vader_segment_size is 4 MiB; the rest is for other shared data.
+constexpr std::uint64_t kOfMpiRank = 5 * kMiB;
+// NVIDIA recommends 1 GiB; assumed to be for a typical host of eight GPUs.
+constexpr std::uint64_t kOfNcclRank = 128 * kMiB;
+constexpr const char* kRemedy =
+    "start the container with --shm-size=1g or --ipc=host (Kubernetes: an emptyDir with medium "
+    "Memory, mounted at /dev/shm)";
+
+// The total size of /dev/shm rather than its free space, since the ranks check one after another.
+// Counts as sufficient if there is none: MPI then maps files in its session folder.
+bool suffices(std::uint64_t needed, std::string* found) {
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) != 0) return true;
+  const std::uint64_t size = shared.f_blocks * shared.f_frsize;
+  *found = "/dev/shm has " + std::to_string(size / kMiB) + " MiB";
+  return size >= needed;
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  return std::to_string(bytes / kMiB) + " MiB";
+}
+
+JobPart checked_part(const std::string& source, int number, int count) {
+  if (number >= 1 && number <= count) return {.number = number, .count = count};
+  throw Error(ErrorCode::kUserError, "--part: by " + source + ", this is part " +
+                                         std::to_string(number) + " of " + std::to_string(count) +
+                                         ". Give the part itself, such as --part 3/8.");
+}
+
+// A part that is started again alone (--array 3) would take all images.
+JobPart part_of_slurm_array() {
+  const int first = number_in("SLURM_ARRAY_TASK_MIN"), last = number_in("SLURM_ARRAY_TASK_MAX"),
+            count = number_in("SLURM_ARRAY_TASK_COUNT"), task = number_in("SLURM_ARRAY_TASK_ID");
+  if (count > 1 && last - first + 1 == count)
+    return checked_part("Slurm's array", task - first + 1, count);
+  throw Error(ErrorCode::kUserError,
+              "--part auto needs an array of several tasks without gaps, such as sbatch --array "
+              "1-8. To start some of its tasks again, give --part $SLURM_ARRAY_TASK_ID/8.");
+}
+
+JobPart part_of_host(const SageMakerHosts& job) {
+  const auto place = std::find(job.hosts.begin(), job.hosts.end(), job.current_host);
+  return {.number = static_cast<int>(place - job.hosts.begin()) + 1,
+          .count = static_cast<int>(job.hosts.size())};
+}
+
+}  // namespace
+
+int num_launched() {
+  const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");
+  const int of_mpi = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
+  return std::max({1, of_slurm, of_mpi, is_set("RANK") ? number_in("WORLD_SIZE") : 1});
+}
+
+JobPart part_of_job() {
+  if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array();
+  for (const char* folder : {"config", "input/config"}) {
+    const std::filesystem::path file = sagemaker_folder() / folder / "resourceconfig.json";
+    std::error_code failure;
+    if (std::filesystem::exists(file, failure)) return part_of_host(read_sagemaker_hosts(file));
+  }
+  if (!is_set("RANK") || !is_set("WORLD_SIZE"))
+    throw Error(ErrorCode::kUserError,
+                "--part auto: this is no task of a Slurm array or host of a SageMaker job, and "
+                "RANK and WORLD_SIZE are not set. Give the part itself, such as --part 3/8.");
+  JobPart part =
+      checked_part("RANK and WORLD_SIZE", number_in("RANK") + 1, number_in("WORLD_SIZE"));
+  part.local = number_in("LOCAL_RANK");
+  part.num_local = std::max(1, number_in("LOCAL_WORLD_SIZE"));
+  return part;
+}
+
+JobPart part_of_indexed_job(int count) {
+  if (is_set("JOB_COMPLETION_INDEX"))
+    return checked_part("JOB_COMPLETION_INDEX", number_in("JOB_COMPLETION_INDEX") + 1, count);
+  throw Error(ErrorCode::kUserError,
+              "--part auto/" + std::to_string(count) +
+                  " is for an indexed job of Kubernetes, but JOB_COMPLETION_INDEX is not set. Give "
+                  "the part itself, such as --part 1/" +
+                  std::to_string(count) + ".");
+}
+
+LaunchEnvironment detect_launch_environment() {
+  LaunchEnvironment launcher;
+  const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
+  launcher.mpi = open_mpi || is_set("PMIX_RANK");
+  launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
+    launcher.expected_size = launched;
+    launcher.expectation = "kiln launch started " + std::to_string(launched) +
+                           ": check that all hosts have the same Open MPI version.";
+  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 0 && !open_mpi) {
+    launcher.expected_size = tasks;
+    launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
+                           " tasks: start it with srun --mpi=pmix (or with one task).";
+  } else if (const int nodes = number_in("AZUREML_NODE_COUNT"); nodes > 1 && !launcher.mpi) {
+    launcher.expected_size = nodes;
+    launcher.expectation = "Azure ML gave it " + std::to_string(nodes) +
+                           " nodes: set the job's distribution to type mpi, with a "
+                           "process_count_per_instance.";
+  }
+  if (!launcher.mpi && number_in("PMI_SIZE") > 1)
+    throw Error(
+        ErrorCode::kUserError,
+        "This process is one of " + std::to_string(number_in("PMI_SIZE")) +
+            " started by the launcher of another MPI implementation (PMI_SIZE is set), which kiln "
+            "does not support: start it with Open MPI's mpirun, srun --mpi=pmix, or kiln launch.");
+  return launcher;
+}
+
+void require_shared_memory(int local_size) {
+  if (local_size < 2) return;
+  std::string found;
+  const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfMpiRank;
+  if (suffices(needed, &found)) return;
+  throw Error(ErrorCode::kUserError, found + ", but the " + std::to_string(local_size) +
+                                         " ranks on this host need " + mebibytes(needed) +
+                                         " to communicate: " + kRemedy + ".");
+}
+
+std::string shared_memory_warning(int local_size) {
+  if (local_size < 2) return "";
+  std::string found;
+  const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfNcclRank;
+  if (suffices(needed, &found)) return "";
+  return found + ", and NCCL may need " + mebibytes(needed) + " for the " +
+         std::to_string(local_size) + " ranks on this host: if it fails, " + kRemedy + ".";
+}
+
+}  // namespace kiln

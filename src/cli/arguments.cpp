@@ -1,0 +1,378 @@
+// Reads the name and text of each option from argv and from the --config file. The only user of
+// Boost.Program_options, which splits argv into tokens. Boost is not told which options exist, so
+// it never stops at a fault, and all faults can be reported together.
+#include "cli/arguments.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+#include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "base/text_file.h"
+#include "base/url.h"
+#include "cli/binder.h"
+
+namespace kiln {
+namespace {
+
+namespace po = boost::program_options;
+
+using Token = po::basic_option<char>;
+
+// Boost rejects `--name=`; this turns it into an option with an empty text.
+std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
+  if (rest.empty()) return {};
+  const std::string& token = rest.front();
+  const bool long_option = token.size() >= 4 && token.starts_with("--");
+  if (!long_option || token.find('=') != token.size() - 1) return {};
+  Token option(token.substr(2, token.size() - 3), {""});
+  option.original_tokens.push_back(token);
+  rest.erase(rest.begin());
+  return {option};
+}
+
+std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
+  namespace style = po::command_line_style;
+  const po::options_description nothing;
+  return po::command_line_parser(arguments)
+      .options(nothing)
+      .allow_unregistered()
+      .style(style::allow_long | style::long_allow_adjacent)
+      .extra_style_parser(split_empty_value)
+      .run()
+      .options;
+}
+
+class ArgumentParser {
+ public:
+  ArgumentParser(const CommandInfo& command, std::vector<Token> tokens)
+      : command_(command), tokens_(std::move(tokens)) {}
+
+  RawArguments run() {
+    while (next_ < tokens_.size()) {
+      const Token& token = tokens_[next_++];
+      if (token.string_key.empty()) {
+        take_positional(token.value.front());
+      } else {
+        take_named(token);
+      }
+    }
+    return std::move(raw_);
+  }
+
+ private:
+  int position() const { return static_cast<int>(next_); }
+
+  void fault(const std::string& message) {
+    raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
+  }
+
+  // Returns the text of the next token, or null if that is an option or there is none.
+  const std::string* peek() const {
+    if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
+    return &tokens_[next_].value.front();
+  }
+
+  void take_named(const Token& token) {
+    const std::string& name = token.string_key;
+    if (name == "help") {
+      raw_.help = true;
+      return;
+    }
+    const Option* option = find_option(command_, name);
+    if (option == nullptr) {
+      take_unknown(token);
+      return;
+    }
+    const bool adjacent = !token.value.empty();
+    if (option->kind == ValueKind::kFlag) {
+      if (adjacent)
+        fault("--" + option->name + " takes no value: remove the '=' and everything after it.");
+      store(*option, "True");
+    } else if (adjacent) {
+      store(*option, token.value.front());
+    } else if (option->kind == ValueKind::kSwitch) {
+      store(*option, next_is_its_value() ? tokens_[next_++].value.front() : "True");
+    } else if (peek() != nullptr) {
+      store(*option, tokens_[next_++].value.front());
+    } else {
+      raw_.mentioned.push_back(option);
+      fault("--" + option->name + " needs a value: add " + option->value_name + " after it.");
+    }
+  }
+
+  // True if the token after a switch is its value; it may also be the positional argument.
+  bool next_is_its_value() const {
+    const std::string* text = peek();
+    if (text == nullptr) return false;
+    if (*text == "0" || *text == "1" || !closest(*text, {"True", "False"}).empty()) return true;
+    for (const Option& option : command_.options) {
+      const bool may_be_it = option.choices.empty() || !closest(*text, option.choices).empty();
+      if (option.positional && may_be_it) return false;
+    }
+    return true;
+  }
+
+  void take_unknown(const Token& token) {
+    const std::string guess = meant_option(command_, token.string_key);
+    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
+          (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
+               ? " " + command_.instead_of_ranks
+           : guess.empty() ? " `kiln " + command_.name + " --help` lists them."
+                           : " Did you mean '--" + guess + "'?"));
+    // Probably meant for this option: do not also report it as missing, and skip its value.
+    if (const Option* meant = find_option(command_, guess)) raw_.mentioned.push_back(meant);
+    if (token.value.empty() && peek() != nullptr) {
+      ++next_;
+      for (const Option& option : command_.options) {
+        if (option.positional) raw_.mentioned.push_back(&option);
+      }
+    }
+  }
+
+  void take_positional(const std::string& text) {
+    if (text == "-h") {
+      raw_.help = true;
+      return;
+    }
+    for (const Option& option : command_.options) {
+      const bool is_taken = raw_.find(option.name) != nullptr && !option.repeatable;
+      if (!option.positional || is_taken) continue;
+      store(option, text);
+      return;
+    }
+    const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
+    fault("'" + excerpt(text) + "' is not expected here: " +
+          (dashed ? "option names start with two dashes." : "each option takes one value."));
+  }
+
+  void store(const Option& option, const std::string& text) {
+    raw_.mentioned.push_back(&option);
+    if (const RawValue* earlier = raw_.find(option.name); earlier && !option.repeatable) {
+      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
+            excerpt(text) + "': give it once.");
+      return;
+    }
+    raw_.values.push_back({&option, text, "--" + option.name, position()});
+  }
+
+  const CommandInfo& command_;
+  std::vector<Token> tokens_;
+  std::size_t next_ = 0;
+  RawArguments raw_;
+};
+
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+
+bool is_same_value(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+// Collects the lines on which the documents of a file begin. YAML::LoadAll would count the
+// documents, but in yaml-cpp 0.7 it never returns for a text such as ", e", which the parser takes
+// for an endless series of documents.
+class DocumentLines : public YAML::EventHandler {
+ public:
+  const std::vector<int>& lines() const { return lines_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { lines_.push_back(mark.line + 1); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::vector<int> lines_;
+};
+
+class ConfigFile {
+ public:
+  ConfigFile(const CommandInfo& command, const std::string& path, RawArguments& raw)
+      : command_(command), path_(path), raw_(raw) {}
+
+  void read() {
+    const RawValue* flag = raw_.find("config");
+    try {
+      take_documents(text());
+    } catch (const Error& error) {
+      give_up(flag == nullptr ? 0 : flag->position, error.message());
+    } catch (const YAML::Exception& failure) {
+      give_up(flag == nullptr ? 0 : flag->position,
+              "The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+                  ", is neither YAML nor JSON: " + failure.msg + ".");
+    }
+  }
+
+ private:
+  void fault(int position, const std::string& message) {
+    raw_.faults.add(position, Error(ErrorCode::kParameterParsing, message));
+  }
+
+  std::string place(int line) const {
+    return "line " + std::to_string(line) + " of '" + path_ + "'";
+  }
+
+  // An unreadable file might set any option, so report none as missing.
+  void give_up(int position, const std::string& message) {
+    for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
+    fault(position, message);
+  }
+
+  std::string text() const {
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kParameterParsing, "The --config file '" + path_ + "' " + why +
+                                                    ": give the path of a YAML or JSON file.");
+    };
+    std::error_code absent;
+    const std::filesystem::file_status status = std::filesystem::status(path_, absent);
+    if (std::filesystem::is_directory(status)) refuse("is a folder");
+    // Reading a pipe might never end.
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      refuse("is a pipe or a device");
+    try {
+      return read_text(path_, kMaxFileBytes);
+    } catch (const std::system_error& failure) {
+      refuse("cannot be read (" + failure.code().message() + ")");
+    } catch (const std::length_error&) {
+      refuse("is larger than 1 MiB");
+    }
+    return {};
+  }
+
+  void take_documents(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentLines documents;
+    while (documents.lines().size() < 2 && parser.HandleNextDocument(documents)) continue;
+    if (documents.lines().size() > 1)
+      fault(kConfigFilePosition,
+            "The --config file '" + path_ +
+                "' contains more than one document, the second starting at line " +
+                std::to_string(documents.lines()[1]) + ": keep only one.");
+    if (!documents.lines().empty()) take_mapping(YAML::Load(text));
+  }
+
+  void take_mapping(const YAML::Node& root) {
+    if (root.IsNull()) return;
+    if (!root.IsMap()) {
+      fault(kConfigFilePosition,
+            "The --config file '" + path_ + "' is not a mapping: write lines such as 'epochs: 5'.");
+      return;
+    }
+    for (const auto& entry : root) take_entry(entry.first, entry.second);
+  }
+
+  void take_entry(const YAML::Node& key, const YAML::Node& value) {
+    const int line = key.Mark().line + 1;
+    const int position = kConfigFilePosition + line;
+    const std::string name = key.IsScalar() ? key.Scalar() : "";
+    const Option* option = name == "config" ? nullptr : find_option(command_, name);
+    if (option == nullptr) {
+      fault(position, "'" + excerpt(name) + "' (" + place(line) +
+                          ") is not an option that can be set in a --config file." + guess(name));
+      return;
+    }
+    raw_.mentioned.push_back(option);
+    const auto [earlier, is_new] = lines_.emplace(option, line);
+    if (!is_new) {
+      fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
+                          std::to_string(earlier->second) + ": give it once.");
+      return;
+    }
+    if (!value.IsScalar() && !value.IsNull()) {
+      fault(position, "'" + name + "' (" + place(line) +
+                          ") is a list or a mapping, but must be a single value.");
+      return;
+    }
+    const std::string text = value.IsNull() ? "" : value.Scalar();
+    if (const RawValue* flag = raw_.find(option->name)) {
+      note_if_overridden(text, *flag);
+      return;
+    }
+    const std::string where = "--" + option->name + " (" + place(line) + ")";
+    raw_.values.push_back({option, text, where, position});
+  }
+
+  void note_if_overridden(const std::string& text, const RawValue& flag) {
+    if (is_same_value(text, flag.text)) return;
+    raw_.overridden +=
+        (raw_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
+                                 : "; ") +
+        flag.option->name + " " + excerpt(without_secrets(text)) + " -> " +
+        excerpt(without_secrets(flag.text));
+  }
+
+  std::string guess(const std::string& name) const {
+    const std::string meant = meant_option(command_, name);
+    return meant.empty() || meant == "config" ? "" : " Did you mean '" + meant + "'?";
+  }
+
+  const CommandInfo& command_;
+  const std::string& path_;
+  RawArguments& raw_;
+  std::map<const Option*, int> lines_;
+};
+
+}  // namespace
+
+const RawValue* RawArguments::find(std::string_view option_name) const {
+  for (const RawValue& value : values) {
+    if (value.option->name == option_name) return &value;
+  }
+  return nullptr;
+}
+
+Problems Faults::problems() const {
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Fault& a, const Fault& b) { return a.position < b.position; });
+  Problems problems;
+  for (Fault& fault : sorted) problems.add(std::move(fault.error));
+  return joined({problems});
+}
+
+Problems joined(const std::vector<Problems>& parts) {
+  std::vector<Error> errors;
+  for (const Problems& part : parts)
+    for (const Error& error : part.errors())
+      if (std::none_of(errors.begin(), errors.end(),
+                       [&](const Error& other) { return other.message() == error.message(); }))
+        errors.push_back(error);
+  std::stable_partition(errors.begin(), errors.end(),
+                        [](const Error& error) { return exit_code(error.code()) == 2; });
+  Problems problems;
+  for (Error& error : errors) problems.add(std::move(error));
+  return problems;
+}
+
+RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
+  const auto num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
+  RawArguments raw =
+      ArgumentParser(command, split_tokens({words.begin() + num_words, words.end()})).run();
+  raw.words = words;
+  return raw;
+}
+
+void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
+  ConfigFile(command, path, raw).read();
+}
+
+}  // namespace kiln

@@ -1,0 +1,25 @@
+// Parses argv into a command. A single table (options.cpp) lists every option with its type, range,
+// default, unit and help; parsing, range checks, `--help` and the tables in docs/ are derived from
+// it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/run_config.h"
+
+namespace kiln {
+
+// A parsed command line. Inputs and outputs have not been checked.
+struct Invocation {
+  Command command;              // must not be run if there are any problems
+  Problems problems;            // all faults of the command line, those with exit code 2 first
+  std::string log_path;         // where error_info.json must always be written; empty: nowhere
+  bool log_path_given = false;  // otherwise it is the default
+};
+
+// `arguments` excludes the program's name. Never throws because of what the user typed.
+Invocation parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace kiln

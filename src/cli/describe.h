@@ -1,0 +1,37 @@
+// A command's options in platform formats. Pure functions from the option table to text that ends
+// with a newline.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+
+namespace kiln {
+
+struct ComponentFacts {
+  std::string version;  // "0.1.0"
+  std::string image;    // the container image, with registry and tag
+};
+
+// A command component for Azure ML's CLI v2, by its commandComponent schema. Optional options
+// without a default are wrapped in `$[[ ]]`, which Azure drops if the input is omitted.
+std::string azure_component(const ComponentInfo& component, const ComponentFacts& facts);
+
+// A Kubeflow Pipelines component in the v1 format, which both SDK 1 and SDK 2 load. Optional inputs
+// are left out, since SDK 2 back ends pass on their placeholders unsubstituted.
+std::string kubeflow_component(const ComponentInfo& component, const ComponentFacts& facts);
+
+// The JSON Schema (draft 2020-12) of a --config file: any option, with `-` or `_` in its name.
+std::string json_schema(const CommandInfo& command);
+
+// A Markdown table of the options.
+std::string options_markdown(const CommandInfo& command);
+
+// The description of an option in a form: help, range and unit.
+std::string form_text(const Option& option);
+// "train_data_path" for train-data-path.
+std::string canvas_name(const std::string& name);
+// The default, or the first value of a choice without a default; empty for optional options.
+std::string canvas_default(const Option& option);
+
+}  // namespace kiln

@@ -1,0 +1,271 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/text.h"
+
+#include "cli/arguments.h"
+#include "cli/option_rows.h"
+
+namespace kiln {
+namespace {
+
+std::vector<CommandInfo> build_table() {
+  std::vector<CommandInfo> commands = {
+      train_command(),           score_command(),
+      evaluate_command(),        audit_command(),
+      launch_command(),          tune_command(),
+      init_model_command(),      convert_command(),
+      split_command(),           transform_init_command(),
+      transform_apply_command(), pack_command(),
+      demo_data_command(),       bench_loader_command(),
+      bench_step_command(),      bench_collective_command(),
+      watch_command(),           inspect_command(),
+      report_command(),          compare_command(),
+  };
+  std::vector<std::string> names;
+  std::transform(commands.begin(), commands.end(), std::back_inserter(names),
+                 [](const CommandInfo& command) { return command.name; });
+  for (const std::string& name : own_component_names()) names.push_back(name);
+  commands.push_back(describe_command(names));
+  for (CommandInfo& command : commands) place_on_canvas(command.name, command);
+  return commands;
+}
+
+// Names of options in other trainers (docs/coming-from.md). If a word has several rows, the first
+// one whose option the command has is used.
+struct Synonym {
+  std::string_view word, option;
+};
+constexpr std::array<Synonym, 37> kSynonyms = {{
+    {"lr", "learning-rate"},
+    {"bs", "batch-size"},
+    {"mini-batch-size", "batch-size"},
+    {"workers", "loader-threads"},
+    {"num-workers", "loader-threads"},
+    {"workers", "threads"},
+    {"num-workers", "threads"},
+    {"seed", "random-seed"},
+    {"warmup-epochs", "num-warmup-steps"},
+    {"lr-warmup-epochs", "num-warmup-steps"},
+    {"log-interval", "print-freq"},
+    {"early-stopping", "patience"},
+    {"img-size", "image-size"},
+    {"train-crop-size", "image-size"},
+    {"val-crop-size", "eval-crop"},
+    {"val-resize-size", "eval-resize"},
+    {"sync-bn", "sync-batch-norm"},
+    {"grad-accum-steps", "accumulate"},
+    {"amp", "precision"},
+    {"gpus", "ranks"},
+    {"world-size", "ranks"},
+    {"nproc-per-node", "ranks"},
+    {"model", "model-name"},
+    {"model", "untrained-model-path"},
+    {"model", "trained-model-path"},
+    {"data-dir", "train-data-path"},
+    {"data-dir", "input-path"},
+    {"data-dir", "data-path"},
+    {"out", "trained-model-path"},
+    {"out", "output-path"},
+    {"out", "untrained-model-path"},
+    {"output", "trained-model-path"},
+    {"output", "output-path"},
+    {"output-dir", "trained-model-path"},
+    {"output-dir", "output-path"},
+    {"log-dir", "log-path"},
+    {"logdir", "log-path"},
+}};
+
+constexpr std::size_t kWidth = 100;
+constexpr std::size_t kHelpColumn = 34;
+
+// Breaks `text` at spaces into lines of at most kWidth columns. The first line starts at `column`,
+// further lines at `indent`.
+std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
+  std::string out;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t length = end - begin;
+    if (column > indent && column + 1 + length > kWidth) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string facts(const Option& option) {
+  std::vector<std::string> parts;
+  if (option.required)
+    parts.push_back(option.instead.empty() ? "required" : "required, or --" + option.instead);
+  if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
+  const std::string range = range_text(option);
+  // The choices are already in the left column.
+  if (!range.empty() && option.kind != ValueKind::kChoice && option.kind != ValueKind::kBoolean &&
+      option.kind != ValueKind::kSwitch) {
+    parts.push_back((option.kind == ValueKind::kModelName ? "one of " : "range ") + range);
+  }
+  if (!option.unit.empty()) parts.push_back("unit: " + option.unit);
+  if (parts.empty()) return "";
+  std::string text = " [" + parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i) text += "; " + parts[i];
+  return text + "]";
+}
+
+std::string entry(const std::string& left, const std::string& help) {
+  std::string line = "  " + left;
+  if (line.size() + 2 > kHelpColumn) {
+    line += '\n';
+    line.append(kHelpColumn, ' ');
+  } else {
+    line.resize(kHelpColumn, ' ');
+  }
+  return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
+}
+
+std::string left_column(const Option& option) {
+  std::string left = "--";
+  left += option.name;
+  if (!option.value_name.empty()) left += " " + option.value_name;
+  return left;
+}
+
+std::vector<std::string> groups_of(const CommandInfo& command) {
+  std::vector<std::string> groups;
+  for (const Option& option : command.options) {
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) {
+      groups.push_back(option.group);
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
+}
+
+const std::vector<CommandInfo>& command_table() {
+  static const std::vector<CommandInfo> kTable = build_table();
+  return kTable;
+}
+
+const CommandInfo* find_command(std::string_view name) {
+  for (const CommandInfo& command : command_table()) {
+    if (same_name(command.name, name)) return &command;
+  }
+  return nullptr;
+}
+
+const Option* find_option(const CommandInfo& command, std::string_view name) {
+  for (const Option& option : command.options) {
+    if (same_name(option.name, name)) return &option;
+  }
+  return nullptr;
+}
+
+std::string meant_option(const CommandInfo& command, std::string_view name) {
+  for (const Synonym& synonym : kSynonyms) {
+    const Option* option = find_option(command, synonym.option);
+    if (option != nullptr && same_name(synonym.word, name)) return option->name;
+  }
+  std::string word(name);
+  std::replace(word.begin(), word.end(), '_', '-');
+  std::vector<std::string> names;
+  for (const Option& option : command.options) names.push_back(option.name);
+  return closest(word, names);
+}
+
+std::string range_text(const Option& option) {
+  std::string bounds = std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return option.minimum == kLowest ? "any 64-bit integer" : bounds;
+    case ValueKind::kAutoOrInteger:
+      return "auto, or " + bounds;
+    case ValueKind::kNumberFrom:
+      return bounds;
+    case ValueKind::kTrainingSize:
+      return "auto, " + bounds + ", or two of them such as 128:224";
+    case ValueKind::kCropSize:
+      return "auto, larger, or " + bounds;
+    case ValueKind::kNumber:
+      return "greater than " + std::to_string(option.minimum) + ", up to " +
+             std::to_string(option.maximum);
+    case ValueKind::kChoiceOrNumber: {
+      std::string text;
+      for (const std::string& word : option.choices) text += word + ", ";
+      return text + "or greater than " + std::to_string(option.minimum) + ", up to " +
+             std::to_string(option.maximum);
+    }
+    case ValueKind::kShare:
+      return "greater than 0, up to 1 (or 100%)";
+    case ValueKind::kAllowance:
+      return "0% to 100%, or " + bounds;
+    case ValueKind::kEvery:
+      return bounds + " epochs, steps, s, min or h";
+    case ValueKind::kAugment: {
+      std::string text = "none, standard, strong, or a list of ";
+      for (const std::string_view step : kAugmentStepNames)
+        text += (step == kAugmentStepNames.front() ? "" : ",") + std::string(step);
+      return text;
+    }
+    case ValueKind::kDuration:
+      return bounds + " s, min or h";
+    case ValueKind::kImageSize:
+      return bounds + ", or two of them";
+    case ValueKind::kChoice:
+    case ValueKind::kModelName:
+      return join_choices(option.choices);
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+      return "True or False";
+    case ValueKind::kPath:
+    case ValueKind::kFlag:
+      return "";
+  }
+  return "";
+}
+
+// `kiln --help` and `kiln COMMAND --help`: grouped, aligned, at most 100 columns.
+
+std::string command_help(const CommandInfo& command) {
+  const std::string usage = "Usage: kiln " + command.name;
+  std::string text = wrapped(command.summary, 0, 0) + "\n\n" + usage + " " +
+                     wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
+  for (const std::string& group : groups_of(command)) {
+    text += "\n" + group + ":\n";
+    for (const Option& option : command.options) {
+      if (option.group == group) text += entry(left_column(option), option.help + facts(option));
+    }
+  }
+  return text;
+}
+
+std::string general_help() {
+  std::string text =
+      "Kiln trains image classifiers: it reads an UntrainedModelDirectory and two image "
+      "directories\nand writes a ModelDirectory.\n\nUsage: kiln COMMAND [options]\n\nCommands:\n";
+  for (const CommandInfo& command : command_table()) {
+    text += entry(command.name, command.summary);
+  }
+  text += "\n";
+  text += entry("COMMAND --help", "Show the options of a command.");
+  text += entry("--version", "Show the versions of kiln and its libraries.");
+  return text;
+}
+
+}  // namespace kiln

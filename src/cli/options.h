@@ -1,0 +1,136 @@
+// The single table of all commands and options: parsing, range checks, help, and the output of
+// `kiln describe` (component files, schemas, the tables of docs/) are generated from it. It does
+// not know what executes a command (see tools/commands.h), so it needs neither LibTorch nor MPI.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/run_config.h"
+
+namespace kiln {
+
+class Binder;
+
+enum class ValueKind {
+  kPath,
+  kInteger,
+  kAutoOrInteger,
+  kNumber,          // greater than `minimum`, at most `maximum`
+  kNumberFrom,      // from `minimum` to `maximum`
+  kChoice,          // one of `choices`
+  kChoiceOrNumber,  // one of `choices`, or a number as for kNumber
+  kModelName,       // one of `choices`; any other name is error 159
+  kBoolean,         // True or False, in any case
+  kSwitch,          // as kBoolean; True if given without a value
+  kFlag,            // takes no value
+  kShare,           // greater than 0, at most 1: 0.95 or 95%
+  kAllowance,       // a count, or a share such as 1%
+  kEvery,           // a number of epochs, of steps and a time, such as 1epoch,10min
+  kAugment,         // a set of operations, such as crop,flip (record/augment_set.h)
+  kDuration,        // a time with its unit, such as 30min
+  kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
+  kTrainingSize,    // auto, an integer, or a start and an end, such as 128:224
+  kCropSize,        // auto, larger or an integer
+};
+
+// What happens if a run resumes with a different value of this option.
+enum class Effect {
+  kFree,    // nothing
+  kBits,    // results may differ in their last bits
+  kResult,  // the result would change: the run is refused
+};
+
+// An option's role on a designer's canvas, for the component files.
+enum class Canvas {
+  kHidden,
+  kParameter,
+  kDataIn,  // a folder of images, or of operations on images
+  kDataOut,
+  kModelIn,  // a folder that holds a model
+  kModelOut,
+  kFileIn,       // one file, optional
+  kFolderIn,     // a folder, optional
+  kModelFileIn,  // one file that holds a model
+  kCheckpoints,  // a folder that survives when its job is stopped; only in Azure ML
+  kRanksOfHost,  // the number of ranks to start; auto unless the platform starts them
+  kKubeflowRun,  // Kubeflow's JSON that says where the artifact `metrics` goes
+};
+
+struct Option {
+  std::string name;          // without dashes
+  std::string value_name;    // as shown in help: DIR, N, auto|N
+  std::string default_text;  // empty: none
+  std::string unit;
+  std::string group;
+  std::string help;
+  ValueKind kind = ValueKind::kPath;
+  bool required = false;
+  // For a required option: the name of another option that may be given instead, but not both.
+  // Empty: none.
+  std::string instead = {};
+  bool positional = false;  // its name may be omitted
+  bool repeatable = false;  // may be given several times; each adds a value
+  std::int64_t minimum = 0;
+  std::int64_t maximum = 0;
+  std::vector<std::string> choices = {};
+  Canvas canvas = Canvas::kHidden;
+  std::optional<Effect> effect = {};  // set for every option of train
+};
+
+struct CommandInfo {
+  std::string name;
+  std::string summary;
+  std::string usage;  // the text after `kiln NAME`
+  std::vector<Option> options;
+  // Fills the command's struct from the given options. Faults are collected in the binder.
+  Command (*bind)(Binder& binder) = nullptr;
+  // What to do instead of starting several processes of it together, a sentence; empty: nothing.
+  std::string instead_of_ranks = {};
+};
+
+const std::vector<CommandInfo>& command_table();
+
+// Treats `_` and `-` as equal.
+bool same_name(std::string_view a, std::string_view b);
+
+// nullptr if there is none.
+const CommandInfo* find_command(std::string_view name);
+// A pipeline step as it appears in a designer: a command, with roles and defaults for its options.
+// Most components are named after their command; train has a second one.
+struct ComponentInfo {
+  std::string name;     // "fine-tune"
+  std::string summary;  // describes the component
+  CommandInfo command;  // the step runs `kiln NAME` of this command
+};
+
+// One for each command that has an output on the canvas, followed by the additional ones.
+const std::vector<ComponentInfo>& component_table();
+
+// nullptr if there is none.
+const ComponentInfo* find_component(std::string_view name);
+
+// `name` excludes the leading dashes; `_` and `-` are equivalent.
+const Option* find_option(const CommandInfo& command, std::string_view name);
+
+// The option of `command` that was probably meant by a mistyped `name`, or by an option name from
+// another training program; empty: none.
+std::string meant_option(const CommandInfo& command, std::string_view name);
+
+// An option of train whose value differs between two runs.
+struct ChangedOption {
+  std::string name, before, now;
+  Effect effect = Effect::kResult;
+};
+
+// In table order. Different spellings of one value (0.10, .1) do not count as a change. An option
+// that is missing on one side counts as having its default there.
+std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now);
+
+// "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
+std::string range_text(const Option& option);
+
+}  // namespace kiln

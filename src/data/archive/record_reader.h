@@ -1,0 +1,111 @@
+// Reads record files, TFRecord and RecordIO, one record after another from any source of bytes.
+//
+// TFRecord: length (8 bytes), masked CRC-32C of the length (4), data, masked CRC-32C of the data
+// (4). TensorFlow, tensorflow/core/lib/io/record_writer.h.
+// RecordIO: magic (4 bytes), word (4), data, zeros up to a multiple of four. The upper 3 bits of
+// the word give the part of a record (0 the whole, 1 the first, 2 a middle one, 3 the last), the
+// other 29 bits the length. A writer splits a record wherever it contains the magic at a multiple
+// of four; a reader puts those four bytes back between the two parts. dmlc-core,
+// include/dmlc/recordio.h.
+//
+// All numbers are little-endian.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "data/archive/byte_source.h"
+
+namespace kiln {
+
+enum class RecordFormat : std::uint8_t { kTfRecord, kRecordIo };
+
+// "TFRecord", "RecordIO".
+std::string_view describe(RecordFormat format);
+
+// Why reading cannot continue, or why a record cannot be used, as a clause without names.
+class RecordFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Larger records are skipped: an image has at most 1 GiB.
+constexpr std::uint64_t kMaxRecordBytes = (std::uint64_t{1} << 30) + (std::uint64_t{1} << 20);
+
+// Constants of the two formats.
+constexpr std::uint32_t kRecordIoMagic = 0xCED7230A;
+constexpr std::size_t kTfRecordHeaderBytes = 12;
+constexpr std::size_t kTfRecordTrailerBytes = 4;
+constexpr std::size_t kRecordIoHeaderBytes = 8;
+
+// The length of the data that follows a TFRecord header of kTfRecordHeaderBytes bytes. Throws
+// RecordFault if the length's checksum is wrong.
+std::uint64_t tfrecord_length(std::string_view header);
+
+// Whether `trailer`, of kTfRecordTrailerBytes bytes, is the checksum of `data`.
+bool has_tfrecord_checksum(std::string_view data, std::string_view trailer);
+
+// A part of a RecordIO record.
+struct RecordPart {
+  enum class Kind : std::uint8_t { kWhole, kFirst, kMiddle, kLast };
+  Kind kind = Kind::kWhole;
+  std::uint32_t size = 0;
+  std::uint32_t padded_size() const { return (size + 3) & ~3U; }
+  bool is_last() const { return kind == Kind::kWhole || kind == Kind::kLast; }
+};
+
+// Parses a header of kRecordIoHeaderBytes bytes. `is_inside`: earlier parts belong to the same
+// record. Throws RecordFault if there is no magic, or if this kind of part is not allowed here.
+RecordPart recordio_part(std::string_view header, bool is_inside);
+
+// Detects the format from the first bytes, of which kTfRecordHeaderBytes are enough; empty:
+// neither.
+std::optional<RecordFormat> record_format(std::string_view first_bytes);
+
+struct Record {
+  std::uint64_t offset = 0;  // of the record's header in the source
+  std::uint64_t size = 0;    // of the data, according to the header
+  std::string bytes;         // the data; reused by the next record. Invalid if there is a fault.
+  // Why this record cannot be used, as a clause: its checksum is wrong, or it is too large. The
+  // next one can still be read. Empty: no fault.
+  std::string fault;
+};
+
+// Reads records in order. Memory use is that of the current record, and never more than 1 MiB
+// beyond the bytes that have arrived. Use from one thread.
+class RecordReader {
+ public:
+  // `source` must outlive the reader. `max_bytes`: limit on a record's data.
+  RecordReader(ByteSource& source, RecordFormat format, std::uint64_t max_bytes = kMaxRecordBytes)
+      : source_(source), format_(format), max_bytes_(max_bytes) {}
+
+  // Reads the next record; false at the end. Throws std::system_error, or RecordFault if the source
+  // ends within a record or its framing is invalid, so that the start of the next record is
+  // unknown.
+  bool next(Record& record);
+
+  // The number of source bytes read so far, which is where the next record starts.
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  bool read_header(char* target, std::size_t size, bool may_end);
+  void read_data(std::uint64_t size, Record& record);
+  void skip(std::uint64_t size);
+  void fill(char* target, std::size_t size);
+  bool next_tfrecord(Record& record);
+  bool next_recordio(Record& record);
+
+  ByteSource& source_;
+  RecordFormat format_;
+  std::uint64_t max_bytes_;
+  std::uint64_t offset_ = 0;
+};
+
+// A whole RecordIO record (for TFRecord, see tfrecord() in base/crc32c.h). `data` must be less than
+// 512 MiB; throws InternalError otherwise.
+std::string recordio_record(std::string_view data);
+
+}  // namespace kiln

@@ -1,0 +1,225 @@
+#include "model/weights/starting_weights.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "store/state_dict_file.h"
+#include "model/weights/model_weights.h"
+#include "model/weights/weight_match.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kOutputLayer = "out_linear_model.";
+constexpr std::string_view kPrefix = "model.";
+constexpr std::size_t kNamed = 5;
+
+std::string torchvision_name(const std::string& name) {
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+// A linear layer; its tensors are undefined if there is none.
+struct Layer {
+  at::Tensor weight, bias;
+
+  bool is_whole() const {
+    return weight.defined() && bias.defined() && weight.dim() == 2 && bias.dim() == 1 &&
+           weight.size(0) == bias.size(0);
+  }
+  bool has_sizes_of(const Layer& other) const {
+    return is_whole() && weight.sizes() == other.weight.sizes();
+  }
+  void copy_from(const Layer& other) const {
+    weight.copy_(other.weight);
+    bias.copy_(other.bias);
+  }
+  // Copies row rows[i] of `other` to row i, unless that is kFreshRow. Returns false, without
+  // copying anything, if the layers have different numbers of inputs.
+  bool copy_rows(const Layer& other, const std::vector<std::int64_t>& rows) const {
+    if (other.weight.size(1) != weight.size(1)) return false;
+    for (std::size_t to = 0; to < rows.size(); ++to) {
+      if (rows[to] == kFreshRow) continue;
+      const auto row = static_cast<std::int64_t>(to);
+      weight.select(0, row).copy_(other.weight.select(0, rows[to]));
+      bias.select(0, row).copy_(other.bias.select(0, rows[to]));
+    }
+    return true;
+  }
+};
+
+// Returns the layer of the tensors `prefix` + "weight" and "bias", ignoring those that are not
+// floating-point.
+Layer layer_of(const std::vector<NamedTensor>& state, const std::string& prefix) {
+  Layer layer;
+  for (const NamedTensor& item : state) {
+    if (!item.tensor.is_floating_point()) continue;
+    if (item.name == prefix + "weight") layer.weight = item.tensor;
+    if (item.name == prefix + "bias") layer.bias = item.tensor;
+  }
+  return layer;
+}
+
+// Combines two consecutive linear layers into one. Returns no layer if they do not fit.
+Layer one_layer_of(const Layer& first, const Layer& second) {
+  if (!second.is_whole() || second.weight.size(1) != first.weight.size(0)) return {};
+  const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
+  return {wide(second.weight).mm(wide(first.weight)).to(at::kFloat),
+          (wide(second.weight).mv(wide(first.bias)) + wide(second.bias)).to(at::kFloat)};
+}
+
+class Loading {
+ public:
+  Loading(ImageModel& model, const KnownNetwork& network, WeightSource& source)
+      : model_(model),
+        head_("model." + std::string(network.family().head)),
+        source_(source),
+        state_(model.state()) {}
+
+  std::string run(const std::vector<std::string>& classes) {
+    const at::NoGradGuard no_grad;
+    divide();
+    std::vector<NamedTensor> targets;
+    for (const NamedTensor& item : state_)
+      if (!is_last(item.name)) targets.push_back(item);
+    add_missing_batch_counts(backbone_, model_);
+    load_tensors(targets, backbone_, source_.where);
+    num_taken_ = targets.size();
+    return text(load_last_layers(classes));
+  }
+
+ private:
+  bool is_last(const std::string& name) const {
+    return name.starts_with(head_) || name.starts_with(kOutputLayer);
+  }
+
+  // Divides the source's tensors: for the backbone, for the last layers, and those that the network
+  // does not have.
+  void divide() {
+    std::unordered_map<std::string_view, const NamedTensor*> known;
+    for (const NamedTensor& item : state_) known.emplace(item.name, &item);
+    for (StoredTensor& tensor : source_.state) {
+      if (is_last(tensor.name))
+        last_.push_back(std::move(tensor));
+      else if (known.contains(tensor.name))
+        backbone_.push_back(std::move(tensor));
+      else
+        left_out_.push_back(torchvision_name(tensor.name));
+    }
+    try {
+      require_finite(backbone_);
+      require_finite(last_);
+    } catch (const FormatFault& fault) {
+      throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + source_.where +
+                                                         "' cannot be used: " + fault.what() +
+                                                         ". Give weights of a run that succeeded.");
+    }
+  }
+
+  Layer source_layer(const std::string& prefix) const {
+    std::vector<NamedTensor> found;
+    for (const StoredTensor& tensor : last_)
+      if (tensor.name.starts_with(prefix)) found.push_back({tensor.name, view_of(tensor)});
+    const Layer layer = layer_of(found, prefix);
+    return layer.is_whole() ? layer : Layer{};
+  }
+
+  std::string load_last_layers(const std::vector<std::string>& classes) {
+    const Layer own = layer_of(state_, head_),
+                own_out = layer_of(state_, std::string(kOutputLayer));
+    const Layer head = source_layer(head_), out = source_layer(std::string(kOutputLayer));
+    if (!head.is_whole()) {
+      fresh_ = {own, own_out};
+      return "the last layer is fresh, since the weights have none";
+    }
+    if (!own_out.is_whole() && !classes.empty()) {
+      const bool has_out = last_has(kOutputLayer);
+      return load_rows(own, has_out ? one_layer_of(head, out) : head, classes);
+    }
+    if (!head.has_sizes_of(own)) {
+      fresh_ = {own, own_out};
+      return "the last layer is fresh, since the weights have " +
+             std::to_string(head.weight.size(0)) + " outputs instead of " +
+             std::to_string(own.weight.size(0));
+    }
+    own.copy_from(head);
+    num_taken_ += 2;
+    if (!own_out.is_whole())
+      return out.is_whole() ? "the output layer is not loaded, since it is for other classes" : "";
+    if (out.is_whole()) return load_rows(own_out, out, classes);
+    fresh_ = {own_out};
+    return "the output layer is fresh";
+  }
+
+  bool last_has(std::string_view prefix) const {
+    return std::any_of(last_.begin(), last_.end(),
+                       [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+  }
+
+  std::string load_rows(const Layer& own, const Layer& theirs,
+                        const std::vector<std::string>& classes) {
+    if (!theirs.is_whole()) {
+      fresh_ = {own};
+      return "the last layer is fresh, since the stored one is damaged";
+    }
+    const ClassRows match = match_classes(classes, source_.classes, theirs.weight.size(0));
+    if (!match.any() || !own.copy_rows(theirs, match.rows)) {
+      fresh_ = {own};
+      return match.any() ? "the last layer is fresh, since the stored one has other inputs"
+                         : match.text;
+    }
+    num_taken_ += 2;
+    return match.text;
+  }
+
+  // The names of the tensors of fresh layers, such as "fc.weight".
+  std::vector<std::string> fresh_names() const {
+    std::vector<std::string> names;
+    for (const NamedTensor& item : state_)
+      for (const Layer& layer : fresh_)
+        if (layer.is_whole() &&
+            (item.tensor.is_same(layer.weight) || item.tensor.is_same(layer.bias)))
+          names.push_back(torchvision_name(item.name));
+    return names;
+  }
+
+  std::string text(const std::string& last) const {
+    std::string all = formatted("%zu of %zu tensors from '%s' (%s)", num_taken_, state_.size(),
+                                source_.where.c_str(), source_.kind.c_str());
+    if (const auto fresh = fresh_names(); !fresh.empty()) all += "; fresh: " + joined(fresh, ", ");
+    if (!last.empty()) all += "; " + last;
+    if (!left_out_.empty()) {
+      const std::size_t shown = std::min(left_out_.size(), kNamed);
+      all +=
+          "; not loaded: " +
+          joined({left_out_.begin(), left_out_.begin() + static_cast<std::ptrdiff_t>(shown)}, ", ");
+      if (shown < left_out_.size()) all += ", … (" + std::to_string(left_out_.size()) + " in all)";
+    }
+    return all;
+  }
+
+  ImageModel& model_;
+  std::string head_;  // "model.fc." or "model.classifier."
+  WeightSource& source_;
+  std::vector<NamedTensor> state_;
+  StateDict backbone_, last_;
+  std::vector<std::string> left_out_;
+  std::vector<Layer> fresh_;
+  std::size_t num_taken_ = 0;
+};
+
+}  // namespace
+
+std::string load_weights(ImageModel& model, const KnownNetwork& network,
+                         const std::vector<std::string>& classes, WeightSource source) {
+  require_weights_of(network, source);
+  return Loading(model, network, source).run(classes);
+}
+
+}  // namespace kiln

@@ -1,0 +1,347 @@
+#include "model/weights/weight_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "model/catalogue.h"
+#include "store/checkpoint.h"
+#include "store/state_dict_file.h"
+#include "model/weights/packed_model.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::string_view kPrefix = "model.";
+constexpr std::string_view kOutputLayer = "out_linear_model.";
+constexpr std::string_view kStatePrefix = "model.";  // the model's tensors in a checkpoint
+// What wrappers of modules add to a name: DataParallel, AveragedModel and DeepSpeed, torch.compile,
+// Lightning's modules and strategies, FSDP, activation checkpointing. No network has such a part.
+constexpr std::array<std::string_view, 6> kWrappers{"module",
+                                                    "_orig_mod",
+                                                    "model",
+                                                    "_forward_module",
+                                                    "_fsdp_wrapped_module",
+                                                    "_checkpoint_wrapped_module"};
+// The first layer of the known networks.
+constexpr std::array<std::string_view, 2> kFirstLayers{"conv1.weight", "features.conv0.weight"};
+constexpr std::size_t kMaxNetworks = 20;  // in one state dict; more are not offered
+constexpr const char* kForms =
+    "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
+
+[[noreturn]] void fail(const fs::path& path, const std::string& fault) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "--weights " + quoted_path(path) + " cannot be used: " + fault + ". " + kForms);
+}
+
+// The name without the parts that wrappers add.
+std::string unwrapped(std::string_view name) {
+  std::string own;
+  while (true) {
+    const std::size_t dot = name.find('.');
+    const std::string_view part = name.substr(0, dot);
+    const bool is_wrapper = std::find(kWrappers.begin(), kWrappers.end(), part) != kWrappers.end();
+    if (dot == std::string_view::npos) return own.append(part);
+    if (!is_wrapper) own.append(part).append(".");
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// A counter of a wrapper, or of BatchNorm in a form that a network does not have: averaged, say.
+bool is_useless_counter(const StoredTensor& tensor) {
+  const std::string_view name = tensor.name;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  return last == "n_averaged" || (last == "num_batches_tracked" &&
+                                  (tensor.dtype != DType::kInt64 || !tensor.shape.empty()));
+}
+
+// Keeps the tensors whose names begin with `prefix` and a dot, without that. False: it is empty, or
+// no name does.
+bool keep_below(StateDict& state, const std::string& prefix) {
+  const std::string start = prefix + ".";
+  const auto is_outside = [&](const StoredTensor& tensor) {
+    return !tensor.name.starts_with(start);
+  };
+  if (prefix.empty() || std::all_of(state.begin(), state.end(), is_outside)) return false;
+  std::erase_if(state, is_outside);
+  for (StoredTensor& tensor : state) tensor.name.erase(0, start.size());
+  return true;
+}
+
+void erase_below(StateDict& state, const std::string& prefix) {
+  std::erase_if(state,
+                [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix + "."); });
+}
+
+// Throws FormatFault if two tensors get the same name.
+void rename_all(StateDict& state, const auto& new_name) {
+  std::unordered_map<std::string, std::string> old_names;  // by new name
+  for (StoredTensor& tensor : state) {
+    std::string name = new_name(tensor.name);
+    const auto [other, is_new] = old_names.emplace(name, tensor.name);
+    if (!is_new)
+      throw FormatFault("its tensors '" + other->second + "' and '" + tensor.name + "' are both '" +
+                        name +
+                        "' of the network; add #PREFIX to take those whose names begin with it");
+    tensor.name = std::move(name);
+  }
+}
+
+// What the names of each network in a state dict begin with; first an empty one, if there is one.
+std::vector<std::string> networks_in(const StateDict& state) {
+  std::vector<std::string> prefixes;
+  for (const StoredTensor& tensor : state) {
+    if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
+    const std::string name = unwrapped(tensor.name);
+    for (const std::string_view layer : kFirstLayers) {
+      if (name == layer) prefixes.insert(prefixes.begin(), "");
+      if (name.ends_with("." + std::string(layer)) && prefixes.size() < kMaxNetworks)
+        prefixes.push_back(name.substr(0, name.size() - layer.size() - 1));
+    }
+  }
+  return prefixes;
+}
+
+// Returns the three finite numbers under `key`; empty if they are not there.
+std::optional<std::array<double, 3>> channels(const Json& data, const char* key) {
+  const auto found = data.find(key);
+  if (found == data.end() || !found->is_array() || found->size() != 3) return std::nullopt;
+  std::array<double, 3> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!(*found)[i].is_number()) return std::nullopt;
+    values[i] = (*found)[i].get<double>();
+    if (!std::isfinite(values[i])) return std::nullopt;
+  }
+  return values;
+}
+
+// Sets the classes and the normalization from the first line of a run's record. What is missing or
+// malformed stays unknown, because the weights can be used without it.
+void add_facts_of_record(std::string_view record, WeightSource& source) {
+  try {
+    const Json start = parse_json(first_line(record));
+    if (!start.is_object() || !start.contains("data") || !start["data"].is_object()) return;
+    const Json& data = start["data"];
+    const auto classes = data.find("classes");
+    if (classes != data.end() && classes->is_array() &&
+        std::all_of(classes->begin(), classes->end(), [](const Json& c) { return c.is_string(); }))
+      source.classes = classes->get<std::vector<std::string>>();
+    const auto mean = channels(data, "mean"), std = channels(data, "std");
+    if (mean && std && std::all_of(std->begin(), std->end(), [](double s) { return s > 0; }))
+      source.normalization = Normalization{*mean, *std};
+  } catch (const JsonFault&) {  // both stay unknown
+  }
+}
+
+WeightSource weights_of_checkpoint(const fs::path& path) {
+  std::vector<std::string> skipped;
+  Checkpoint checkpoint = read_checkpoint(path, skipped);
+  WeightSource source;
+  source.where = path.string();
+  source.kind = checkpoint.path.filename().string();
+  source.trained = true;
+  source.state = std::move(checkpoint.best);
+  if (source.state.empty()) {
+    for (StoredTensor& tensor : checkpoint.tensors) {
+      if (!tensor.name.starts_with(kStatePrefix)) continue;
+      tensor.name.erase(0, kStatePrefix.size());
+      source.state.push_back(std::move(tensor));
+    }
+  }
+  add_facts_of_record(checkpoint.record, source);
+  return source;
+}
+
+bool is_directory_with_model(const fs::path& path) {
+  std::error_code fault;
+  return fs::exists(path / kMetaFile, fault);
+}
+
+// Returns `path` if it is a packed model, or the packed model in the folder `path`. Empty if there
+// is none, or if the folder is a model directory itself.
+fs::path packed_model_at(const fs::path& path) {
+  std::error_code fault;
+  if (!fs::is_directory(path, fault))
+    return fs::exists(path, fault) && is_packed(path) ? path : fs::path();
+  if (is_directory_with_model(path) || !fs::exists(path / kPackedName, fault)) return {};
+  return path / kPackedName;
+}
+
+// Takes the classes and the normalization from a model directory's other files, if the weights are
+// one of its two weights files.
+void add_facts_beside(const fs::path& path, WeightSource& source) {
+  constexpr std::uint64_t kMaxText = 64 << 20;
+  std::error_code fault;
+  const auto is_there = [&](std::string_view name) {
+    return fs::is_regular_file(path.parent_path() / name, fault);
+  };
+  const auto text_of = [&](std::string_view name) {
+    return read_file(path.parent_path() / name, kMaxText);
+  };
+  if (path.filename() != kModelFile && path.filename() != kSafetensorsFile) return;
+  if (is_directory_with_model(path.parent_path())) {
+    const ModelSpec spec = read_model_spec(path.parent_path());
+    source.normalization = spec.normalization;
+    source.trained = spec.num_classes.has_value();
+  }
+  if (is_there(kPreprocessingFile))
+    source.normalization =
+        parse_preprocessing(text_of(kPreprocessingFile), path.parent_path() / kPreprocessingFile)
+            .normalization;
+  if (is_there(kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
+}
+
+// "its state_dict; for another, add #state_dict_ema"
+std::string kind_of(const StateDictParts& parts) {
+  std::string kind = parts.taken.empty() ? "a state dict" : "its " + parts.taken;
+  const char* separator = "; for another, add ";
+  for (const std::string& name : parts.names) {
+    if ((parts.taken + ".").starts_with(name + ".")) continue;
+    kind += separator + ("#" + name);
+    separator = " or ";
+  }
+  return kind;
+}
+
+WeightSource weights_of_file(const fs::path& path, const std::string& part) {
+  WeightSource source;
+  source.where = path.string();
+  StateDictParts parts;
+  parts.wanted = part;
+  source.state = read_state_dict(read_state_dict_file(path), parts);
+  to_own_names(source.state, parts);
+  source.kind = kind_of(parts);
+  add_facts_beside(path, source);
+  return source;
+}
+
+// The URL of the published weights that a word such as "imagenet" or a file's name means for a
+// network; empty if it means none.
+std::string published_url(const std::string& given, const KnownNetwork& network) {
+  constexpr std::string_view kClass = "_weights.";  // ResNet18_Weights.DEFAULT
+  std::string word = fs::path(given).filename().string();
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
+  });
+  if (const std::size_t at = word.find(kClass); at != std::string::npos)
+    word.erase(0, at + kClass.size());
+  const auto& [first, second] = network.published;
+  const bool wants_newest =
+      word == "default" || word == "imagenet1k_v2" || (!word.empty() && word == second);
+  const bool is_network = find_network(word.substr(0, word.find_first_of("-."))) != nullptr;
+  if (!wants_newest && !is_network && word != "imagenet" && word != "imagenet1k" &&
+      word != "imagenet1k_v1" && word != "pretrained" && word != "true" && word != "torchvision")
+    return "";
+  return weights_url(wants_newest && !second.empty() ? second : first);
+}
+
+[[noreturn]] void fail_to_read(const std::string& given, const std::string& reason,
+                               std::string_view network) {
+  const KnownNetwork* known = find_network(network);
+  const std::string url = known == nullptr ? "" : published_url(given, *known);
+  const std::string remedy =
+      did_you_mean_path(given) + " " +
+      (url.empty() ? kForms
+                   : "torchvision's weights of " + std::string(network) + " are --weights " + url +
+                         " (without a network here, download that elsewhere and give the file).");
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "--weights " + quoted_path(given) + " cannot be read (" + reason + ")." + remedy);
+}
+
+}  // namespace
+
+void to_own_names(StateDict& state, StateDictParts& parts) {
+  const auto enter = [&parts](const std::string& name) {
+    return parts.taken + (parts.taken.empty() || name.empty() ? "" : ".") + name;
+  };
+  std::erase_if(state, is_useless_counter);
+  for (const std::string& prefix : networks_in(state))
+    if (!prefix.empty()) parts.names.push_back(enter(prefix));
+  const bool is_below = keep_below(state, parts.wanted);
+  rename_all(state, unwrapped);
+  if (!is_below && !parts.wanted.empty() && !keep_below(state, parts.wanted))
+    throw FormatFault(parts.fault());
+  parts.taken = enter(std::exchange(parts.wanted, ""));
+  const std::vector<std::string> networks = networks_in(state);
+  const bool is_whole = networks.empty() || networks.front().empty();
+  if (!is_whole && networks.size() > 1) throw FormatFault(parts.fault());
+  for (const std::string& other : networks)
+    if (is_whole && !other.empty()) erase_below(state, other);
+  const std::string prefix = is_whole ? "" : networks.front() + ".";
+  if (!is_whole) parts.taken = enter(networks.front());
+  rename_all(state, [&](const std::string& name) {
+    const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
+  });
+  rename_old_densenet_keys(state);
+}
+
+ModelDirectory read_model(const fs::path& path) {
+  try {
+    const fs::path packed = packed_model_at(path);
+    return packed.empty() ? read_model_directory(path) : read_packed_model(packed);
+  } catch (const std::system_error& fault) {
+    throw Error(
+        ErrorCode::kInvalidModelDirectory,
+        "The model " + quoted_path(path) + " cannot be read (" + fault.code().message() + ").");
+  }
+}
+
+WeightSource weights_of(ModelDirectory directory, const std::string& where) {
+  WeightSource source;
+  source.where = where;
+  source.trained = directory.spec.num_classes.has_value();
+  source.kind = source.trained ? "a trained model" : "an untrained model";
+  source.state = std::move(directory.state);
+  source.classes = std::move(directory.labels);
+  source.normalization = directory.preprocessing ? directory.preprocessing->normalization
+                                                 : directory.spec.normalization;
+  return source;
+}
+
+WeightSource read_weight_source(const std::string& given, std::string_view network) {
+  std::error_code absent;
+  const auto [file, part] = file_and_part(given);
+  const fs::path path = file;
+  try {
+    const bool is_packed = !packed_model_at(path).empty();
+    if (!part.empty() && (is_packed || is_checkpoint(path)))
+      fail(path, "only a file of state dicts has parts such as #" + part);
+    if (is_checkpoint(path)) return weights_of_checkpoint(path);
+    if (is_packed || is_directory_with_model(path))
+      return weights_of(read_model(path), path.string());
+    if (fs::is_directory(path, absent))
+      fail(path, "it is a folder, but not a model directory, since it has no " +
+                     std::string(kMetaFile) + ", and has no checkpoints");
+    return weights_of_file(path, part);
+  } catch (const FormatFault& fault) {
+    fail(path, fault.what());
+  } catch (const std::system_error& fault) {
+    fail_to_read(given, why_unreadable(fault), network);
+  }
+}
+
+std::string print_of(const WeightSource& source) {
+  ContentHash hash(0);
+  for (const StoredTensor& tensor : source.state) {
+    hash.add(std::to_string(tensor.name.size()) + ":" + tensor.name);
+    hash.add(std::to_string(tensor.bytes.size()) + ":");
+    hash.add(tensor.bytes);
+  }
+  return hex_digits(hash.value());
+}
+
+}  // namespace kiln

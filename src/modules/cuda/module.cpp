@@ -1,0 +1,216 @@
+#include "modules/cuda/module.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+namespace kiln {
+namespace {
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0), "non-blocking communicators");
+
+std::string in_words(ncclResult_t result, ncclComm_t communicator) {
+  std::string text = ncclGetErrorString(result);
+  const char* last = ncclGetLastError(communicator);
+  if (last != nullptr && *last != '\0') text += ": " + std::string(last);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+ncclDataType_t type_of(NcclType type) {
+  switch (type) {
+    case NcclType::kFloat32:
+      return ncclFloat32;
+    case NcclType::kFloat64:
+      return ncclFloat64;
+    case NcclType::kInt64:
+      return ncclInt64;
+    case NcclType::kBfloat16:
+      return ncclBfloat16;
+  }
+  return ncclFloat32;
+}
+
+// The documentation of NCCL: a call on a non-blocking communicator may return ncclInProgress; until
+// ncclCommGetAsyncError says ncclSuccess, its kernel may not be on the stream (so no event is
+// recorded), and only ncclCommAbort may be called.
+class NcclCommunicator : public NcclGroup {
+ public:
+  explicit NcclCommunicator(const NcclSeat& seat)
+      : device_(static_cast<c10::DeviceIndex>(seat.device)),
+        side_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_)) {
+    const c10::cuda::CUDAGuard guard(device_);
+    ncclUniqueId id;
+    std::memset(&id, 0, sizeof id);
+    std::memcpy(&id, seat.id.data(), std::min(seat.id.size(), sizeof id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    keep(ncclCommInitRankConfig(&communicator_, seat.size, id, seat.rank, &config));
+  }
+
+  State state() override {
+    if (failure_ != ncclSuccess) return State::kFailed;
+    if (communicator_ == nullptr) return State::kFailed;
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
+    if (asked != ncclSuccess) result = asked;
+    if (result == ncclInProgress) return State::kBusy;
+    keep(result);
+    return result == ncclSuccess ? State::kReady : State::kFailed;
+  }
+
+  std::string fault() override { return in_words(failure_, communicator_); }
+
+  void start(const NcclCall& call) override {
+    const c10::cuda::CUDAGuard guard(device_);
+    at::cuda::CUDAEvent before;
+    before.record(c10::cuda::getCurrentCUDAStream(device_));
+    before.block(side_);
+    begin_ = at::cuda::CUDAEvent(cudaEventDefault);
+    begin_.record(side_);
+    const ncclDataType_t type = type_of(call.type);
+    keep(call.is_sum ? ncclAllReduce(call.data, call.data, call.count, type, ncclSum, communicator_,
+                                     side_.stream())
+                     : ncclBroadcast(call.data, call.data, call.count, type, /*root=*/0,
+                                     communicator_, side_.stream()));
+  }
+
+  std::uint64_t mark() override {
+    const c10::cuda::CUDAGuard guard(device_);
+    marks_.push_back({std::move(begin_), at::cuda::CUDAEvent(cudaEventDefault)});
+    marks_.back().end.record(side_);
+    return num_passed_ + marks_.size();
+  }
+
+  std::uint64_t num_finished() override {
+    const c10::cuda::CUDAGuard guard(device_);
+    for (; !marks_.empty() && marks_.front().end.query(); ++num_passed_) {
+      seconds_ += marks_.front().begin.elapsed_time(marks_.front().end) / 1000.0;
+      marks_.pop_front();
+    }
+    return num_passed_;
+  }
+
+  double seconds() const override { return seconds_; }
+
+  void join(std::uint64_t mark) override {
+    if (mark <= num_passed_) return;
+    const c10::cuda::CUDAGuard guard(device_);
+    marks_[mark - num_passed_ - 1].end.block(c10::cuda::getCurrentCUDAStream(device_));
+  }
+
+  void close(double patience_s) override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+    const auto ready = [&] {
+      while (state() == State::kBusy && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return state() == State::kReady;
+    };
+    const c10::cuda::CUDAGuard guard(device_);
+    if (ready()) keep(ncclCommFinalize(communicator_));
+    if (!ready()) return abort();
+    ncclCommDestroy(communicator_);  // local, as the communicator is finalized
+    communicator_ = nullptr;
+  }
+
+  void abort() override {
+    if (communicator_ == nullptr) return;
+    const c10::cuda::CUDAGuard guard(device_);
+    ncclCommAbort(communicator_);
+    communicator_ = nullptr;
+  }
+
+ private:
+  // Of one collective.
+  struct Mark {
+    at::cuda::CUDAEvent begin, end;
+  };
+
+  // The first failure stays.
+  void keep(ncclResult_t result) {
+    if (failure_ == ncclSuccess && result != ncclInProgress) failure_ = result;
+  }
+
+  const c10::DeviceIndex device_;
+  c10::cuda::CUDAStream side_;
+  ncclComm_t communicator_ = nullptr;
+  ncclResult_t failure_ = ncclSuccess;
+  at::cuda::CUDAEvent begin_;  // of the collective that has no mark yet
+  std::deque<Mark> marks_;     // that the GPU was not seen to pass
+  std::uint64_t num_passed_ = 0;
+  double seconds_ = 0;  // of those passed
+};
+
+const char* device_fault(int device) {
+  const cudaError_t status = cudaSetDevice(device);
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
+
+long long peak_memory_bytes(int device) {
+  const auto stats =
+      c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  return stats.reserved_bytes[0].peak;
+}
+
+void* new_pinned(int device, std::size_t bytes) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
+  static_cast<void>(cudaGetLastError());  // or the next check in LibTorch would report it
+  return nullptr;
+}
+
+void free_pinned(void* memory) {
+  static_cast<void>(cudaFreeHost(memory));
+}
+
+int runtime_version() {
+  int version = 0;
+  return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+long cudnn_version() {
+  return at::detail::getCUDAHooks().versionCuDNN();
+}
+
+int nccl_version() {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+}  // namespace
+
+std::string make_nccl_id(std::string* fault) {
+  ncclUniqueId id;
+  const ncclResult_t result = ncclGetUniqueId(&id);
+  if (result == ncclSuccess) return {id.internal, sizeof id.internal};
+  *fault = in_words(result, nullptr);
+  return "";
+}
+
+NcclGroup* make_nccl_group(const NcclSeat& seat) {
+  return new NcclCommunicator(seat);
+}
+
+namespace {
+
+constexpr CudaModule kModule{kCudaModuleVersion, device_fault,    peak_memory_bytes, new_pinned,
+                             free_pinned,        runtime_version, cudnn_version,     nccl_version,
+                             make_nccl_id,       make_nccl_group};
+
+}  // namespace
+
+extern "C" const CudaModule* kiln_cuda_module() {
+  return &kModule;
+}
+
+}  // namespace kiln

@@ -1,0 +1,171 @@
+#include "modules/parquet/module.h"
+
+#include <arrow/api.h>
+#include <arrow/io/interfaces.h>
+#include <parquet/arrow/writer.h>
+
+#include <exception>
+#include <stdexcept>
+
+namespace kiln {
+namespace {
+
+// Readers take a row group at a time, and so does this writer's memory.
+constexpr std::int64_t kRowsOfGroup = 64 << 10;
+
+void require(const arrow::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+// Hands on what Arrow writes, and keeps what the sink throws: exceptions may not cross Arrow.
+class SinkStream : public arrow::io::OutputStream {
+ public:
+  explicit SinkStream(ParquetSink sink) : sink_(std::move(sink)) {
+    set_mode(arrow::io::FileMode::WRITE);
+  }
+
+  arrow::Status Write(const void* data, std::int64_t size) override {
+    try {
+      sink_({static_cast<const char*>(data), static_cast<std::size_t>(size)});
+    } catch (...) {
+      fault_ = std::current_exception();
+      return arrow::Status::IOError("the sink failed");
+    }
+    written_ += size;
+    return arrow::Status::OK();
+  }
+  arrow::Result<std::int64_t> Tell() const override { return written_; }
+  arrow::Status Close() override {
+    is_closed_ = true;
+    return arrow::Status::OK();
+  }
+  bool closed() const override { return is_closed_; }
+
+  std::exception_ptr fault() const { return fault_; }
+
+ private:
+  ParquetSink sink_;
+  std::int64_t written_ = 0;
+  bool is_closed_ = false;
+  std::exception_ptr fault_;
+};
+
+std::shared_ptr<arrow::DataType> arrow_type(ParquetType type) {
+  switch (type) {
+    case ParquetType::kText:
+      return arrow::utf8();
+    case ParquetType::kInteger:
+      return arrow::int64();
+    case ParquetType::kNumber:
+      return arrow::float64();
+  }
+  throw std::invalid_argument("unknown type of column");
+}
+
+// Appends values of one column to its builder.
+class Column {
+ public:
+  Column(const ParquetColumn& column, arrow::MemoryPool* pool) : name_(column.name) {
+    std::unique_ptr<arrow::ArrayBuilder> builder;
+    require(arrow::MakeBuilder(pool, arrow_type(column.type), &builder));
+    builder_ = std::move(builder);
+  }
+
+  void add(const ParquetValue& value) {
+    if (std::holds_alternative<std::monostate>(value)) return require(builder_->AppendNull());
+    if (const auto* text = std::get_if<std::string>(&value))
+      return add<arrow::StringBuilder>(*text);
+    if (const auto* integer = std::get_if<std::int64_t>(&value))
+      return add<arrow::Int64Builder>(*integer);
+    add<arrow::DoubleBuilder>(std::get<double>(value));
+  }
+
+  std::shared_ptr<arrow::Array> take() {
+    std::shared_ptr<arrow::Array> values;
+    require(builder_->Finish(&values));
+    return values;
+  }
+
+ private:
+  template <typename Builder, typename Value>
+  void add(const Value& value) {
+    auto* builder = dynamic_cast<Builder*>(builder_.get());
+    if (builder == nullptr) throw std::invalid_argument("a value of a different type in " + name_);
+    require(builder->Append(value));
+  }
+
+  std::string name_;
+  std::shared_ptr<arrow::ArrayBuilder> builder_;
+};
+
+class ArrowFile : public ParquetFile {
+ public:
+  ArrowFile(const std::vector<ParquetColumn>& columns,
+            const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink)
+      : stream_(std::make_shared<SinkStream>(std::move(sink))) {
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (const ParquetColumn& column : columns) {
+      fields.push_back(arrow::field(column.name, arrow_type(column.type)));
+      columns_.emplace_back(column, pool_);
+    }
+    auto pairs = std::make_shared<arrow::KeyValueMetadata>();
+    for (const auto& [key, value] : metadata) pairs->Append(key, value);
+    schema_ = arrow::schema(fields, pairs);
+    const auto properties = parquet::WriterProperties::Builder()
+                                .version(parquet::ParquetVersion::PARQUET_2_6)
+                                ->compression(parquet::Compression::SNAPPY)
+                                ->memory_pool(pool_)
+                                ->build();
+    // Without the schema in it, Arrow leaves the metadata out.
+    const auto of_arrow = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+    auto opened = parquet::arrow::FileWriter::Open(*schema_, pool_, stream_, properties, of_arrow);
+    check(opened.status());
+    writer_ = std::move(*opened);
+  }
+
+  void add(const std::vector<ParquetValue>& row) override {
+    if (row.size() != columns_.size()) throw std::invalid_argument("a row of a different length");
+    for (std::size_t i = 0; i < row.size(); ++i) columns_[i].add(row[i]);
+    if (++num_rows_ == kRowsOfGroup) write_group();
+  }
+
+  void close() override {
+    if (num_rows_ > 0) write_group();
+    check(writer_->Close());
+  }
+
+ private:
+  void write_group() {
+    std::vector<std::shared_ptr<arrow::Array>> values;
+    for (Column& column : columns_) values.push_back(column.take());
+    check(writer_->WriteTable(*arrow::Table::Make(schema_, values, num_rows_), num_rows_));
+    num_rows_ = 0;
+  }
+
+  void check(const arrow::Status& status) {
+    if (stream_->fault()) std::rethrow_exception(stream_->fault());
+    require(status);
+  }
+
+  // malloc: Arrow's own allocators keep what they were given.
+  arrow::MemoryPool* const pool_ = arrow::system_memory_pool();
+  std::shared_ptr<SinkStream> stream_;
+  std::shared_ptr<arrow::Schema> schema_;
+  std::vector<Column> columns_;
+  std::int64_t num_rows_ = 0;  // of the row group
+  std::unique_ptr<parquet::arrow::FileWriter> writer_;
+};
+
+std::unique_ptr<ParquetFile> create(
+    const std::vector<ParquetColumn>& columns,
+    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
+  return std::make_unique<ArrowFile>(columns, metadata, std::move(sink));
+}
+
+}  // namespace
+}  // namespace kiln
+
+extern "C" const kiln::ParquetModule* kiln_parquet_module() {
+  static constexpr kiln::ParquetModule kModule{kiln::kParquetModuleVersion, kiln::create};
+  return &kModule;
+}

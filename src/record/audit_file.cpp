@@ -1,0 +1,190 @@
+#include "record/audit_file.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "record/run_json.h"
+#include "record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr const char* kDoubtfulHash = "doubtful_csv_hash";
+
+Json class_json(const AuditedClass& audited) {
+  return {{"label", audited.name},
+          {"images", audited.images},
+          {"probably_wrong", audited.wrong},
+          {"mostly_belong_to", audited.belongs_to},
+          {"probably_missing", audited.missing},
+          {"doubtful", audited.num_doubtful}};
+}
+
+Json doubtful_json(const DoubtfulLabel& doubtful) {
+  return {{"path", doubtful.image.file},
+          {"label", doubtful.image.label},
+          {"suggested", doubtful.suggested},
+          {"confidence", doubtful.confidence},
+          {"self_confidence", doubtful.self_confidence}};
+}
+
+Json copy_json(const CopiedImage& copy) {
+  return {{"path", copy.first.file},
+          {"label", copy.first.label},
+          {"other", copy.other.file},
+          {"other_label", copy.other.label},
+          {"kind", copy.is_exact ? "exact" : "near"},
+          {"same_class", copy.first.label == copy.other.label}};
+}
+
+Json odd_json(const OddImage& odd) {
+  return {{"path", odd.image.file},
+          {"label", odd.image.label},
+          {"kind", odd.kind},
+          {"reason", odd.reason},
+          {"extent", as_json(odd.extent)}};
+}
+
+Json fault_json(const ImageFaultRecord& fault) {
+  return {{"path", fault.file}, {"fault", fault.fault}, {"used", fault.damaged}};
+}
+
+template <typename Entry>
+Json list_json(const std::vector<Entry>& entries, Json (*entry_json)(const Entry&)) {
+  Json list = Json::array();
+  for (const Entry& entry : entries) list.push_back(entry_json(entry));
+  return list;
+}
+
+// The name of the image's set, as in split.csv.
+const char* set_name(const AuditedImage& image) {
+  return image.validates ? "valid" : "train";
+}
+
+// The rows of doubtful.csv: one per image, with all reasons to doubt it.
+class DoubtfulRows {
+ public:
+  void add(const AuditedImage& image, const std::string& reason, const std::string& suggested = "",
+           const std::string& confidence = "") {
+    const auto [entry, is_new] = place_.emplace(image.file, rows_.size());
+    if (is_new)
+      rows_.push_back({image.file, image.label, suggested, confidence, reason});
+    else
+      rows_[entry->second].back() += "; " + reason;
+  }
+
+  std::string text() const {
+    std::string text = "path,label,suggested,confidence,reason\n";
+    for (const std::vector<std::string>& row : rows_) {
+      std::vector<std::string> fields;
+      fields.reserve(row.size());
+      for (const std::string& field : row) fields.push_back(csv_field(field));
+      text += joined(fields, ",") + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::map<std::string, std::size_t> place_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace
+
+std::int64_t num_probably_wrong(const AuditRecord& record) {
+  std::int64_t count = 0;
+  for (const AuditedClass& audited : record.classes) count += audited.wrong;
+  return count;
+}
+
+std::size_t num_copies_across_sets(const AuditRecord& record) {
+  return static_cast<std::size_t>(std::count_if(
+      record.copies.begin(), record.copies.end(),
+      [](const CopiedImage& copy) { return copy.first.validates != copy.other.validates; }));
+}
+
+std::string audit_json(const AuditRecord& record) {
+  const Interval interval = wilson_interval(record.num_agreed, record.num_judged);
+  Json json = {{"time", record.time},
+               {"data_path", record.data_path},
+               {"backbone", record.backbone},
+               {"images", record.num_images},
+               {"bad_images", record.num_images - record.num_judged},
+               {"folds", record.num_folds},
+               {"agreed", record.num_agreed},
+               {"agreed_interval", {interval.low, interval.high}},
+               {"can_judge", can_judge(record)},
+               {"probably_wrong", can_judge(record) ? Json(num_probably_wrong(record)) : Json()},
+               {"device", record.device},
+               {"precision", record.precision},
+               {"options", as_json(record.options)},
+               {"versions", as_json(record.versions)}};
+  json[kDoubtfulHash] = hex_digits(content_hash(doubtful_csv(record)));
+  json["classes"] = list_json(record.classes, class_json);
+  json["doubtful"] = list_json(record.doubtful, doubtful_json);
+  json["duplicates"] = list_json(record.copies, copy_json);
+  if (!record.valid_data_path.empty()) {
+    json["valid_data_path"] = record.valid_data_path;
+    for (std::size_t i = 0; i < record.copies.size(); ++i) {
+      json["duplicates"][i]["set"] = set_name(record.copies[i].first);
+      json["duplicates"][i]["other_set"] = set_name(record.copies[i].other);
+    }
+  }
+  json["outliers"] = list_json(record.outliers, odd_json);
+  json["flawed"] = list_json(record.flawed, odd_json);
+  json["faults"] = list_json(record.faults, fault_json);
+  return json_text(json, 1) + "\n";
+}
+
+std::string doubtful_csv(const AuditRecord& record) {
+  DoubtfulRows rows;
+  for (const DoubtfulLabel& doubtful : record.doubtful)
+    rows.add(doubtful.image, "label", doubtful.suggested, formatted("%.4f", doubtful.confidence));
+  for (const CopiedImage& copy : record.copies) {
+    if (copy.first.label == copy.other.label) continue;
+    const char* kind = copy.is_exact ? "copy of " : "looks like ";
+    const auto add = [&](const AuditedImage& image, const AuditedImage& other) {
+      if (image.validates) return;  // --labels corrects the training data only
+      rows.add(image,
+               kind + other.file + (other.validates ? " (validation) in " : " in ") + other.label);
+    };
+    add(copy.first, copy.other);
+    add(copy.other, copy.first);
+  }
+  for (const OddImage& odd : record.outliers) rows.add(odd.image, odd.kind);
+  for (const OddImage& odd : record.flawed) rows.add(odd.image, odd.kind);
+  return rows.text();
+}
+
+bool was_edited(std::string_view doubtful_csv, std::string_view audit_json) {
+  try {
+    const nlohmann::json json = parse_json(audit_json);
+    const auto hash = json.is_object() ? json.find(kDoubtfulHash) : json.end();
+    return hash != json.end() && *hash != hex_digits(content_hash(doubtful_csv));
+  } catch (const JsonFault&) {
+    return false;
+  }
+}
+
+std::string duplicates_csv(const AuditRecord& record) {
+  const bool has_sets = !record.valid_data_path.empty();
+  std::string text =
+      std::string("path,other,kind,same_class") + (has_sets ? ",set,other_set" : "") + "\n";
+  for (const CopiedImage& copy : record.copies) {
+    std::vector<std::string> fields = {csv_field(copy.first.file), csv_field(copy.other.file),
+                                       copy.is_exact ? "exact" : "near",
+                                       copy.first.label == copy.other.label ? "True" : "False"};
+    if (has_sets) {
+      fields.emplace_back(set_name(copy.first));
+      fields.emplace_back(set_name(copy.other));
+    }
+    text += joined(fields, ",") + "\n";
+  }
+  return text;
+}
+
+}  // namespace kiln

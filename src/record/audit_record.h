@@ -1,0 +1,86 @@
+// The results of `kiln audit` for the images of a dataset. Plain values, for the files and the
+// page. Classes are given by name, so that the record is self-contained.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "record/training_record.h"
+#include "record/run_record.h"
+
+namespace kiln {
+
+// An image in one of the audit's lists.
+struct AuditedImage {
+  std::string file;   // as named in the dataset
+  std::string label;  // the given one
+  Thumbnail thumbnail;
+  bool validates = false;  // in the validation dataset, whose labels are not judged
+};
+
+// An image whose label is probably wrong.
+struct DoubtfulLabel {
+  AuditedImage image;
+  // The most probable class, according to models that have not seen the image.
+  std::string suggested;
+  double confidence = 0;       // its probability
+  double self_confidence = 0;  // that of the given label
+};
+
+struct CopiedImage {
+  AuditedImage first, other;
+  bool is_exact = false;  // identical bytes; otherwise it looks the same
+};
+
+// An image that stands out by its content.
+struct OddImage {
+  AuditedImage image;
+  std::string kind;    // "outlier", "dark", "blurred", …
+  std::string reason;  // a clause with numbers
+  double extent = 0;   // how far it exceeds the limit
+};
+
+// Statistics on the labels of one class.
+struct AuditedClass {
+  std::string name;
+  std::int64_t images = 0;
+  std::int64_t wrong = 0;         // how many of them probably belong to another class
+  std::string belongs_to;         // the class that most of those probably belong to; empty: none
+  std::int64_t missing = 0;       // images of this class that probably have another label
+  std::int64_t num_doubtful = 0;  // entries in the list of doubtful labels
+};
+
+struct AuditRecord {
+  double time = 0;  // Unix seconds
+  std::string data_path;
+  std::string valid_data_path;  // also searched for copies; empty: none
+  std::string backbone;         // the network, and the source of its weights
+  TextPairs options, versions;
+  std::string device, precision;
+  std::int64_t num_images = 0;  // labeled images in the dataset
+  std::int64_t num_judged = 0;  // the same without bad images
+  int num_folds = 0;
+  // Images for which models that have not seen them predict the given label.
+  std::int64_t num_agreed = 0;
+  std::vector<AuditedClass> classes;     // by class id
+  std::vector<DoubtfulLabel> doubtful;   // most doubtful first
+  std::vector<CopiedImage> copies;       // those with different classes first
+  std::vector<OddImage> outliers;        // the farthest first
+  std::vector<OddImage> flawed;          // dark, bright, nearly empty, blurred, odd
+  std::vector<ImageFaultRecord> faults;  // bad and damaged images
+  std::size_t num_shown = 200;           // per list, on the page
+};
+
+inline bool can_judge(const AuditRecord& record) {
+  return can_judge_labels(record.num_agreed, record.num_judged);
+}
+
+// The number of labels that are probably wrong, as estimated by confident learning.
+std::int64_t num_probably_wrong(const AuditRecord& record);
+
+// The number of copies between the training and the validation dataset.
+std::size_t num_copies_across_sets(const AuditRecord& record);
+
+}  // namespace kiln

@@ -1,0 +1,104 @@
+#include "record/augment_set.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Augment>, 4> kNamedSets = {{
+    {"none", Augment::kNone},
+    {"flip", Augment::kFlip},
+    {"standard", Augment::kStandard},
+    {"strong", Augment::kStrong},
+}};
+
+constexpr std::array<std::string_view, kAugmentStepNames.size()> kTexts = {
+    "random resized crop", "horizontal flip",    "vertical flip", "quarter turns",
+    "color jitter",        "TrivialAugmentWide", "random erasing"};
+
+// Returns the entries of `texts`, which AugmentStep indexes, for the operations in `augment`.
+std::vector<std::string_view> chosen(Augment augment,
+                                     const std::array<std::string_view, kTexts.size()>& texts) {
+  std::vector<std::string_view> found;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (augment.has(static_cast<AugmentStep>(i))) found.push_back(texts[i]);
+  return found;
+}
+
+std::string joined(const std::vector<std::string_view>& texts, std::string_view between) {
+  std::string text;
+  for (const std::string_view part : texts) {
+    if (!text.empty()) text += between;
+    text += part;
+  }
+  return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string word(text);
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+const Augment* named_set(std::string_view word) {
+  const auto found = std::find_if(kNamedSets.begin(), kNamedSets.end(),
+                                  [&](const auto& named) { return named.first == word; });
+  return found == kNamedSets.end() ? nullptr : &found->second;
+}
+
+const std::string kRule =
+    ", but must be none, standard, strong or a list of crop, flip, vflip, rotate90, color, trivial "
+    "and erase, joined by commas";
+
+// Throws AugmentFault. `word` is the invalid part of `text`.
+[[noreturn]] void refuse(std::string_view word, std::string_view text) {
+  if (text.empty()) throw AugmentFault("is empty" + kRule);
+  if (word.empty()) throw AugmentFault("has an empty part" + kRule);
+  const std::string quoted = "'" + excerpt(std::string(word)) + "'";
+  if (word == text) throw AugmentFault("is " + quoted + kRule);
+  if (named_set(word) != nullptr)
+    throw AugmentFault(
+        "contains " + quoted +
+        " with others, but that is a set by itself: give it alone, or list single operations");
+  throw AugmentFault("contains " + quoted + kRule);
+}
+
+}  // namespace
+
+std::string augment_name(Augment augment) {
+  for (const auto& [name, set] : kNamedSets)
+    if (set == augment) return std::string(name);
+  return joined(chosen(augment, kAugmentStepNames), ",");
+}
+
+std::vector<std::string_view> augment_texts(Augment augment) {
+  return chosen(augment, kTexts);
+}
+
+std::string augment_text(Augment augment) {
+  return joined(augment_texts(augment), ", ");
+}
+
+Augment parse_augment(std::string_view text) {
+  const std::string words = lower(text);
+  if (const Augment* set = named_set(words)) return *set;
+  Augment augment;
+  for (std::size_t begin = 0; begin <= words.size();) {
+    const std::size_t end = std::min(words.find(',', begin), words.size());
+    const std::string_view word = std::string_view(words).substr(begin, end - begin);
+    const auto found = std::find(kAugmentStepNames.begin(), kAugmentStepNames.end(), word);
+    if (found == kAugmentStepNames.end()) refuse(word, words);
+    const auto step = static_cast<AugmentStep>(found - kAugmentStepNames.begin());
+    if (augment.has(step))
+      throw AugmentFault("contains '" + std::string(word) + "' twice: list each operation once");
+    augment = augment.with(step);
+    begin = end + 1;
+  }
+  return augment;
+}
+
+}  // namespace kiln

@@ -1,0 +1,324 @@
+#include "record/run_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "record/metrics.h"
+#include "record/run_json.h"
+#include "record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+constexpr std::size_t kTail = 200;            // bytes; measured times among them make them unique
+constexpr std::size_t kPieceBytes = 1 << 20;  // per read
+constexpr std::size_t kMostLineBytes = 256 << 20;
+constexpr std::size_t kMostJudgedValues = 20'000'000;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidDataset, what);
+}
+
+[[noreturn]] void refuse_unreadable(const std::filesystem::path& file, int error) {
+  refuse("'" + file.string() + "' cannot be read: " + system_words(error) +
+         ". Check that it is a file, and its permissions.");
+}
+
+[[noreturn]] void refuse_as_record(const std::filesystem::path& file, const Error& error) {
+  refuse("'" + file.string() + "' is not a run record. " + error.what());
+}
+
+bool has_finished_epoch(const std::filesystem::path& path) {
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(path, fault)) return false;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(R"({"event":"epoch")")) return true;
+  return false;
+}
+
+// True if `record` can be read and is that of the run that began at `start_time`.
+bool is_of_run(const std::filesystem::path& record, double start_time) {
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(record, fault)) return false;
+  std::ifstream file(record, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  try {
+    return parse_run(line + "\n").start.time == start_time;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+class RunFile : public RunSink {
+ public:
+  explicit RunFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::string_view name() const override { return kRunFileName; }
+
+  void start(const RunStart& start) override {
+    replaces_ = has_finished_epoch(path_);
+    file_.emplace(own_path());
+    remove_next();
+    file_->append(run_line(start));
+  }
+  // Replaces the old record only once the new one, which is cut back to the checkpoint, is
+  // complete.
+  void resume(const RunRecord& so_far) override {
+    replaces_ =
+        so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);
+    write_file_durably(own_path(), so_far.text);
+    file_.emplace(own_path(), AppendedFile::Begin::kAtEnd);
+    remove_next();
+  }
+  void planned(const PlannedLength& length) override { file_->append(run_line(length)); }
+  void step(const StepRecord& step) override { file_->append(run_line(step)); }
+  void warning(const std::string& text) override { file_->append(run_line(text)); }
+  void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
+    file_->append(run_line(epoch, details));
+    if (replaces_) std::filesystem::rename(next_record(path_), path_);
+    replaces_ = false;
+  }
+  void end(const RunRecord& run) override { file_->append(run_line(run.end)); }
+
+ private:
+  std::filesystem::path own_path() const { return replaces_ ? next_record(path_) : path_; }
+  void remove_next() const {
+    std::error_code fault;
+    if (!replaces_) std::filesystem::remove(next_record(path_), fault);  // left by an earlier run
+  }
+
+  const std::filesystem::path path_;
+  bool replaces_ = false;  // will replace an earlier run's record after the first epoch
+  std::optional<AppendedFile> file_;
+};
+
+Json short_side(int pixels) {
+  return pixels > 0 ? Json(pixels) : Json();
+}
+
+// The first epoch's value; null if it is unknown or there is no epoch.
+Json valid_in_train_json(const RunRecord& run) {
+  return run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train);
+}
+
+Json data_json(const RunRecord& run) {
+  const DataRecord& data = run.start.data;
+  Json counts = Json::object();
+  for (std::size_t c = 0; c < data.classes.size(); ++c) {
+    const bool is_counted = c < data.train_counts.size();
+    counts[data.classes[c]] = {{"train", is_counted ? Json(data.train_counts[c]) : Json()},
+                               {"valid", data.valid_counts[c]}};
+  }
+  return {
+      {"classes", data.classes},
+      {"counts", counts},
+      {"validation_images_in_training", valid_in_train_json(run)},
+      {"image_size", {data.image_height, data.image_width}},
+      {"resize_short_side", short_side(data.resize_short_side)},
+      {"augment", data.augment},
+      {"eval_size", {data.eval_height, data.eval_width}},
+      {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
+      {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
+}
+
+Json communication_json(const std::optional<CommunicationTime>& time) {
+  if (!time) return nullptr;
+  return {{"summing_seconds", time->summing}, {"waiting_seconds", time->waiting}};
+}
+
+Json epoch_json(const EpochRecord& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"learning_rate", epoch.learning_rate},
+          {"train_images_per_second", epoch.train_images_per_second},
+          {"train_loss", epoch.train.loss()},
+          {"train_error", 1 - epoch.train.top1_accuracy()},
+          {"valid_loss", epoch.valid.loss()},
+          {"top1", epoch.valid.top1_accuracy()},
+          {"top5", epoch.valid.top5_accuracy()},
+          {"macro_recall", epoch.macro ? as_json(epoch.macro->recall) : Json()},
+          {"macro_f1", epoch.macro ? as_json(epoch.macro->f1) : Json()},
+          {"train_seconds", epoch.train_seconds},
+          {"valid_seconds", epoch.valid_seconds},
+          {"data_wait_seconds", epoch.data_wait_seconds},
+          {"communication", communication_json(epoch.communication)},
+          {"skipped_steps", as_json(epoch.skipped_steps)}};
+}
+
+Json fault_json(const ImageFaultRecord& fault) {
+  return {{"data_set", fault.data_set},
+          {"file", fault.file},
+          {"fault", fault.fault},
+          {"used", fault.damaged}};
+}
+
+}  // namespace
+
+std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
+  return std::make_unique<RunFile>(path);
+}
+
+std::filesystem::path next_record(const std::filesystem::path& path) {
+  return path.string() + ".next";
+}
+
+std::filesystem::path record_of(const std::filesystem::path& path) {
+  std::error_code fault;
+  return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;
+}
+
+RunRecord read_run(const std::filesystem::path& path) {
+  const std::filesystem::path file = record_of(path);
+  std::error_code fault;
+  if (!std::filesystem::exists(file, fault) && !fault)
+    refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
+           did_you_mean_path(path));
+  RunFollower follower(file);
+  follower.read_news_of(file);
+  try {
+    require_start(follower.run());
+  } catch (const Error& error) {
+    refuse_as_record(file, error);
+  }
+  return follower.run();
+}
+
+std::optional<RunRecord> find_record(const std::filesystem::path& path, double start_time) {
+  for (const std::filesystem::path& file : {path, next_record(path)}) {
+    if (!is_of_run(file, start_time)) continue;
+    try {
+      return read_run(file);
+    } catch (const Error&) {
+    }
+  }
+  return {};
+}
+
+void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption) {
+  if (!old) return;
+  const long long steps = old->start.steps_per_epoch;
+  long long done = 0;
+  if (!old->steps.empty()) done = global_step(old->steps.back());
+  if (!old->epochs.empty()) done = std::max(done, old->epochs.back().epoch * steps);
+  const long long kept = (interruption->epoch - 1) * steps + interruption->step;
+  interruption->last_seen = last_time(*old);
+  interruption->lost_steps = std::max(0LL, done - kept);
+  interruption->lost_seconds =
+      std::max(0.0, interruption->last_seen - interruption->checkpoint_time);
+}
+
+void refuse_records(const std::filesystem::path& output,
+                    const std::vector<std::string>& log_paths) {
+  for (const std::string& path : log_paths) {
+    std::error_code none_there;
+    if (std::filesystem::equivalent(output, record_of(path), none_there))
+      throw Error(
+          ErrorCode::kUserError,
+          "'" + output.string() +
+              "' is a run record, which the page would overwrite. Choose another --output-path.");
+  }
+}
+
+bool RunFollower::read_news() {
+  std::error_code fault;
+  const std::filesystem::path next = next_record(file_);
+  return read_news_of(std::filesystem::exists(next, fault) ? next : file_);
+}
+
+bool RunFollower::read_news_of(const std::filesystem::path& record) {
+  std::error_code fault;
+  const auto kind = std::filesystem::status(record, fault).type();
+  if (kind == std::filesystem::file_type::not_found) return false;
+  if (kind != std::filesystem::file_type::regular)
+    refuse_unreadable(record, fault ? fault.value() : EINVAL);
+  std::ifstream file(record, std::ios::binary);
+  if (!file && errno == ENOENT) return false;  // renamed when the first epoch ended
+  if (!file) refuse_unreadable(record, errno);
+  if (!goes_on(file)) {
+    run_ = {};
+    rest_.clear();
+    tail_.clear();
+    read_ = 0;
+  }
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(read_));
+  const std::uint64_t before = read_;
+  try {
+    while (take_piece(file)) {
+    }
+  } catch (const Error& error) {
+    refuse_as_record(file_, error);
+  }
+  return read_ > before;
+}
+
+bool RunFollower::goes_on(std::istream& file) const {
+  std::string tail(tail_.size(), '\0');
+  file.seekg(static_cast<std::streamoff>(read_ - tail.size()));
+  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  return file.gcount() == static_cast<std::streamsize>(tail.size()) && tail == tail_;
+}
+
+bool RunFollower::take_piece(std::istream& file) {
+  const std::size_t old_rest = rest_.size();
+  rest_.resize(old_rest + kPieceBytes);
+  file.read(rest_.data() + old_rest, static_cast<std::streamsize>(kPieceBytes));
+  const auto got = static_cast<std::size_t>(file.gcount());
+  rest_.resize(old_rest + got);
+  read_ += got;
+  tail_.append(rest_, old_rest + got - std::min(got, kTail));
+  tail_.erase(0, tail_.size() - std::min(tail_.size(), kTail));
+  if (read_ > kMostBytes) refuse("It is larger than 4 GiB.");
+  if (rest_.find('\n', old_rest) != std::string::npos)
+    rest_.erase(0, add_run_lines(rest_, read_ - rest_.size(), &run_));
+  if (rest_.size() > kMostLineBytes || (!rest_.empty() && rest_.front() != '{'))
+    refuse("The line at byte " + std::to_string(read_ - rest_.size()) +
+           " was not written by a training run.");
+  return got == kPieceBytes;
+}
+
+std::string format_training_json(const RunRecord& run, const RunEnd& end) {
+  Json epochs = Json::array();
+  for (const EpochRecord& epoch : run.epochs) epochs.push_back(epoch_json(epoch));
+  Json faults = Json::array();
+  for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
+  const std::string& stopped = end.stopped_early;
+  Json json = {{"started", run.start.time},
+               {"options", as_json(run.start.options)},
+               {"versions", as_json(run.start.versions)},
+               {"precision", run.start.precision},
+               {"precision_reason", run.start.precision_reason},
+               {"data", data_json(run)},
+               {"epochs", epochs},
+               {"saved_epoch", end.saved_epoch},
+               {"temperature", run.details.calibration.temperature},
+               {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
+               {"image_faults", faults},
+               {"start_to_first_step_seconds", end.start_to_first_step_seconds},
+               {"total_seconds", end.total_seconds},
+               {"peak_memory_bytes", end.peak_memory_bytes}};
+  if (end.automatic) json["automatic"] = as_json(*end.automatic);
+  if (const OutOfFoldRecord& judged = run.details.out_of_fold; judged.folds > 0)
+    json["out_of_fold"] = as_json(judged);
+  return json_text(json, 2) + "\n";
+}
+
+std::string pack_judged_images(const std::vector<JudgedImage>& images) {
+  return json_text(as_json(images));
+}
+
+std::vector<JudgedImage> unpack_judged_images(const std::string& text) {
+  std::vector<JudgedImage> images;
+  from_json(parse_ordered_json(text, kMostJudgedValues), images);
+  return images;
+}
+
+}  // namespace kiln

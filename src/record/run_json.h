@@ -1,0 +1,389 @@
+// Conversion of a run's records to and from JSON, each defined by one list of fields.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/text.h"
+#include "record/run_record.h"
+
+namespace kiln {
+
+// Shared by all JSON output: numbers, pairs of strings, and serialization.
+
+using Json = nlohmann::ordered_json;
+
+// JSON cannot represent non-finite numbers.
+inline Json as_json(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+inline void from_json(const Json& json, double& value) {
+  if (!json.is_string()) {
+    value = json.get<double>();
+    return;
+  }
+  const auto text = json.get<std::string>();
+  if (text == "NaN")
+    value = std::numeric_limits<double>::quiet_NaN();
+  else if (text == "Infinity" || text == "-Infinity")
+    value = (text[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
+  else
+    throw std::invalid_argument("'" + text + "' is not a number");
+}
+
+inline Json as_json(const TextPairs& pairs) {
+  Json object = Json::object();
+  for (const auto& [name, value] : pairs) object[name] = value;
+  return object;
+}
+inline void from_json(const Json& json, TextPairs& pairs) {
+  pairs.clear();
+  for (const auto& [name, value] : json.items()) pairs.emplace_back(name, value.get<std::string>());
+}
+
+// ASCII only; bytes that are not valid UTF-8 become U+FFFD. `indent`: -1 for a single line, else
+// number of spaces.
+inline std::string json_text(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+// The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
+// and reading.
+template <typename T, typename Record>
+concept Is = std::same_as<std::remove_const_t<T>, Record>;
+
+// visit_fields(record, field) calls field(name, member) for every member.
+void visit_fields(Is<Totals> auto& totals, auto&& field) {
+  field("images", totals.count);
+  field("loss_sum", totals.loss_sum);
+  field("top1", totals.top1);
+  field("top5", totals.top5);
+}
+
+void visit_fields(Is<StepTimes> auto& times, auto&& field) {
+  field("data_wait", times.data_wait);
+  field("forward", times.forward);
+  field("backward", times.backward);
+  field("communication", times.communication);
+  field("optimizer", times.optimizer);
+}
+
+void visit_fields(Is<StepRecord> auto& step, auto&& field) {
+  field("time", step.time);
+  field("epoch", step.epoch);
+  field("num_epochs", step.num_epochs);
+  field("step", step.step);
+  field("num_steps", step.num_steps);
+  field("learning_rate", step.learning_rate);
+  field("batch", step.batch);
+  field("so_far", step.so_far);
+  field("batch_seconds", step.batch_seconds);
+  field("epoch_seconds", step.epoch_seconds);
+  field("batch_images_per_second", step.batch_images_per_second);
+  field("epoch_images_per_second", step.epoch_images_per_second);
+  field("data_wait_share", step.data_wait_share);
+  field("elapsed_seconds", step.elapsed_seconds);
+  field("seconds", step.times);
+}
+
+void visit_fields(Is<CommunicationTime> auto& time, auto&& field) {
+  field("summing", time.summing);
+  field("waiting", time.waiting);
+}
+
+void visit_fields(Is<GpuLoad> auto& gpu, auto&& field) {
+  field("utilization_percent", gpu.utilization_percent);
+  field("power_watts", gpu.power_watts);
+}
+
+void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
+  field("recall", scores.recall);
+  field("f1", scores.f1);
+}
+
+void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
+  field("time", epoch.time);
+  field("epoch", epoch.epoch);
+  field("num_steps", epoch.num_steps);
+  field("learning_rate", epoch.learning_rate);
+  field("average_images_per_second", epoch.average_images_per_second);
+  field("train_images_per_second", epoch.train_images_per_second);
+  field("train", epoch.train);
+  field("valid", epoch.valid);
+  field("valid_macro", epoch.macro);
+  field("train_seconds", epoch.train_seconds);
+  field("valid_seconds", epoch.valid_seconds);
+  field("data_wait_seconds", epoch.data_wait_seconds);
+  field("gradient_sums", epoch.communication);
+  field("seconds", epoch.times);
+  field("peak_memory_bytes", epoch.peak_memory_bytes);
+  field("peak_device_bytes", epoch.peak_device_bytes);
+  field("gpu", epoch.gpu);
+  field("cpu_share", epoch.cpu_share);
+  field("bad_train_images", epoch.bad_train_images);
+  field("bad_valid_images", epoch.bad_valid_images);
+  field("skipped_steps", epoch.skipped_steps);
+  field("validation_images_in_training", epoch.valid_in_train);
+}
+
+void visit_fields(Is<DataRecord> auto& data, auto&& field) {
+  field("train_path", data.train_path);
+  field("valid_path", data.valid_path);
+  field("classes", data.classes);
+  field("train_counts", data.train_counts);
+  field("valid_counts", data.valid_counts);
+  field("image_height", data.image_height);
+  field("image_width", data.image_width);
+  field("resize_short_side", data.resize_short_side);
+  field("augment", data.augment);
+  field("eval_height", data.eval_height);
+  field("eval_width", data.eval_width);
+  field("eval_resize_short_side", data.eval_resize_short_side);
+  field("normalization", data.normalization);
+  field("mean", data.mean);
+  field("std", data.std);
+}
+
+void visit_fields(Is<RunStart> auto& start, auto&& field) {
+  field("time", start.time);
+  field("options", start.options);
+  field("versions", start.versions);
+  field("command", start.command);
+  field("model", start.model);
+  field("device", start.device);
+  field("host", start.host);
+  field("precision", start.precision);
+  field("precision_reason", start.precision_reason);
+  field("plan", start.plan);
+  field("num_parameters", start.num_parameters);
+  field("num_ranks", start.num_ranks);
+  field("num_epochs", start.num_epochs);
+  field("steps_per_epoch", start.steps_per_epoch);
+  field("global_batch", start.global_batch);
+  field("data", start.data);
+}
+
+void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
+  field("time", length.time);
+  field("num_epochs", length.num_epochs);
+  field("reason", length.reason);
+}
+
+void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
+  field("data_set", fault.data_set);
+  field("file", fault.file);
+  field("fault", fault.fault);
+  field("used", fault.damaged);
+}
+
+void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
+  field("time", interruption.time);
+  field("epoch", interruption.epoch);
+  field("step", interruption.step);
+  field("checkpoint_time", interruption.checkpoint_time);
+  field("last_seen", interruption.last_seen);
+  field("lost_steps", interruption.lost_steps);
+  field("lost_seconds", interruption.lost_seconds);
+  field("num_ranks", interruption.num_ranks);
+  field("host", interruption.host);
+}
+
+void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
+  field("frozen", found.frozen);
+  field("tuned_epoch", found.tuned_epoch);
+  field("tuned", found.tuned);
+  field("p_value", found.p_value);
+  field("keeps_tuned", found.keeps_tuned);
+  field("reason", found.reason);
+}
+
+void visit_fields(Is<RunEnd> auto& end, auto&& field) {
+  field("time", end.time);
+  field("status", end.status);
+  field("failure", end.failure);
+  field("stopped_early", end.stopped_early);
+  field("saved_epoch", end.saved_epoch);
+  field("model_path", end.model_path);
+  field("automatic", end.automatic);
+  field("image_faults", end.image_faults);
+  field("start_to_first_step_seconds", end.start_to_first_step_seconds);
+  field("total_seconds", end.total_seconds);
+  field("peak_memory_bytes", end.peak_memory_bytes);
+  field("peak_device_bytes", end.peak_device_bytes);
+}
+
+void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
+  field("file", image.file);
+  field("truth", image.truth);
+  field("guess", image.guess);
+  field("confidence", image.confidence);
+  field("thumbnail", image.thumbnail);
+}
+
+void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
+  field("temperature", calibration.temperature);
+  field("answers", calibration.answers);
+}
+
+void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
+  field("folds", judged.folds);
+  field("is_validation", judged.is_validation);
+  field("totals", judged.totals);
+}
+
+void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
+  field("epoch", details.epoch);
+  field("confusion", details.confusion);
+  field("calibration", details.calibration);
+  field("out_of_fold", details.out_of_fold);
+  field("most_wrong", details.most_wrong);
+  field("doubtful", details.doubtful);
+  field("samples", details.samples);
+}
+
+template <typename T>
+concept HasFields = requires(T& record) {
+  visit_fields(record, [](const char*, auto&) {});
+};
+
+// Conversion of single values to and from JSON, each pair side by side.
+// from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
+// std::invalid_argument for invalid ones.
+
+inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
+
+template <typename T>
+requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& value) {
+  return value;
+}
+template <typename T>
+requires std::same_as<T, bool> || std::same_as<T, std::string>
+void from_json(const Json& json, T& value) {
+  json.get_to(value);
+}
+// All integers of a record are counts or indices; the limit leaves headroom for arithmetic.
+template <std::integral T>
+requires(!std::same_as<T, bool>) void from_json(const Json& json, T& value) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<T>::max() / 4);
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost)
+    throw std::invalid_argument(
+        (json.is_primitive() ? json_text(json).substr(0, 30) : "a list or object") +
+        " is not a count");
+  json.get_to(value);
+}
+
+inline Json as_json(RunStatus status) {
+  return kStatusNames.at(static_cast<std::size_t>(status));
+}
+inline void from_json(const Json& json, RunStatus& status) {
+  const auto text = json.get<std::string>();
+  for (std::size_t i = 0; i < kStatusNames.size(); ++i)
+    if (text == kStatusNames.at(i)) status = static_cast<RunStatus>(i);
+}
+
+inline Json as_json(const Thumbnail& thumbnail) {
+  return {
+      {"height", thumbnail.height}, {"width", thumbnail.width}, {"jpeg", base64(thumbnail.jpeg)}};
+}
+inline void from_json(const Json& json, Thumbnail& thumbnail) {
+  from_json(json.at("height"), thumbnail.height);
+  from_json(json.at("width"), thumbnail.width);
+  thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
+}
+
+inline Json as_json(const AnswerBin& bin) {
+  return {bin.from, bin.images, bin.right};
+}
+inline void from_json(const Json& json, AnswerBin& bin) {
+  bin.from = json.at(0).get<double>();
+  from_json(json.at(1), bin.images);
+  from_json(json.at(2), bin.right);
+  if (constexpr std::int64_t kMost = std::int64_t{1} << 40; bin.images > kMost || bin.right > kMost)
+    throw std::invalid_argument("more answers than a validation set has");
+}
+
+// Only nonzero cells, as [truth, guess, count].
+inline Json as_json(const ConfusionMatrix& matrix) {
+  Json cells = Json::array();
+  for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
+    for (int guess = 0; guess < matrix.num_classes; ++guess)
+      if (matrix.at(truth, guess) > 0) cells.push_back({truth, guess, matrix.at(truth, guess)});
+  return {{"num_classes", matrix.num_classes}, {"cells", std::move(cells)}};
+}
+inline void from_json(const Json& json, ConfusionMatrix& matrix) {
+  from_json(json.at("num_classes"), matrix.num_classes);
+  const auto size = static_cast<std::size_t>(matrix.num_classes);
+  // Memory grows with the square of this number, however small the file is.
+  if (size > kMostConfusionClasses)
+    throw std::invalid_argument("a confusion matrix with too many classes");
+  matrix.counts.assign(size * size, 0);
+  for (const Json& cell : json.at("cells")) {
+    std::size_t truth = 0, guess = 0;
+    from_json(cell.at(0), truth);
+    from_json(cell.at(1), guess);
+    if (truth >= size || guess >= size) throw std::invalid_argument("a class out of range");
+    from_json(cell.at(2), matrix.counts[truth * size + guess]);
+  }
+}
+
+template <HasFields Record>
+Json as_json(const Record& record);
+template <HasFields Record>
+void from_json(const Json& json, Record& record);
+
+inline Json as_json(const double (&values)[3]) {
+  return {as_json(values[0]), as_json(values[1]), as_json(values[2])};
+}
+inline void from_json(const Json& json, double (&values)[3]) {
+  for (std::size_t i = 0; i < 3; ++i) from_json(json.at(i), values[i]);
+}
+
+template <typename T>
+Json as_json(const std::optional<T>& value) {
+  return value ? as_json(*value) : Json();
+}
+template <typename T>
+void from_json(const Json& json, std::optional<T>& value) {
+  if (!json.is_null()) from_json(json, value.emplace());
+}
+
+template <typename T>
+Json as_json(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(as_json(value));
+  return list;
+}
+template <typename T>
+void from_json(const Json& json, std::vector<T>& values) {
+  values.clear();
+  for (const Json& value : json) from_json(value, values.emplace_back());
+}
+
+template <HasFields Record>
+Json as_json(const Record& record) {
+  Json object = Json::object();
+  visit_fields(record,
+               [&](const char* name, const auto& member) { object[name] = as_json(member); });
+  return object;
+}
+template <HasFields Record>
+void from_json(const Json& json, Record& record) {
+  if (!json.is_object()) throw std::invalid_argument("expected an object");
+  visit_fields(record, [&](const char* name, auto& member) {
+    const auto found = json.find(name);
+    if (found != json.end()) from_json(*found, member);
+  });
+}
+
+}  // namespace kiln

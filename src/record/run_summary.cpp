@@ -1,0 +1,361 @@
+#include "record/run_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace kiln {
+
+Interval wilson_interval(std::int64_t hits, std::int64_t count) {
+  if (count <= 0) return {};
+  constexpr double kZ = 1.959963984540054;  // the normal distribution's 97.5 % quantile
+  const auto n = static_cast<double>(count);
+  const double share = static_cast<double>(hits) / n;
+  const double center = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
+  const double reach =
+      kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
+  return {std::max(0.0, center - reach), std::min(1.0, center + reach)};
+}
+
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
+  constexpr double kLevel = 0.025;
+  const auto n = static_cast<double>(count), k = static_cast<double>(hits);
+  if (count <= 0 || guessing >= 1 || k <= guessing * n) return false;
+  if (guessing <= 0) return true;
+  // The chance of `hits` or more: each term from the one before it, until they no longer count.
+  double term = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) +
+                         k * std::log(guessing) + (n - k) * std::log1p(-guessing));
+  double chance = 0;
+  for (double i = k; i <= n && term > chance * 1e-12; ++i) {
+    chance += term;
+    term *= (n - i) / (i + 1) * guessing / (1 - guessing);
+  }
+  return chance < kLevel;
+}
+
+namespace {
+
+void add(const StepTimes& times, StepTimes* sum) {
+  sum->data_wait += times.data_wait;
+  sum->forward += times.forward;
+  sum->backward += times.backward;
+  sum->communication += times.communication;
+  sum->optimizer += times.optimizer;
+}
+
+void note_largest_class(const std::vector<long long>& counts, RunSummary* summary) {
+  if (summary->num_valid == 0) return;
+  const auto largest = std::max_element(counts.begin(), counts.end());
+  summary->largest_class = static_cast<int>(largest - counts.begin());
+  summary->largest_share = static_cast<double>(*largest) / static_cast<double>(summary->num_valid);
+}
+
+constexpr std::size_t kMostCharacters = 40;
+
+// "40 steps (2 min 3 s)"; empty if nothing was lost.
+std::string lost_text(long long steps, double seconds) {
+  if (steps <= 0 && !(seconds > 0)) return "";
+  std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
+  return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
+                   : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::int64_t num_errors(const ClassScore& score) {
+  return score.images + score.guesses - 2 * score.hits;
+}
+
+// Returns the classes of the matrix in order; if there are more than `most`, only the `most` - 1
+// with the most errors.
+std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
+  std::vector<ClassScore> scores = scores_by_label(matrix);
+  if (matrix.num_classes > most) {
+    std::stable_sort(scores.begin(), scores.end(), [](const ClassScore& a, const ClassScore& b) {
+      return num_errors(a) > num_errors(b);
+    });
+    scores.resize(static_cast<std::size_t>(most - 1));
+  }
+  std::vector<int> labels;
+  labels.reserve(scores.size());
+  for (const ClassScore& score : scores) labels.push_back(score.label);
+  std::sort(labels.begin(), labels.end());
+  return labels;
+}
+
+}  // namespace
+
+RunSummary summary_of(const RunRecord& run) {
+  RunSummary summary;
+  double images = 0;
+  for (const EpochRecord& epoch : run.epochs) {
+    if (summary.best == nullptr || is_better(epoch.valid, summary.best->valid))
+      summary.best = &epoch;
+    summary.last = &epoch;
+    images += static_cast<double>(epoch.train.count);
+    summary.train_seconds += epoch.train_seconds;
+    summary.valid_seconds += epoch.valid_seconds;
+    add(epoch.times, &summary.times);
+  }
+  summary.kept = kept_epoch(run);
+  if (summary.kept == nullptr) summary.kept = summary.best;
+  if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
+  const bool ended = run.end.total_seconds > 0;
+  summary.seconds =
+      ended ? run.end.total_seconds : last_time(run) - run.start.time - idle_seconds(run);
+  const DataRecord& data = run.start.data;
+  summary.num_train = std::accumulate(data.train_counts.begin(), data.train_counts.end(), 0LL);
+  summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
+  note_largest_class(data.valid_counts, &summary);
+  if (!run.epochs.empty())
+    summary.num_valid_in_train = run.epochs.front().valid_in_train.value_or(0);
+  return summary;
+}
+
+double last_time(const RunRecord& run) {
+  double time = run.start.time;
+  if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
+  if (!run.epochs.empty()) time = std::max(time, run.epochs.back().time);
+  if (!run.interruptions.empty()) time = std::max(time, run.interruptions.back().time);
+  return time;
+}
+
+double idle_seconds(const RunRecord& run) {
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions)
+    seconds += std::max(0.0, stop.time - std::max(stop.last_seen, stop.checkpoint_time));
+  return seconds;
+}
+
+std::string resume_text(const Interruption& interruption) {
+  std::string text = formatted("epoch %d, step %d", interruption.epoch, interruption.step);
+  if (interruption.checkpoint_time > 0)
+    text += ", from a checkpoint of " + utc_text(interruption.checkpoint_time);
+  const std::string lost = lost_text(interruption.lost_steps, interruption.lost_seconds);
+  return lost.empty() ? text : text + "; " + lost + " to repeat";
+}
+
+std::string interruptions_text(const RunRecord& run) {
+  const std::size_t count = run.interruptions.size();
+  if (count == 0) return "";
+  constexpr long long kMostSteps = 1LL << 50;  // records are not trusted: avoids overflow
+  long long steps = 0;
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions) {
+    steps = std::min(kMostSteps, steps + std::min(kMostSteps, stop.lost_steps));
+    seconds += stop.lost_seconds;
+  }
+  const std::string lost = lost_text(steps, seconds);
+  return formatted(count == 1 ? "once" : "%zu times", count) +
+         (lost.empty() ? "" : "; " + lost + " repeated");
+}
+
+double plausible_silence(const RunRecord& run) {
+  constexpr double kLeast = 600, kBeforeTheFirstStep = 3600;
+  std::vector<double> times = {run.start.time}, resumed;
+  for (const StepRecord& step : run.steps) times.push_back(step.time);
+  for (const EpochRecord& epoch : run.epochs) times.push_back(epoch.time);
+  for (const Interruption& stop : run.interruptions) resumed.push_back(stop.time);
+  times.insert(times.end(), resumed.begin(), resumed.end());
+  std::erase_if(times, [](double time) { return !std::isfinite(time); });
+  std::sort(times.begin(), times.end());
+  std::vector<double> gaps;  // without the pauses before a resume
+  for (std::size_t i = 1; i < times.size(); ++i)
+    if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
+      gaps.push_back(times[i] - times[i - 1]);
+  if (gaps.empty()) return kBeforeTheFirstStep;
+  // Before the end of the first epoch, allows as much time as the run has taken so far: the first
+  // validation takes less than the training before it.
+  const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
+  std::sort(gaps.begin(), gaps.end());
+  return std::max({kLeast, 20 * gaps[gaps.size() / 2], 3 * gaps.back(), all});
+}
+
+const EpochRecord* kept_epoch(const RunRecord& run) {
+  const int number = run.end.saved_epoch > 0 ? run.end.saved_epoch : run.details.epoch;
+  const auto kept = std::find_if(run.epochs.begin(), run.epochs.end(),
+                                 [&](const EpochRecord& epoch) { return epoch.epoch == number; });
+  return kept == run.epochs.end() ? nullptr : &*kept;
+}
+
+bool has_top5(const DataRecord& data) {
+  return data.classes.size() > 5;
+}
+
+Interval top1_interval(const Totals& totals) {
+  return wilson_interval(totals.top1, totals.count);
+}
+
+Interval top5_interval(const Totals& totals) {
+  return wilson_interval(totals.top5, totals.count);
+}
+
+std::string status_text(const RunEnd& end) {
+  switch (end.status) {
+    case RunStatus::kRunning:
+      return "running or killed";
+    case RunStatus::kFinished:
+      return end.stopped_early.empty() ? "finished" : "stopped early";
+    case RunStatus::kStopped:
+      return "stopped by a signal";
+    case RunStatus::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+std::string load_text(const std::vector<EpochRecord>& epochs) {
+  double cpu = 0, gpu = 0, watts = 0;
+  for (const EpochRecord& epoch : epochs) {
+    cpu += epoch.cpu_share;
+    gpu += epoch.gpu ? epoch.gpu->utilization_percent : 0;
+    watts += epoch.gpu ? epoch.gpu->power_watts : 0;
+  }
+  const auto count = static_cast<double>(epochs.size());
+  if (gpu > 0) return formatted("GPU %.0f %%, %.0f W", gpu / count, watts / count);
+  return cpu > 0
+             ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
+             : "";
+}
+
+std::string run_title(const RunStart& start) {
+  std::filesystem::path folder = start.data.train_path;
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string name = folder.filename().string();
+  // For photos/train, the name is "photos".
+  const bool is_part = name == "train" || name == "training";
+  const std::string data = is_part ? folder.parent_path().filename().string() : name;
+  return (start.model.empty() ? "A model" : start.model) + (data.empty() ? "" : " on " + data);
+}
+
+std::string percent(double share) {
+  if (!std::isfinite(share)) return "unknown";
+  if (share <= 0 || share >= 1) return formatted("%.0f %%", 100 * share);
+  return formatted("%.1f %%", std::clamp(100 * share, 0.1, 99.9));
+}
+
+std::string utc_text(double unix_seconds) {
+  if (!(unix_seconds > 0 && unix_seconds < 253402300800.0)) return "unknown";
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm fields{};
+  gmtime_r(&seconds, &fields);
+  return formatted("%04d-%02d-%02d %02d:%02d UTC", fields.tm_year + 1900, fields.tm_mon + 1,
+                   fields.tm_mday, fields.tm_hour, fields.tm_min);
+}
+
+std::string shortened(std::string_view text, std::size_t most) {
+  std::string shown = printable(text);
+  std::size_t characters = 0;
+  std::size_t end_of_shortened = 0;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (!begins_character(shown[i])) continue;
+    if (++characters == most) end_of_shortened = i;
+    if (characters > most) return shown.substr(0, end_of_shortened) + "…";
+  }
+  return shown;
+}
+
+std::string class_name(const DataRecord& data, int label) {
+  const auto index = static_cast<std::size_t>(label);
+  if (label < 0 || index >= data.classes.size()) return "class " + std::to_string(label);
+  return data.classes[index].empty() ? "(no name)"
+                                     : shortened(data.classes[index], kMostCharacters);
+}
+
+std::string quoted_class(const DataRecord& data, int label) {
+  return "“\u2068" + class_name(data, label) + "\u2069”";
+}
+
+long long count_of(const std::vector<long long>& counts, int label) {
+  const auto index = static_cast<std::size_t>(label);
+  return label >= 0 && index < counts.size() ? counts[index] : 0;
+}
+
+double ClassScore::recall() const {
+  return share(hits, images);
+}
+
+double ClassScore::precision() const {
+  return share(hits, guesses);
+}
+
+double ClassScore::f1() const {
+  return share(2 * hits, images + guesses);
+}
+
+std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
+  std::vector<ClassScore> scores(matrix.empty() ? 0 : static_cast<std::size_t>(matrix.num_classes));
+  for (std::size_t truth = 0; truth < scores.size(); ++truth) {
+    scores[truth].label = static_cast<int>(truth);
+    for (std::size_t guess = 0; guess < scores.size(); ++guess) {
+      const std::int64_t count = matrix.at(static_cast<int>(truth), static_cast<int>(guess));
+      scores[truth].images += count;
+      scores[guess].guesses += count;
+      if (truth == guess) scores[truth].hits = count;
+    }
+  }
+  return scores;
+}
+
+std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix) {
+  std::vector<ClassScore> scores = scores_by_label(matrix);
+  std::stable_sort(scores.begin(), scores.end(), [](const ClassScore& a, const ClassScore& b) {
+    if ((a.images > 0) != (b.images > 0)) return a.images > 0;
+    if (a.images == 0) return false;
+    if (a.recall() != b.recall()) return a.recall() < b.recall();
+    return a.images > b.images;
+  });
+  return scores;
+}
+
+int most_often_taken_for(const ConfusionMatrix& matrix, int truth) {
+  int most = -1;
+  for (int guess = 0; guess < matrix.num_classes; ++guess)
+    if (guess != truth && matrix.at(truth, guess) > 0 &&
+        (most < 0 || matrix.at(truth, guess) > matrix.at(truth, most)))
+      most = guess;
+  return most;
+}
+
+std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size_t most) {
+  std::vector<Confusion> pairs;
+  for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
+    for (int guess = 0; guess < matrix.num_classes; ++guess)
+      if (truth != guess && matrix.at(truth, guess) > 0)
+        pairs.push_back({truth, guess, matrix.at(truth, guess)});
+  const auto end = pairs.begin() + static_cast<std::ptrdiff_t>(std::min(most, pairs.size()));
+  std::partial_sort(pairs.begin(), end, pairs.end(), [](const Confusion& a, const Confusion& b) {
+    return std::tuple(-a.images, a.truth, a.guess) < std::tuple(-b.images, b.truth, b.guess);
+  });
+  pairs.erase(end, pairs.end());
+  return pairs;
+}
+
+CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
+  CondensedMatrix small;
+  small.labels = shown_labels(matrix, most);
+  const auto num_shown = static_cast<int>(small.labels.size());
+  small.num_others = matrix.empty() ? 0 : matrix.num_classes - num_shown;
+  std::vector<int> row_of(static_cast<std::size_t>(num_shown + small.num_others), num_shown);
+  for (int row = 0; row < num_shown; ++row)
+    row_of[static_cast<std::size_t>(small.labels[static_cast<std::size_t>(row)])] = row;
+  small.counts.num_classes = num_shown + (small.num_others > 0 ? 1 : 0);
+  const auto size = static_cast<std::size_t>(small.counts.num_classes);
+  small.counts.counts.assign(size * size, 0);
+  for (std::size_t truth = 0; truth < row_of.size(); ++truth)
+    for (std::size_t guess = 0; guess < row_of.size(); ++guess)
+      small.counts.counts[static_cast<std::size_t>(row_of[truth]) * size +
+                          static_cast<std::size_t>(row_of[guess])] +=
+          matrix.at(static_cast<int>(truth), static_cast<int>(guess));
+  return small;
+}
+
+}  // namespace kiln

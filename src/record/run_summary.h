@@ -1,0 +1,146 @@
+// Summary of a run record: metrics with confidence intervals, per-class scores, and display names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "record/training_record.h"
+#include "record/run_record.h"
+
+namespace kiln {
+
+// The uncertainty of an accuracy measured on a sample of images.
+struct Interval {
+  double low = 0, high = 1;
+};
+
+// The 95 % Wilson score interval of a proportion, observed as `hits` of `count`. E. B. Wilson,
+// Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
+// Statistical Association 22 (1927): it stays within 0 and 1, and is valid for few images and
+// proportions near 1. 0 to 1 for a count of 0.
+Interval wilson_interval(std::int64_t hits, std::int64_t count);
+
+// Whether `hits` of `count` are significantly more than the share `guessing`: the exact binomial
+// test, one-sided at 2.5 % (C. J. Clopper and E. S. Pearson, The Use of Confidence or Fiducial
+// Limits, Biometrika 26, 1934). The lower bound of Wilson's interval is too high for few hits.
+bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing);
+
+// The main figures of a run, for reports and comparisons. The epochs are null before the end of the
+// first one.
+struct RunSummary {
+  // The epoch that all statements about the model are about: kept_epoch(), or else the best one.
+  const EpochRecord* kept = nullptr;
+  const EpochRecord* best = nullptr;  // best top-1; ties broken by the lowest validation loss
+  const EpochRecord* last = nullptr;
+  double images_per_second = 0;  // over all training time; 0: unknown
+  double seconds = 0;            // of the run so far
+  StepTimes times;               // sums over the epochs
+  double train_seconds = 0, valid_seconds = 0;
+  int largest_class = -1;                  // of the validation images; -1: counts unknown
+  double largest_share = 0;                // its share: the accuracy of always predicting it
+  long long num_train = 0, num_valid = 0;  // images
+  long long num_valid_in_train = 0;  // validation images that are also training images, by content
+};
+
+// Points into `run`.
+RunSummary summary_of(const RunRecord& run);
+
+// The epoch whose model was saved, or will be if no later one is better; nullptr if the record
+// names none. Points into `run`.
+const EpochRecord* kept_epoch(const RunRecord& run);
+
+// Whether top-5 says anything: with 5 classes or fewer every answer is right.
+bool has_top5(const DataRecord& data);
+
+Interval top1_interval(const Totals& totals);
+Interval top5_interval(const Totals& totals);
+
+// The time of the last record, in Unix seconds.
+double last_time(const RunRecord& run);
+
+// Seconds without a new record after which a job whose process cannot be checked is considered
+// dead: long compared with the gaps between its records, which include whole validations.
+double plausible_silence(const RunRecord& run);
+
+// Seconds between a run's interruptions and its resumes, as far as the record shows.
+double idle_seconds(const RunRecord& run);
+
+// "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) to repeat".
+std::string resume_text(const Interruption& interruption);
+
+// "once", "2 times; 40 steps (2 min 3 s) repeated"; empty without interruptions.
+std::string interruptions_text(const RunRecord& run);
+
+// "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
+std::string status_text(const RunEnd& end);
+
+// Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
+// that the compute threads got. Empty if not measured.
+std::string load_text(const std::vector<EpochRecord>& epochs);
+
+// "resnet18 on cifar10-small": the model, and the folder that holds the data.
+std::string run_title(const RunStart& start);
+
+// "71.3 %"; "100 %" and "0 %" only for exact values.
+std::string percent(double share);
+
+// "2026-03-01 14:05 UTC".
+std::string utc_text(double unix_seconds);
+
+// Display names of classes. Class names can be any text from a dataset, so they are made printable.
+
+// `text` made printable, and truncated to `most` characters with an ellipsis.
+std::string shortened(std::string_view text, std::size_t most);
+
+// The name of class `label`, at most 40 characters; "class 7" if the record has no name for it.
+std::string class_name(const DataRecord& data, int label);
+
+// The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
+// does not reorder the sentence.
+std::string quoted_class(const DataRecord& data, int label);
+
+// The count of class `label`; 0 if there is none.
+long long count_of(const std::vector<long long>& counts, int label);
+
+// Per-class and pairwise statistics of a confusion matrix.
+struct ClassScore {
+  int label = 0;             // index into the classes
+  std::int64_t images = 0;   // of this class
+  std::int64_t guesses = 0;  // images predicted as this class, correctly or not
+  std::int64_t hits = 0;
+  // Recall and precision; NaN if there are no images or predictions.
+  double recall() const;
+  double precision() const;
+  // The harmonic mean of the two; NaN if there are neither images nor predictions.
+  double f1() const;
+};
+
+// In label order; empty for an empty matrix.
+std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix);
+
+// Worst recall first, then more images first; classes without images last.
+std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix);
+
+// The most frequent wrong prediction for images of class `truth`; -1: none.
+int most_often_taken_for(const ConfusionMatrix& matrix, int truth);
+
+struct Confusion {
+  int truth = 0, guess = 0;
+  std::int64_t images = 0;
+};
+
+// The `most` most frequently confused pairs of classes.
+std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size_t most);
+
+// A matrix of at most `most` rows. If there are more classes, keeps those with the most errors
+// (false negatives and false positives) and combines all others in the last row and column.
+struct CondensedMatrix {
+  ConfusionMatrix counts;
+  std::vector<int> labels;  // class of each row; none for the combined row
+  int num_others = 0;       // classes combined in the last row; 0: no such row
+};
+CondensedMatrix condensed(const ConfusionMatrix& matrix, int most);
+
+}  // namespace kiln

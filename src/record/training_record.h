@@ -1,0 +1,214 @@
+// The metrics of a run as plain values: computed by train/, reported by report/, stored by store/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "record/calibration.h"
+
+namespace kiln {
+
+// Sums over images; averages are over good images only.
+struct Totals {
+  double loss_sum = 0;
+  std::int64_t top1 = 0;
+  std::int64_t top5 = 0;
+  std::int64_t count = 0;
+
+  double loss() const { return count > 0 ? loss_sum / static_cast<double>(count) : 0; }
+  double top1_accuracy() const {
+    return count > 0 ? static_cast<double>(top1) / static_cast<double>(count) : 0;
+  }
+  double top5_accuracy() const {
+    return count > 0 ? static_cast<double>(top5) / static_cast<double>(count) : 0;
+  }
+};
+
+// Whether an epoch with validation totals `candidate` replaces the best one so far: higher top-1,
+// or equal top-1 and lower loss; the earlier epoch wins a tie.
+inline bool is_better(const Totals& candidate, const Totals& best) {
+  if (candidate.top1_accuracy() != best.top1_accuracy())
+    return candidate.top1_accuracy() > best.top1_accuracy();
+  return candidate.loss() < best.loss();
+}
+
+// Scores of a model on labeled images, with every class weighted equally.
+struct MacroScores {
+  double recall = 0;  // mean over the classes that have images; also known as balanced accuracy
+  double f1 = 0;      // mean over the classes that have images or were predicted
+};
+
+// The validation metric by which the best epoch is chosen.
+enum class BestBy { kTop1, kLoss, kMacroRecall };
+
+// What an epoch is judged by.
+struct JudgedEpoch {
+  Totals valid;
+  double macro_recall = 0;
+};
+
+// Whether `candidate` replaces the best epoch so far. By loss: lower loss, or equal loss and higher
+// top-1. By macro recall: higher macro recall, or equal and better by top-1. The earlier epoch wins
+// a tie.
+inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, BestBy by) {
+  if (by == BestBy::kLoss && candidate.valid.loss() != best.valid.loss())
+    return candidate.valid.loss() < best.valid.loss();
+  if (by == BestBy::kMacroRecall && candidate.macro_recall != best.macro_recall)
+    return candidate.macro_recall > best.macro_recall;
+  return is_better(candidate.valid, best.valid);
+}
+
+// Time breakdown of training steps, in seconds, on rank 0.
+struct StepTimes {
+  double data_wait = 0;      // waiting for the next batch
+  double forward = 0;        // copying the batch, forward pass and loss
+  double backward = 0;       // including the all-reduce that overlaps with it
+  double communication = 0;  // waiting for the all-reduce after backward
+  double optimizer = 0;
+
+  StepTimes& operator+=(const StepTimes& other) {
+    data_wait += other.data_wait;
+    forward += other.forward;
+    backward += other.backward;
+    communication += other.communication;
+    optimizer += other.optimizer;
+    return *this;
+  }
+};
+
+// The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
+// weighted by the number of images.
+struct StepRecord {
+  double time = 0;  // Unix time
+  int epoch = 0;    // from 1
+  int num_epochs = 0;
+  int step = 0;  // from 1, within the epoch
+  int num_steps = 0;
+  double learning_rate = 0;
+  StepTimes times;  // of the epoch so far
+  double batch_seconds = 0, epoch_seconds = 0;
+  double batch_images_per_second = 0, epoch_images_per_second = 0;
+  Totals batch, so_far;
+  double data_wait_share = 0;  // fraction of the epoch's time so far
+  double elapsed_seconds = 0;  // of the epoch so far
+  // Not recorded: the time left to the whole run under a time limit.
+  std::optional<double> most_seconds_left = {};
+};
+
+// Seconds during which gradients were being all-reduced, and the part of them in which nothing else
+// was going on.
+struct CommunicationTime {
+  double summing = 0;
+  double waiting = 0;
+};
+
+// Load of this rank's GPU as reported by NVIDIA's management library (NVML), averaged over an
+// epoch.
+struct GpuLoad {
+  double utilization_percent = 0;
+  double power_watts = 0;
+};
+
+struct EpochRecord {
+  double time = 0;  // Unix time
+  int epoch = 0;    // from 1
+  int num_steps = 0;
+  double learning_rate = 0;
+  double average_images_per_second =
+      0;  // the designer's train_ips: the rates of the batches, averaged over images
+  double train_images_per_second = 0;  // images / seconds of the whole epoch
+  Totals train, valid;
+  std::optional<MacroScores> macro;  // of validation; empty: a record written by an older version
+  double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
+  std::optional<CommunicationTime> communication;  // of rank 0, if measured
+  StepTimes times;                                 // sums over the steps of the epoch
+  long long peak_memory_bytes = 0;                 // of rank 0, since its start
+  long long peak_device_bytes = 0;                 // the same; 0: no GPU
+  std::optional<GpuLoad> gpu;                      // of rank 0
+  // CPU time of rank 0 / (wall time * compute threads), at most 1; 0: on a GPU.
+  double cpu_share = 0;
+  int bad_train_images = 0, bad_valid_images = 0;  // skipped since the run began
+  // Steps that were skipped because gradients overflowed; only with float16.
+  std::optional<int> skipped_steps;
+  // Validation images whose bytes equal those of a training image; only in the first epoch.
+  std::optional<long long> valid_in_train;
+};
+
+// A confusion matrix takes memory quadratic in the number of classes.
+inline constexpr std::size_t kMostConfusionClasses = 2000;
+
+// How many images of each class were predicted as which class.
+struct ConfusionMatrix {
+  int num_classes = 0;
+  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: too many classes
+
+  bool empty() const { return counts.empty(); }
+  std::int64_t at(int truth, int guess) const {
+    return counts[static_cast<std::size_t>(truth) * static_cast<std::size_t>(num_classes) +
+                  static_cast<std::size_t>(guess)];
+  }
+};
+
+inline JudgedEpoch judged(const EpochRecord& epoch) {
+  return {epoch.valid, epoch.macro ? epoch.macro->recall : 0};
+}
+
+struct Thumbnail {
+  int height = 0, width = 0;
+  std::string jpeg;  // file contents; empty: none
+};
+
+// A validation image and the model's prediction.
+struct JudgedImage {
+  std::string file;       // as named in the dataset
+  int truth = 0;          // index into the classes
+  int guess = 0;          // the predicted class
+  double confidence = 0;  // softmax of the guess, 0 to 1
+  Thumbnail thumbnail;
+};
+
+// Out-of-fold predictions: each fold is predicted by a model that was not trained on it.
+struct OutOfFoldRecord {
+  int folds = 0;               // 0: there are no such predictions
+  bool is_validation = false;  // they serve as validation, as there are no validation images
+  Totals totals;
+};
+
+// Whether models that agree with `agreed` of `judged` labels know the classes well enough to doubt
+// one: with at least half of them. If not, no label counts as wrong.
+inline bool can_judge_labels(std::int64_t agreed, std::int64_t judged) {
+  return 2 * agreed >= judged;
+}
+
+// Validation details of the epoch whose model is kept.
+struct ValidationDetails {
+  int epoch = 0;  // 0: none
+  ConfusionMatrix confusion;
+  Calibration calibration;
+  OutOfFoldRecord out_of_fold;
+  std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
+  // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
+  std::vector<JudgedImage> doubtful;
+  std::vector<JudgedImage> samples;  // evenly spaced over the validation set, correct or not
+};
+
+// What --auto compared on the validation images, and what it kept.
+struct AutomaticRecord {
+  Totals frozen;        // the frozen network with its fitted head
+  int tuned_epoch = 0;  // the best epoch of fine-tuning; 0: none
+  Totals tuned;         // of that epoch
+  double p_value = 1;   // McNemar's test of one against the other
+  bool keeps_tuned = false;
+  std::string reason;  // both figures, what was kept, and why
+};
+
+struct ImageFaultRecord {
+  std::string data_set;  // "training" or "validation"
+  std::string file;
+  std::string fault;
+  bool damaged = false;  // partly decoded, and used
+};
+
+}  // namespace kiln

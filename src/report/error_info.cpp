@@ -1,0 +1,102 @@
+#include "report/error_info.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "record/run_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
+
+FailureReport report_errors(const std::vector<Error>& errors) {
+  FailureReport report;
+  std::string joined;
+  for (const Error& error : errors) {
+    report.messages.push_back(error.message());
+    joined += (joined.empty() ? "" : "\n") + error.message();
+  }
+  const ErrorCode first = errors.front().code();
+  report.error_info = error_info_of(std::string(error_id(first)), static_cast<int>(first), joined);
+  report.exit_code = exit_code(first);
+  return report;
+}
+
+FailureReport report_bug(const std::string& what) {
+  FailureReport report;
+  report.messages = {"This is a bug in kiln: " + what +
+                     ". Please report it with the command line and the log."};
+  report.error_info = error_info_of("InternalError", 1000, report.messages.front());
+  return report;
+}
+
+}  // namespace
+
+std::string error_info_of_success() {
+  return "{\n  \"Exception\": null\n}";
+}
+
+std::string error_info_of(const std::string& id, int code, const std::string& message) {
+  const std::string text =
+      message.size() >= kLongMessage ? cut_to_bytes(message, kCutMessage) : message;
+  Json exception;
+  exception["ErrorId"] = id;
+  exception["ErrorCode"] = code;
+  exception["ExceptionType"] = code == 1000 ? "LibraryException" : "ModuleException";
+  exception["Traceback"] = "";
+  exception["Message"] = (code == 1000 ? "Library Error - " : "") + id + ": " + text;
+  return json_text({{"Exception", exception}}, 2);
+}
+
+std::string message_of_error_info(const std::string& text) {
+  const Json info = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json::json_pointer id("/Exception/ErrorId"), message("/Exception/Message");
+  for (const auto& field : {id, message})
+    if (!info.contains(field) || !info[field].is_string()) return "";
+  const std::string before = info[id].get<std::string>() + ": ";
+  const std::string whole = info[message].get<std::string>();
+  return whole.substr(whole.find(before) == whole.npos ? 0 : whole.find(before) + before.size());
+}
+
+bool is_run_of_azure_ml() {
+  return std::getenv("AZUREML_RUN_ID") != nullptr;
+}
+
+std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
+  return (is_run_of_azure_ml() ? std::filesystem::path("outputs") : log_path) /
+         "module_statistics" / "error_info.json";
+}
+
+void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) {
+  try {
+    std::filesystem::create_directories(path.parent_path());
+    write_file_durably(path, text);
+  } catch (const std::exception& failure) {
+    log.warning(std::string("error_info.json could not be written: ") + failure.what());
+  }
+}
+
+FailureReport report_failure(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(explained(failure));
+  } catch (const Error& error) {
+    return report_errors({error});
+  } catch (const Problems& problems) {
+    return report_errors(problems.errors());
+  } catch (const std::filesystem::filesystem_error& fault) {  // the user's files: not a bug
+    return report_errors({Error(ErrorCode::kFailedToCompleteOperation,
+                                quoted_path(fault.path1()) +
+                                    " cannot be used: " + system_words(fault.code().value()) +
+                                    ". Check the path and its permissions.")});
+  } catch (const FailedElsewhere& other) {
+    return {{other.what()}, "", other.exit_code()};
+  } catch (const std::exception& other) {
+    const std::string_view what = other.what();
+    return report_bug(std::string(what.substr(0, what.find('\n'))));
+  }
+}
+
+}  // namespace kiln

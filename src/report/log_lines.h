@@ -1,0 +1,52 @@
+// Log lines that match the designer's field by field, since other programs parse them, and the
+// console's own lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "record/training_record.h"
+
+namespace kiln {
+
+// `Epoch: [1/3]<TAB>Iter: [1/2]<TAB>Avg_Time_Batch/Avg_Time_Epoch(s): 0.281/0.281<TAB>…`
+std::string iteration_line(const StepRecord& record);
+
+// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,top1 acc
+// 0.16667,…`
+std::string epoch_line(const EpochRecord& record);
+
+// `learning rate 0.05, train images/s 512.31`, and with several ranks the time for summing
+// gradients.
+std::string rates_line(const EpochRecord& record);
+
+// Shown on a terminal in place of the last two, in 79 columns: `epoch 2: train loss 0.1160, top-1
+// 95.62 %; valid loss 0.0283, top-1 98.00 %`.
+std::string epoch_news(const EpochRecord& record);
+
+// Values for the live line of a running job.
+struct LiveLine {
+  double loss = 0, top1 = 0;  // over the epoch so far, as last printed
+  int columns = 80;           // available for the line
+  bool utf8 = false;          // draw the bar with block characters
+};
+
+// `epoch 3/20 [######....] 120/156 512 images/s loss 1.2345 top-1 45.2 % data wait 1 % left 2 min
+// 10 s`; a narrow terminal shows fewer fields.
+std::string progress_line(const StepRecord& timing, const LiveLine& live);
+
+// `epoch 3/20 [###...] 12/40  validation`. Uses only the epoch and the step of `at`.
+std::string validation_line(const StepRecord& at, const LiveLine& live);
+
+// For `kiln score`, after `done` of `total` images and `seconds` of work: `[######....] 1,200/5,000
+// images 512 images/s left 2 min 10 s`. If `total` is 0 it is unknown, and there is no bar and no
+// time left. `before` of the images done were done by an earlier job and are not counted in
+// `seconds`.
+std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
+                         long long before = 0);
+
+// A heading and at most about 20 lines, one per epoch: the first, the last, the saved one, marked
+// with a star, and some in between. A final line explains the star.
+std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
+
+}  // namespace kiln

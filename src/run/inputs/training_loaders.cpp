@@ -1,0 +1,278 @@
+#include "run/inputs/training_loaders.h"
+
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "run/inputs/stream_inputs.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kShareOfMemory = 0.25;  // of the available memory, for --cache-bytes auto
+
+// File system types that <linux/magic.h> lacks; see statfs(2).
+constexpr long kNfs = 0x6969, kCifs = 0xff534d42, kLustre = 0x0bd00bd0, kCeph = 0x00c36400,
+               kGpfs = 0x47504653;
+
+bool is_on_network(const std::string& path) {
+  struct statfs found {};
+  if (::statfs(path.c_str(), &found) != 0) return false;
+  constexpr long kKinds[] = {kNfs,       kCifs,           kLustre,          kCeph,
+                             kGpfs,      SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+                             V9FS_MAGIC, AFS_SUPER_MAGIC};
+  const auto kind = static_cast<long>(found.f_type);
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+std::size_t decoded_bytes(const Dataset& set, const TransformSpec& pixels) {
+  return ImageCache::bytes_for(set.samples.size(), image_bytes(pixels));
+}
+
+// Sets the limit of each dataset, in proportion to its decoded size. If only one is cached, it gets
+// all of `limit`.
+void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice& choice) {
+  double train_share = static_cast<double>(train) / static_cast<double>(train + valid);
+  if (choice.valid == CacheKind::kNone) train_share = 1;
+  if (choice.train == CacheKind::kNone) train_share = 0;
+  choice.train_limit_bytes = static_cast<std::size_t>(static_cast<double>(limit) * train_share);
+  choice.valid_limit_bytes = limit - choice.train_limit_bytes;
+}
+
+bool fits(std::size_t bytes, const Dataset& set, const CacheChoice& choice) {
+  const std::size_t table = ImageCache::table_bytes(set.samples.size());
+  return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
+}
+
+// True if at least one file of the set fits into the training cache; usually the first one does.
+bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    std::error_code missing;
+    const ArchiveMember* member = set.samples.member(i);
+    const std::uintmax_t bytes =
+        member != nullptr
+            ? member->size
+            : std::filesystem::file_size(set.root / set.samples.file_name(i), missing);
+    if (!missing && fits(bytes, set, choice)) return true;
+  }
+  return false;
+}
+
+std::string of_limit(std::size_t bytes, std::size_t limit) {
+  return bytes_text(static_cast<long long>(std::min(bytes, limit))) + " of at most " +
+         bytes_text(static_cast<long long>(limit));
+}
+
+CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs& inputs,
+                                 std::size_t limit) {
+  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
+  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+  const bool train_repeats =
+      can_be_kept(inputs.pixels) && inputs.sizes.empty() && !inputs.train.is_stream();
+  const std::size_t wanted = (train_repeats ? train : 0) + valid;
+  CacheChoice choice;
+  if (wanted <= limit && train_repeats) {
+    choice.train = choice.valid = CacheKind::kDecoded;
+    choice.reason = "decoded images, " + of_limit(wanted, limit);
+  } else if (is_on_network(config.train_path)) {
+    choice.train = choice.valid = CacheKind::kBytes;
+    choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
+                    " (network storage)";
+  } else if (wanted <= limit) {
+    choice.valid = CacheKind::kDecoded;
+    choice.reason = "decoded validation images, " + of_limit(wanted, limit);
+  } else {
+    choice.reason = "off (decoded images need " + bytes_text(static_cast<long long>(wanted)) +
+                    ", limit " + bytes_text(static_cast<long long>(limit)) +
+                    "; local files stay in the page cache)";
+  }
+  const bool all_decoded = choice.train != CacheKind::kBytes;
+  divide(all_decoded ? std::min(limit, wanted) : limit, train, valid, choice);
+  return choice;
+}
+
+// Returns the number of batches to hold in memory: enough for every thread to have an image, with a
+// small reserve, because whole batches are large.
+int slots_of(int num_threads, int batch_size) {
+  return std::min(num_threads, 4 + num_threads / batch_size) + 2;
+}
+
+BatchLoader take(std::optional<BatchLoader>& begun) {
+  BatchLoader taken = std::move(*begun);
+  begun.reset();
+  return taken;
+}
+
+}  // namespace
+
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
+                         int ranks_on_host) {
+  const double share =
+      static_cast<double>(available_memory_bytes()) * kShareOfMemory / ranks_on_host;
+  const std::size_t limit = config.cache_bytes > 0 ? static_cast<std::size_t>(config.cache_bytes)
+                                                   : static_cast<std::size_t>(share);
+  if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
+  CacheChoice choice;
+  choice.reason = "off";
+  if (config.cache == CachePolicy::kNone) return choice;
+  const bool decoded = config.cache == CachePolicy::kDecoded, streams = inputs.train.is_stream();
+  if (decoded && !streams && !can_be_kept(inputs.pixels))
+    throw Error(ErrorCode::kUserError,
+                "--cache decoded requires a fixed size before the first random operation, but the "
+                "operations of --transform-path '" +
+                    config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
+                    ": use --cache bytes or auto.");
+  choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  if (!streams) choice.train = choice.valid;
+  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
+  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+  choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
+                          : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
+  divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
+  const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
+                                 : fits_any_file(inputs.train, choice);
+  if (!holds_one && !streams)
+    throw Error(ErrorCode::kUserError,
+                "--cache-bytes is " + std::to_string(limit) + ", which is too small for even one " +
+                    (decoded ? "decoded image" : "file") +
+                    " and the cache's table: raise it, or use --cache none.");
+  return choice;
+}
+
+std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
+                                          const TrainingInputs& inputs, int epoch) {
+  return permutation(
+      static_cast<std::uint32_t>(inputs.train.samples.size()),
+      {static_cast<std::uint64_t>(config.random_seed), static_cast<std::uint64_t>(epoch)});
+}
+
+SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs,
+                         int epoch) {
+  const auto count = static_cast<std::size_t>(inputs.images_per_epoch());
+  if (config.sample == Sampling::kShuffle) {
+    SampledOrder shuffled{training_order(config, inputs, epoch), {}};
+    shuffled.order.resize(count);
+    return shuffled;
+  }
+  const SampleTable& samples = inputs.train.samples;
+  std::vector<std::int32_t> labels(samples.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = samples.label(i);
+  return balanced_order(labels, count, static_cast<std::uint64_t>(config.random_seed),
+                        static_cast<std::uint64_t>(epoch));
+}
+
+TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs,
+                                 LoaderThreadCount threads, const CacheChoice& cache,
+                                 const HostBatchLayout& layout, FolderWatch::Warn warn,
+                                 Timeline* timeline)
+    : config_(config),
+      inputs_(inputs),
+      scaling_(layout.scaling),
+      num_slots_(slots_of(threads.first, config.optimization.batch_size)),
+      cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
+      pool_({.num_decoders = threads.first,
+             .most_decoders = threads.most,
+             .new_buffer = layout.new_buffer,
+             .warn = warn,
+             .timeline = timeline}),
+      train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
+      valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes),
+      warn_(std::move(warn)) {}
+
+BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
+  return {.order = {},
+          .batch_size = config_.optimization.batch_size,
+          .pixels = pixels,
+          .scaling = scaling_,
+          .seed = static_cast<std::uint64_t>(config_.optimization.random_seed),
+          .epoch = static_cast<std::uint64_t>(epoch),
+          .num_slots = num_slots_};
+}
+
+StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
+  StreamLoader::Plan wanted = stream_plan(config_, inputs_);
+  wanted.scaling = scaling_;
+  wanted.num_slots = num_slots_;
+  wanted.warn = warn_;
+  return wanted;
+}
+
+BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
+  const SampledOrder all = epoch_order(config_.optimization, inputs_, epoch);
+  const Shard& shard = inputs_.train_shard;
+  const std::int64_t images_done = shard.images_per_step() / shard.num_ranks * steps_done;
+  const auto still_to_come = [&](const std::vector<std::uint32_t>& values) {
+    std::vector<std::uint32_t> mine = training_indices(values, shard);
+    if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
+    return mine;
+  };
+  BatchLoader::Plan wanted = plan(inputs_.pixels_of(epoch), epoch);
+  wanted.order = still_to_come(all.order);
+  wanted.repeats = still_to_come(all.repeats);
+  return {inputs_.train, pool_, std::move(wanted), &train_cache_};
+}
+
+BatchLoader TrainingLoaders::open_validation(int epoch) {
+  const auto count = static_cast<std::uint32_t>(inputs_.valid.samples.size());
+  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
+  wanted.order = validation_indices(count, inputs_.valid_shard);
+  return {inputs_.valid, pool_, std::move(wanted), &valid_cache_};
+}
+
+void TrainingLoaders::begin_training(int epoch) {
+  if (inputs_.train.is_stream()) return;
+  next_training_.emplace(open_training(epoch, 0));
+}
+
+void TrainingLoaders::begin_validation(int epoch) {
+  next_validation_.emplace(open_validation(epoch));
+}
+
+std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
+  if (inputs_.train.is_stream()) {
+    if (!stream_) stream_.emplace(plan_of_stream(), pool_, epoch, steps_done);
+    return stream_->epoch(epoch);
+  }
+  return std::make_unique<BatchLoader>(next_training_ ? take(next_training_)
+                                                      : open_training(epoch, steps_done));
+}
+
+BatchLoader TrainingLoaders::validation(int epoch) {
+  if (!next_validation_) begin_validation(epoch);
+  return take(next_validation_);
+}
+
+BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
+  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, 0);
+  wanted.order = std::move(order);
+  wanted.batch_size = batch_size;
+  return {set, pool_, std::move(wanted)};
+}
+
+long long TrainingLoaders::most_memory_bytes() const {
+  std::size_t batch_pair =
+      plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
+  // The memory of batches with smaller images is kept.
+  for (std::size_t i = 0; i + 1 < inputs_.sizes.size(); ++i) {
+    TransformSpec earlier = inputs_.pixels;
+    earlier.output = {inputs_.sizes[i], inputs_.sizes[i]};
+    batch_pair += plan(earlier, 0).batch_bytes();
+  }
+  const auto num_decoders = static_cast<std::size_t>(pool_.most_decoders());
+  const std::size_t streamed = inputs_.train.is_stream()
+                                   ? StreamLoader::most_memory_bytes(stream_plan(config_, inputs_))
+                                   : 0;
+  const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
+                            LoaderThreads::kReadAheadBytes +
+                            num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;
+  return static_cast<long long>(bytes);
+}
+
+}  // namespace kiln

@@ -1,0 +1,96 @@
+// The loaders of a training run, and their cache between epochs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run_config.h"
+#include "data/loader/balanced_sampler.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
+#include "data/loader/image_cache.h"
+#include "data/stream/stream_loader.h"
+#include "run/inputs/training_inputs.h"
+
+namespace kiln {
+
+// What is cached in memory between epochs.
+struct CacheChoice {
+  CacheKind train = CacheKind::kNone, valid = CacheKind::kNone;
+  std::size_t train_limit_bytes = 0, valid_limit_bytes = 0;
+  std::string reason;  // for the log: "decoded images, 12 MB of 2.10 GB"
+
+  std::size_t limit_bytes() const {  // of the caches in use
+    return (train == CacheKind::kNone ? 0 : train_limit_bytes) +
+           (valid == CacheKind::kNone ? 0 : valid_limit_bytes);
+  }
+};
+
+// Applies --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's
+// memory. With auto: decoded images, if all fit and the training pixels do not change between
+// epochs; else file contents, if the training data is on network storage; else decoded validation
+// images, if they fit; else nothing, since the page cache holds local files. Throws Error
+// kUserError if --cache-bytes is too small for even one decoded image or file.
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
+
+// All training images in the order of an epoch, which uses only the first images_per_epoch() of
+// them.
+std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
+                                          const TrainingInputs& inputs, int epoch);
+
+// The images_per_epoch() images of an epoch, as --sample says: the first ones of training_order(),
+// or equally many of every class.
+SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs, int epoch);
+
+// The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
+// which start loading in advance.
+class TrainingLoaders {
+ public:
+  // `inputs` must outlive the loaders, and the loaders everything they return. `warn` is called,
+  // from any thread, if a data folder stops responding. `timeline` (or null) is passed to the pool.
+  TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, LoaderThreadCount threads,
+                  const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn,
+                  Timeline* timeline = nullptr);
+
+  // This rank's batches of an epoch (from 1) after the first `steps_done` steps. Destroy a loader
+  // before creating the next of its kind, which reuses its memory. Epochs of a stream must be
+  // requested in order.
+  std::unique_ptr<Batches> training(int epoch, int steps_done);
+  BatchLoader validation(int epoch);
+  // The given images of one of the two datasets, preprocessed as for validation and not cached.
+  BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
+  // Starts loading in advance as far as threads are free; training() and validation() then return
+  // these loaders. A stream continues by itself.
+  void begin_training(int epoch);
+  void begin_validation(int epoch);
+  // Call it between epochs: sets as many threads as the last epoch needed, unless the user gave a
+  // number.
+  void adapt_threads() { pool_.adapt(); }
+
+  // Upper bound on the memory used for loading: the batches of one training and one validation
+  // loader, read-ahead, decoders and caches.
+  long long most_memory_bytes() const;
+
+ private:
+  BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;
+  StreamLoader::Plan plan_of_stream() const;
+  BatchLoader open_training(int epoch, int steps_done);
+  BatchLoader open_validation(int epoch);
+
+  const TrainConfig& config_;
+  TrainingInputs& inputs_;
+  const std::optional<Normalization> scaling_;
+  const int num_slots_;
+  const std::size_t cache_bytes_;
+  LoaderThreads pool_;
+  ImageCache train_cache_, valid_cache_;
+  const FolderWatch::Warn warn_;
+  std::optional<BatchLoader> next_training_, next_validation_;  // last, since they use the others
+  std::optional<StreamLoader> stream_;                          // likewise
+};
+
+}  // namespace kiln

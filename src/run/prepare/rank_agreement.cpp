@@ -1,0 +1,197 @@
+#include "run/prepare/rank_agreement.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/nccl.h"
+#include "parallel/ranks/peer_status.h"
+#include "base/platform/launch_environment.h"
+#include "run/process/process.h"
+#include "run/process/versions.h"
+#include "report/error_info.h"
+#include "run/prepare/prepare.h"
+
+namespace kiln {
+namespace {
+
+// Options that may differ from rank to rank.
+const std::set<std::string>& own_options() {
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads",
+                                               "config",   "index",   "checkpoint-path"};
+  return kNames;
+}
+
+// Facts that must be equal on all ranks: a name, its value, the next name...
+using Facts = std::vector<std::string>;
+
+Facts facts_of(const OptionTexts& options) {
+  // Unless --shard-by is rank, hosts may have different data paths.
+  const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
+    return option.first == "shard-by" && option.second != "rank";
+  });
+  Facts facts = {"version", std::string(program_version())};
+  for (const auto& [name, value] : options)
+    if (!own_options().contains(name) && !(has_shards && name.ends_with("-data-path")))
+      facts.insert(facts.end(), {"--" + name, value});
+  return facts;
+}
+
+// "--epochs is '3' there and '5' on rank 0", for each difference.
+std::string differences(const Facts& theirs, const Facts& of_rank_0) {
+  std::string text;
+  for (std::size_t i = 1; i < std::min(theirs.size(), of_rank_0.size()); i += 2)
+    if (theirs[i] != of_rank_0[i])
+      text += (text.empty() ? "" : ", ") + theirs[i - 1] + " is '" + theirs[i] + "' there and '" +
+              of_rank_0[i] + "' on rank 0";
+  return text.empty() ? "it has different options" : text;
+}
+
+Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
+  Problems problems;
+  for (int rank = 1; rank < world.size(); ++rank) {
+    const Facts& theirs = facts[static_cast<std::size_t>(rank)];
+    if (theirs == facts.front()) continue;
+    problems.add(Error(ErrorCode::kUserError,
+                       "Ranks were started with different options: " + world.name_of(rank) + ": " +
+                           differences(theirs, facts.front()) +
+                           ". Start all ranks with one command."));
+  }
+  return problems;
+}
+
+std::vector<RankDevice> gather_devices(World& world, const Device& device) {
+  const std::vector<int> on_gpu = world.gather(device.is_cuda ? 1 : 0);
+  const std::vector<std::string> chosen = world.gather(device.uuid);
+  const std::vector<std::vector<std::string>> visible = world.gather(device.visible_uuids);
+  std::vector<RankDevice> devices;
+  for (std::size_t rank = 0; rank < on_gpu.size(); ++rank)
+    devices.push_back({world.hosts()[rank], on_gpu[rank] != 0, chosen[rank], visible[rank]});
+  return devices;
+}
+
+// Watches collectives on the GPUs by the status that ranks exchange over MPI: it explains why one
+// is waiting, and ends the wait if a rank has failed.
+NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::string& log_path,
+                         Log& log) {
+  MpiThread& mpi = *world.mpi();
+  const StallWatch new_stall(
+      {static_cast<double>(config.collective_timeout_s), config.stall_warning_s()},
+      [&log](const std::string& text) { log.warning(text); });
+  NcclWatch watch;
+  watch.started = [&mpi] { return mpi.count_elsewhere(); };
+  watch.waiting = [&world, &mpi, stall = new_stall, last = std::uint64_t{0}](
+                      const std::string& collective, std::uint64_t place, double waited) mutable {
+    mpi.throw_if_failed();
+    if (std::exchange(last, place) != place) stall.begin();
+    if (stall.asks(waited)) mpi.query_peers();
+    if (stall.judges(waited))
+      stall.judge(collective, waited, {mpi.query_peers(), world.hosts(), world.rank(), place},
+                  mpi.phase());
+  };
+  watch.stuck = [&world, &log, path = error_info_path(log_path)](const auto& failure) {
+    world.mpi()->abort(tell_failure(failure, path, world, log));
+  };
+  return watch;
+}
+
+}  // namespace
+
+std::vector<std::string> idle_gpus(World& world, const Device& device) {
+  const std::vector<RankDevice> devices = gather_devices(world, device);
+  return world.leads() ? find_idle_gpus(devices) : std::vector<std::string>{};
+}
+
+void require_one_job(World& world, const OptionTexts& options, const Device& device) {
+  if (world.size() == 1) return;
+  const std::vector<Facts> facts = world.gather(facts_of(options));
+  const std::vector<RankDevice> devices = gather_devices(world, device);
+  world.agree([&] {
+    if (!world.leads()) return;
+    Problems problems = find_different_ranks(world, facts);
+    problems.collect([&] { find_gpu_problems(devices, ranks_may_share_gpus()).throw_if_any(); });
+    problems.throw_if_any();
+  });
+}
+
+void require_one_model(World& world, const std::string& place, const std::string& print) {
+  const std::vector<std::string> prints = world.gather(print);
+  world.agree([&] {
+    for (std::size_t rank = 1; rank < prints.size(); ++rank)
+      if (prints[rank] != prints[0])
+        throw Error(ErrorCode::kInvalidModelDirectory,
+                    "Ranks found different models in " + place + ": " +
+                        world.name_of(static_cast<int>(rank)) + " found " + prints[rank] +
+                        ", rank 0 found " + prints[0] + ". Give every rank the same model.");
+  });
+}
+
+void check_exchange(const World& world, const ExchangeConfig& config, const Device& device) {
+  if (!config.has_servers()) return;
+  if (device.is_cuda)
+    throw Error(ErrorCode::kUserError,
+                "--exchange parameter-server works over MPI on CPUs, but the device is " +
+                    device.description + ": add --device cpu, or use --exchange all-reduce.");
+  if (config.num_workers(world.size()) >= 1) return;
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--exchange parameter-server with --servers %d needs at least %d ranks, one of "
+                "them a worker, but this job has %d: use more --ranks, or --exchange all-reduce.",
+                config.num_servers, config.num_servers + 1, world.size()));
+}
+
+PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
+                                 const Device& device) {
+  PrecisionChoice choice;
+  world.agree([&] { choice = choose_precision(asked, units_of(device)); });
+  const std::vector<Precision> all = world.gather(choice.precision);
+  const Precision least = *std::min_element(all.begin(), all.end());
+  if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};
+  return choice;
+}
+
+std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
+                                                const std::string& log_path, const Device& device,
+                                                Log& log) {
+  if (world.size() == 1) return make_local_communicator();
+  if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
+  const std::string warning = shared_memory_warning(world.local_size());
+  if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
+  const auto nccl_log = send_nccl_log_to(log_path, world.rank());
+  if (config.sync_batch_norm) keep_nccl_lanes_in_order();
+  if (ranks_may_share_gpus()) keep_nccl_ranks_apart(world.rank());
+  NcclPlan plan;
+  plan.size = world.size();
+  plan.deadline_s = config.collective_timeout_s;
+  plan.watch = watch_over_mpi(world, config, log_path, log);
+  plan.join_group = [&world, gpu = device.index] {
+    std::string id;
+    world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+    return join_nccl_group({world.rank(), world.size(), gpu, world.broadcast(id)});
+  };
+  std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
+  const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
+  if (!network.empty())
+    log.info("network:          " + network + " (NCCL between hosts; details in " +
+             nccl_log->string() + ")");
+  return communicator;
+}
+
+std::string describe_ranks(const World& world) {
+  std::vector<std::string> names = world.hosts();
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::string text =
+      std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ");
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text;
+}
+
+}  // namespace kiln

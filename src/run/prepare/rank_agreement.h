@@ -1,0 +1,48 @@
+// What the ranks of a job compare and agree on before training. Unless noted, these are
+// collectives, which all ranks call in the same order.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/run_config.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
+#include "train/precision.h"
+
+namespace kiln {
+
+// Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
+// ranks on one GPU. Throws Error kUserError on rank 0, naming all ranks and differences.
+void require_one_job(World& world, const OptionTexts& options, const Device& device);
+
+// `place`: the option and path of the model that every rank has read; `print`: its fingerprint.
+// Throws Error kInvalidModelDirectory on rank 0 if another rank has another one.
+void require_one_model(World& world, const std::string& place, const std::string& print);
+
+// If ranks have different hardware, chooses a precision that all of them support. Throws as
+// choose_precision().
+PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
+                                 const Device& device);
+
+// Checks the requirements of --exchange on ranks and devices. Not a collective. Throws Error
+// kUserError.
+void check_exchange(const World& world, const ExchangeConfig& config, const Device& device);
+
+// The communicator that sums gradients on this device; a local communicator for a single rank.
+// `world` and `log` must outlive it.
+std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
+                                                const std::string& log_path, const Device& device,
+                                                Log& log);
+
+// "2 of the 4 GPUs of host node7 are idle", one sentence per affected host; on rank 0.
+std::vector<std::string> idle_gpus(World& world, const Device& device);
+
+// "2 on hosts a, b".
+std::string describe_ranks(const World& world);
+
+}  // namespace kiln

@@ -1,0 +1,292 @@
+#include "run/prepare/shared_images.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
+#include "run/prepare/same_data.h"
+
+namespace kiln {
+namespace {
+
+// Summarizes the files of a set and their labels.
+struct Fingerprint {
+  std::size_t num_images = 0, hash = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+Fingerprint fingerprint(const Dataset& set) {
+  Fingerprint print{.num_images = set.samples.size()};
+  for (const Sample& sample : set.samples)
+    print.hash = print.hash * 1099511628211ULL + std::hash<std::string_view>{}(sample.file_name) +
+                 static_cast<std::size_t>(sample.label);
+  return print;
+}
+
+std::string in_words(const Fingerprint& print) {
+  return std::to_string(print.num_images) + " images, list " + std::to_string(print.hash);
+}
+
+std::string in_words(const std::vector<std::string>& classes) {
+  std::string text = "classes ";
+  for (const std::string& name : classes) text += (&name == &classes.front() ? "" : ", ") + name;
+  return text;
+}
+
+void require_equal_sets(World& world, const Dataset& set) {
+  const auto classes = world.gather(set.classes);
+  const auto files = world.gather(fingerprint(set));
+  for (int rank = 1; rank < world.size(); ++rank) {
+    const auto other = static_cast<std::size_t>(rank);
+    const bool same_classes = classes[other] == classes[0];
+    if (same_classes && files[other] == files[0]) continue;
+    const auto found = [&](std::size_t by) {
+      return same_classes ? in_words(files[by]) : in_words(classes[by]);
+    };
+    throw Error(ErrorCode::kInvalidDataset, set.name +
+                                                " differs between ranks: " + world.name_of(rank) +
+                                                " found " + found(other) + ", rank 0 found " +
+                                                found(0) + ". Give every rank the same data.");
+  }
+}
+
+// Decides what the labels of all ranks' parts mean.
+void settle_labels_of_ranks(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  const auto gathered = [&](const Dataset& set) {
+    std::vector<FoundLabels> all;
+    for (const auto& texts : world.gather(to_texts(found_labels(set))))
+      all.push_back(from_texts(texts));
+    return all;
+  };
+  const std::vector<FoundLabels> trains = gathered(inputs.train), valids = gathered(inputs.valid);
+  world.agree([&] {
+    settle_labels(trains, valids, static_cast<std::size_t>(world.rank()),
+                  config.records.first_label, inputs.train, inputs.valid);
+  });
+}
+
+// The parts have one image size.
+void require_equal_sizes(World& world, const TrainingInputs& inputs) {
+  const std::vector<TransformChoice> pixels = world.gather(transform_choice(inputs));
+  world.agree([&] {
+    if (std::any_of(pixels.begin(), pixels.end(),
+                    [&](const TransformChoice& other) { return other.exif != pixels[0].exif; }))
+      throw Error(ErrorCode::kInvalidDataset,
+                  "Only some shards of the training dataset are an ImageDirectory, so the ranks "
+                  "would treat EXIF orientations differently. Set --exif.");
+    if (std::any_of(pixels.begin(), pixels.end(),
+                    [&](const TransformChoice& other) { return other != pixels.front(); })) {
+      throw Error(ErrorCode::kInvalidDataset,
+                  "The shards of the training dataset have images of different sizes, so the ranks "
+                  "would choose different image sizes. Set --image-size.");
+    }
+  });
+}
+
+void require_own_stream(const Dataset& set, int num_readers) {
+  if (num_readers == 1) return;
+  throw Error(
+      ErrorCode::kParameterParsing,
+      formatted("%d ranks of a host would read the stream '%s', which can only be read "
+                "once. Give each its own stream, with {rank} in the path for its number; or "
+                "use one rank on each host.",
+                num_readers, set.root.c_str()));
+}
+
+// What a rank reads: its folder, or its own stream.
+std::string place_of(const Dataset& set) {
+  return set.is_stream() ? set.root.string() : std::filesystem::canonical(set.root).string();
+}
+
+// `all`, restricted to the ranks with the same value of `part`.
+Shard among(World& world, const std::string& part, Shard all) {
+  const std::vector<std::string> parts = world.gather(part);
+  const auto mine = parts.begin() + world.rank();
+  all.rank = static_cast<int>(std::count(parts.begin(), mine, part));
+  all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), part));
+  return all;
+}
+
+// Throws Error kInvalidDataset if ranks of one part have found different values. `found` describes
+// one. A collective.
+template <typename Value, typename Found>
+void require_equal_in_part(World& world, const TrainingInputs& inputs, const Value& mine,
+                           Found&& found) {
+  const std::vector<std::string> parts = world.gather(inputs.train_part);
+  const std::vector<Value> all = world.gather(mine);
+  world.agree([&] {
+    for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+      const auto first = static_cast<std::size_t>(
+          std::find(parts.begin(), parts.end(), parts[rank]) - parts.begin());
+      if (all[rank] == all[first]) continue;
+      throw Error(
+          ErrorCode::kInvalidDataset,
+          inputs.train.name + " differs between ranks that divide it: " +
+              world.name_of(static_cast<int>(rank)) + " found " + found(all[rank]) + ", " +
+              world.name_of(static_cast<int>(first)) + " found " + found(all[first]) +
+              ". Give them the same images (FullyReplicated on SageMaker), or each host its "
+              "own with --shard-by train.");
+    }
+  });
+}
+
+// The part of the training images that this rank shares with others, and its share of it.
+void choose_part(World& world, const DataConfig& config, const Shard& all, TrainingInputs& inputs) {
+  const Dataset& train = inputs.train;
+  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  const std::string own = host + "\n" + place_of(train);
+  inputs.train_part = config.stream.by_host ? train.root.string() : own;
+  inputs.train_shard = among(world, inputs.train_part, all);
+  if (!train.is_stream()) {
+    if (config.stream.by_host)
+      require_equal_in_part(world, inputs, fingerprint(train),
+                            [](const Fingerprint& print) { return in_words(print); });
+    return;
+  }
+  const int num_readers = among(world, own, all).num_ranks;
+  world.agree([&] { require_own_stream(train, num_readers); });
+  if (config.stream.by_record) inputs.train_part = "";
+  if (config.stream.by_record || config.stream.by_host) {
+    const Shard sharing = among(world, inputs.train_part, all);
+    inputs.keep_one_of = sharing.num_ranks;
+    inputs.keep_which = sharing.rank;
+  }
+  inputs.train_shard.rank = 0;
+  inputs.train_shard.num_ranks = 1;
+}
+
+// Replaces the list of images by rank 0's, without its root and name.
+void take_list_of_leader(World& world, Dataset& set) {
+  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
+  if (world.leads()) return;
+  Dataset taken = dataset_of(bytes, SetParts::kList);
+  taken.contents = std::move(set.contents);
+  set = std::move(taken);
+}
+
+// Ranks that have read the transformation must have found the same one; the others take rank 0's.
+void share_transformation(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  if (config.transform_path.empty() || world.size() == 1) return;
+  const std::string mine = inputs.transform ? inputs.transform->to_json() : "";
+  const std::string of_leader = world.broadcast(mine);
+  world.agree([&] {
+    Problems problems;
+    TransformChain chain = TransformChain::parse(of_leader, config.transform_path, problems);
+    problems.throw_if_any();
+    if (inputs.transform && mine != of_leader)
+      throw Error(ErrorCode::kInvalidTransformationDirectory,
+                  "--transform-path differs between ranks: " + world.name_of(world.rank()) +
+                      " found " + inputs.transform->summary() + ", rank 0 found " +
+                      chain.summary() + ". Give every rank the same one.");
+    inputs.transform = std::move(chain);
+  });
+}
+
+}  // namespace
+
+void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  share_transformation(world, config, inputs);
+  if (config.has_train_shard) {
+    settle_labels_of_ranks(world, config, inputs);
+    if (!inputs.train.is_stream()) require_equal_sizes(world, inputs);
+    if (config.has_valid_shard) return;
+    world.agree([&] { require_equal_sets(world, inputs.valid); });
+    require_same_data(world, inputs.valid);
+    return;
+  }
+  if (world.size() == 1) return;
+  take_list_of_leader(world, inputs.train);
+  take_list_of_leader(world, inputs.valid);
+  const TransformChoice pixels = world.broadcast(transform_choice(inputs));
+  if (!world.leads()) take_transform_choice(config, pixels, inputs);
+  inputs.train.root = config.train_path;
+  inputs.valid.root = config.valid_path;
+  inputs.train.name = "Training dataset";
+  inputs.valid.name = "Validation dataset";
+  world.agree([&] {
+    open_archives(inputs.train);
+    if (inputs.is_split) share_archives(inputs.train, inputs.valid);
+    open_archives(inputs.valid);
+  });
+  require_same_data(world, inputs.train);
+  require_same_data(world, inputs.valid);
+}
+
+void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
+  const Shard all{world.rank(), world.size(), config.optimization.batch_size,
+                  config.optimization.accumulate};
+  inputs.train_shard = all;
+  if (config.data.has_train_shard) choose_part(world, config.data, all, inputs);
+  if (config.ranks.exchange.has_servers())
+    inputs.train_shard.num_ranks = config.ranks.exchange.num_workers(world.size());
+  inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
+  Dataset& train = inputs.train;
+  if (train.is_stream())
+    train.num_streamed = config.data.stream.steps_per_epoch * inputs.train_shard.images_per_step();
+  const std::int64_t own = train.num_images() / inputs.train_shard.images_per_step();
+  const std::vector<std::int64_t> steps = world.gather(own);
+  inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
+  if (inputs.steps_per_epoch > 0) return;
+  world.agree([&] {
+    throw Error(ErrorCode::kInvalidDataset,
+                "A shard of the training dataset has fewer images than one step needs. Use a "
+                "smaller --batch-size or --accumulate, or larger shards.");
+  });
+}
+
+void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+                        std::uint64_t beginning) {
+  if (!config.stream.by_record && !config.stream.by_host) return;
+  require_equal_in_part(world, inputs, beginning, [](std::uint64_t hash) {
+    return "images that begin with " + hex_digits(hash);
+  });
+}
+
+std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
+  if (world.size() == 1) return mine;
+  struct Place {
+    std::uint32_t sample;
+    bool damaged;
+  };
+  std::vector<Place> places;
+  std::vector<std::string> texts;
+  for (const BadImage& fault : mine) {
+    places.push_back({fault.sample, fault.damaged});
+    texts.push_back(printable(fault.fault));
+  }
+  const auto all_places = world.gather(places);
+  const auto all_texts = world.gather(texts);
+  std::vector<BadImage> all;
+  for (std::size_t rank = 0; rank < all_places.size(); ++rank)
+    for (std::size_t i = 0; i < all_places[rank].size(); ++i)
+      all.push_back({all_places[rank][i].sample,
+                     all_texts[rank][i] + ", read by " + world.name_of(static_cast<int>(rank)),
+                     all_places[rank][i].damaged});
+  return all;
+}
+
+long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid) {
+  std::vector<std::uint64_t> mine, all;
+  for (std::size_t i = 0; i < valid.size(); ++i)
+    if (valid.hash(i) != 0) mine.push_back(valid.hash(i));
+  for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  const auto place_of = [&](std::uint64_t hash) {  // the first of equal hashes
+    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), hash) - all.begin());
+  };
+  std::vector<double> found(all.size());
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    const std::uint64_t hash = train.hash(i);
+    const std::size_t place = place_of(hash);
+    if (place < all.size() && all[place] == hash) found[place] = 1;
+  }
+  found = world.sum(found);
+  return std::count_if(all.begin(), all.end(),
+                       [&](std::uint64_t hash) { return found[place_of(hash)] > 0; });
+}
+
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// What ranks exchange about their images. Collectives, which all ranks call in the same order.
+#pragma once
+
+#include <vector>
+
+#include "cli/run_config.h"
+#include "data/loader/batch_loader.h"
+#include "run/inputs/training_inputs.h"
+#include "parallel/ranks/world.h"
+
+namespace kiln {
+
+// By default only rank 0 has scanned the datasets: broadcasts them. With --shard-by none or train
+// each rank has its own shard: merges the classes, and throws Error kInvalidDataset naming the
+// ranks and differences if validation images that all ranks read are not the same. What all ranks
+// read must pass require_same_data().
+void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs);
+
+// Determines which images belong to this rank, and the number of steps per epoch, which is the same
+// on all ranks. With --shard-by none or train, ranks of one host that were given the same folder
+// divide its images; with host, so do those of all hosts, whose lists must be equal.
+void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs);
+
+// With --shard-by record and host: throws Error kInvalidDataset unless the ranks that divide a
+// stream read the same one. `beginning` is Batches::beginning(). A collective.
+void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+                        std::uint64_t beginning);
+
+// Gathers the new image faults of all ranks, in rank order.
+std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
+
+// Of the images that the ranks have read, the number of validation images with the same bytes as a
+// training image. Exchanges 8 bytes per validation image, twice.
+long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid);
+
+}  // namespace kiln

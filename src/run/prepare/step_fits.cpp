@@ -1,0 +1,111 @@
+#include "run/prepare/step_fits.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "model/image_model.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kSideStep = 32, kMaxSide = 2048;  // pixels; the most that --image-size takes
+
+double least_bytes(const StepNeed& need) {
+  return least_step_bytes(known_network(need.network), need.step);
+}
+
+// The share of the step's images, or of their pixels, that should fit.
+double share_that_should_fit(const StepNeed& need) {
+  return need.free / kMostToLeast / least_bytes(need);
+}
+
+int batch_that_should_fit(const StepNeed& need) {
+  return static_cast<int>(need.step.batch_size * share_that_should_fit(need));
+}
+
+int side_that_should_fit(const StepNeed& need) {
+  const double pixels = static_cast<double>(need.step.height) * need.step.width;
+  const double side = std::sqrt(pixels * share_that_should_fit(need));
+  return std::min(static_cast<int>(side) / kSideStep * kSideStep, kMaxSide);
+}
+
+// Bytes that this rank can have; infinite if its GPU cannot say.
+double free_bytes(const TrainingJob& job) {
+  if (!job.device.is_cuda)
+    return static_cast<double>(available_memory_bytes()) / job.world.local_size();
+  auto* memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
+  const auto index = static_cast<c10::DeviceIndex>(job.device.index);
+  return memory == nullptr ? HUGE_VAL : static_cast<double>(memory->getMemoryInfo(index).first);
+}
+
+std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
+  const auto text = [](double number) { return bytes_text(static_cast<long long>(number)); };
+  const int batch = batch_that_should_fit(need), side = side_that_should_fit(need);
+  std::string advice;
+  if (batch >= need.least_batch) advice = "--batch-size " + std::to_string(batch) + " or less";
+  if (side >= kSideStep)
+    advice +=
+        (advice.empty() ? "" : ", or ") +
+        (need.size_option.empty()
+             ? formatted("operations in --transform-path that give %d x %d pixels", side, side)
+             : need.size_option + " " + std::to_string(side)) +
+        " or less";
+  return formatted("%s with %d images of %d x %d pixels %s %s, but %s are free: use %s.",
+                   need.step.is_backward ? "A training step" : "Predicting", need.step.batch_size,
+                   need.step.width, need.step.height, takes.c_str(), text(bytes).c_str(),
+                   text(need.free).c_str(),
+                   advice.empty() ? "a machine with more memory" : advice.c_str());
+}
+
+void check(const StepNeed& need, std::vector<std::string>& warnings) {
+  if (const std::string fault = step_fault(need); !fault.empty())
+    throw Error(ErrorCode::kModuleOutOfMemory, fault);
+  if (std::string warning = step_warning(need); !warning.empty())
+    warnings.push_back(std::move(warning));
+}
+
+}  // namespace
+
+std::string step_fault(const StepNeed& need) {
+  const double least = least_bytes(need);
+  return least <= need.free ? "" : sentence(need, "takes at least", least);
+}
+
+std::string step_warning(const StepNeed& need) {
+  const double most = kMostToLeast * least_bytes(need);
+  return most <= need.free ? "" : sentence(need, "may take", most);
+}
+
+void check_step_memory(TrainingJob& job) {
+  TrainingInputs& inputs = job.inputs;
+  const bool by_chain = inputs.transform.has_value();
+  const bool is_backward =
+      !job.uses_features && job.config.optimization.freeze != Freeze::kBackbone;
+  const Precision precision = job.precision.precision;
+  const ModelSpec& spec = inputs.untrained.spec;
+  StepNeed need{.network = spec.model_name,
+                .step = {.height = inputs.pixels.output.height,
+                         .width = inputs.pixels.output.width,
+                         .batch_size = job.config.optimization.batch_size,
+                         .is_backward = is_backward,
+                         .is_half = precision == Precision::kBf16 || precision == Precision::kFp16,
+                         .memory_efficient = spec.memory_efficient},
+                .least_batch = inputs.smallest_batch,
+                .free = free_bytes(job),
+                .size_option = by_chain ? "" : "--image-size"};
+  check(need, inputs.notes);
+  need.step.height = inputs.valid_pixels.output.height;
+  need.step.width = inputs.valid_pixels.output.width;
+  need.step.is_backward = false;
+  if (!by_chain) need.size_option = "--eval-crop";
+  check(need, inputs.notes);
+}
+
+}  // namespace kiln

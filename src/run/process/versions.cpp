@@ -1,0 +1,42 @@
+#include "run/process/versions.h"
+
+#include <mpi.h>
+#include <torch/headeronly/version.h>
+
+#include <opencv2/core/version.hpp>
+
+#include "parallel/device/device.h"
+
+namespace kiln {
+
+std::string_view version_number() {
+  return KILN_VERSION;
+}
+
+std::string_view program_version() {
+  return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
+}
+
+std::vector<std::pair<std::string, std::string>> versions(bool with_cuda) {
+  std::vector<std::pair<std::string, std::string>> list = {
+      {"kiln", KILN_VERSION}, {"commit", KILN_COMMIT}, {"LibTorch", TORCH_VERSION}};
+  if (with_cuda) {
+    const CudaVersions cuda = cuda_versions();
+    const auto known = [](const std::string& text) {
+      return text.empty() ? "not installed" : text;
+    };
+    list.insert(
+        list.end(),
+        {{"CUDA", known(cuda.cuda)}, {"cuDNN", known(cuda.cudnn)}, {"NCCL", known(cuda.nccl)}});
+  }
+  // The version of the loaded library, not of the header. This call is allowed before MPI_Init.
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string mpi(text, static_cast<std::size_t>(length));
+  list.emplace_back("MPI", mpi.substr(0, mpi.find(',')));
+  list.emplace_back("OpenCV", CV_VERSION);
+  return list;
+}
+
+}  // namespace kiln

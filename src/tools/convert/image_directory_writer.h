@@ -1,0 +1,83 @@
+// Writes an ImageDirectory as the designer's converter does. Image bytes are copied, never
+// re-encoded.
+//
+// The folder may be a mount point: its files are put in place together, with `_meta.yaml` last
+// (base/output_folder.h).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/output_folder.h"
+#include "data/dataset/dataset.h"
+#include "tools/convert/other_contents.h"
+
+namespace kiln {
+
+// Creates `folder` and its parents. Throws Error kFailedToWriteOutputs if it cannot be created or
+// written (tested with a probe file), or if it is `input`, inside it or a parent of it.
+void prepare_output_folder(const std::filesystem::path& folder, const std::filesystem::path& input);
+
+// Checks `folder` before work starts. Throws Error kFailedToWriteOutputs as prepare_output_folder()
+// does, and if it contains anything except an earlier ImageDirectory, leftovers of a killed run,
+// names that start with a dot, and lost+found. Creates parents and removes leftovers.
+void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
+
+// Images to write in place of the stored ones.
+struct ChangedImages {
+  std::string extension;  // for every file, in place of its own: ".png"
+  // Returns the file contents for image `i`. Called from any thread.
+  std::function<std::string(std::size_t i)> contents;
+  int num_threads = 1;
+  // Called now and then, from the calling thread, with the number of images done.
+  std::function<void(std::size_t num_done)> tell;
+};
+
+// An ImageDirectory whose files are complete under temporary names in a prepared folder, so that
+// several can appear together or not at all. An ImageDirectory keeps its list; class folders become
+// `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Throws Error
+// kInvalidDataset if an image cannot be read, kFailedToWriteOutputs if the output cannot be
+// written.
+class ImageDirectoryOutput {
+ public:
+  ImageDirectoryOutput(const Dataset& set, const std::filesystem::path& folder);
+  // Only the images with keep[i], with the name, id and list line that they have in the whole.
+  // `set` must be as returned by read_dataset().
+  ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
+                       const std::filesystem::path& folder);
+  // With changed images, as in write_changed_images().
+  ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
+                       const std::filesystem::path& folder);
+  void put_in_place();  // once
+  // The files that are no images, which are not copied.
+  const OtherContents& left_out() const { return left_out_; }
+
+ private:
+  // The text files next to the images.
+  struct Texts {
+    std::string list, schema, samples;
+  };
+  void complete(const Dataset& set, std::vector<bool> keep);
+  void add_texts(const Texts& texts);
+
+  OutputFolder locked_;
+  std::vector<std::filesystem::path> earlier_;  // files of an earlier ImageDirectory
+  std::vector<DurableFile> files_;
+  OtherContents left_out_;
+};
+
+// Writes `set` as an ImageDirectory into a prepared `folder`. Throws as ImageDirectoryOutput does.
+// Returns what is no image and was not copied.
+OtherContents write_image_directory(const Dataset& set, const std::filesystem::path& folder);
+
+// As write_image_directory(), but with changed images: the schema, and everything else in the list
+// of an ImageDirectory, is kept, and `_samples.json` has the images as written. An image that is
+// listed twice is changed once, as in its first line. Throws what `contents` throws, and Error
+// kInvalidDataset if two images would have the same name.
+void write_changed_images(const Dataset& set, const std::filesystem::path& folder,
+                          const ChangedImages& changed);
+
+}  // namespace kiln

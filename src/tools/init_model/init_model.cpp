@@ -1,0 +1,92 @@
+#include "tools/commands.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "base/url.h"
+#include "model/weights/resolve_weights.h"
+#include "model/image_model.h"
+#include "store/model_directory.h"
+#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
+#include "model/weights/weight_source.h"
+
+namespace kiln {
+namespace {
+
+// The weights to start from, if any are given.
+std::optional<WeightSource> read_source(const InitModelConfig& config, Log& log) {
+  if (config.weights.empty()) return std::nullopt;
+  return read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
+                            config.model_name);
+}
+
+// A model keeps its classes. Without names of classes, no dataset gives any yet, so the network has
+// ImageNet's 1000 outputs.
+ModelSpec spec_of(const InitModelConfig& config, const std::optional<WeightSource>& source) {
+  ModelSpec spec{.model_name = config.model_name,
+                 .pretrained = source.has_value(),
+                 .memory_efficient = config.memory_efficient,
+                 .zero_init_residual = config.zero_init_residual,
+                 .num_classes = {},
+                 .normalization = {}};
+  if (!source || source->classes.empty()) return spec;
+  spec.pretrained = false;  // has one last layer
+  spec.num_classes = static_cast<int>(source->classes.size());
+  spec.normalization = source->normalization;
+  return spec;
+}
+
+void print_result(const InitModelConfig& config, const ModelSpec& spec, const ImageModel& model,
+                  const std::string& taken, Log& log) {
+  std::int64_t num_parameters = 0;
+  for (const at::Tensor& parameter : model.parameters()) num_parameters += parameter.numel();
+  log.info("Model: " + config.model_name + ", " + grouped(num_parameters) + " parameters, " +
+           std::to_string(spec.num_classes.value_or(ModelOptions().num_classes)) + " classes");
+  log.info(config.weights.empty()
+               ? "Weights: fresh, random seed " + std::to_string(config.random_seed)
+               : "Weights: " + taken);
+  log.info("Untrained model written to " + config.untrained_model_path);
+}
+
+}  // namespace
+
+int run(const InitModelConfig& config, Process& process) {
+  end_on_stop_signals();
+  at::manual_seed(static_cast<std::uint64_t>(config.random_seed));
+  Problems problems;
+  ModelSpec spec;
+  std::vector<std::string> classes;
+  std::unique_ptr<ImageModel> model;
+  std::string taken;
+  const auto check_output = [&] { prepare_model_output(config.untrained_model_path); };
+  if (is_url(config.weights)) check_output();  // before a download, which may take long
+  problems.collect([&] {
+    std::optional<WeightSource> source = read_source(config, process.log);
+    spec = spec_of(config, source);
+    model = make_image_model({.model_name = config.model_name,
+                              .num_classes = spec.num_classes.value_or(ModelOptions().num_classes),
+                              .memory_efficient = config.memory_efficient,
+                              .zero_init_residual = config.zero_init_residual});
+    if (!source) return;
+    classes = source->classes;
+    taken = load_weights(*model, known_network(config.model_name), classes, std::move(*source));
+  });
+  problems.collect(check_output);
+  problems.throw_if_any();
+  write_directory(config.untrained_model_path,
+                  untrained_model_files(spec, to_state_dict(*model), classes));
+  print_result(config, spec, *model, taken, process.log);
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,277 @@
+#include "tools/commands.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "tools/inspect/augment_sheet.h"
+#include "tools/inspect/inspect_images.h"
+#include "tools/inspect/inspect_table.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "data/image/orientation.h"
+#include "data/image/unread_kind.h"
+#include "model/catalogue.h"
+#include "store/checkpoint.h"
+#include "store/model_directory.h"
+#include "store/state_dict_file.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Report = InspectReport;
+
+std::string_view dtype_name(DType dtype) {
+  static constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{
+      {{DType::kFloat64, "float64"},
+       {DType::kFloat32, "float32"},
+       {DType::kFloat16, "float16"},
+       {DType::kBFloat16, "bfloat16"},
+       {DType::kInt64, "int64"},
+       {DType::kInt32, "int32"},
+       {DType::kInt16, "int16"},
+       {DType::kInt8, "int8"},
+       {DType::kUInt8, "uint8"},
+       {DType::kBool, "bool"}}};
+  for (const auto& [known, name] : kNames)
+    if (known == dtype) return name;
+  throw InternalError("dtype_name: unknown type");
+}
+
+void report_state(const StateDict& state, Report& report) {
+  struct Sum {
+    std::int64_t tensors = 0;
+    std::int64_t elements = 0;
+  };
+  std::map<std::string_view, Sum> by_type;
+  Sum all;
+  std::int64_t buffers = 0;
+  for (const StoredTensor& tensor : state) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : tensor.shape) elements *= extent;
+    Sum& sum = by_type[dtype_name(tensor.dtype)];
+    ++sum.tensors;
+    sum.elements += elements;
+    ++all.tensors;
+    all.elements += elements;
+    // BatchNorm statistics are buffers, not parameters.
+    const bool statistic = tensor.name.ends_with("running_mean") ||
+                           tensor.name.ends_with("running_var") ||
+                           tensor.name.ends_with("num_batches_tracked");
+    if (statistic) buffers += elements;
+  }
+  report["tensors"] = all.tensors;
+  report["elements"] = all.elements;
+  report["parameters"] = all.elements - buffers;
+  Report types = Report::array();
+  for (const auto& [name, sum] : by_type) {
+    types.push_back({{"type", name}, {"tensors", sum.tensors}, {"elements", sum.elements}});
+  }
+  report["types"] = std::move(types);
+}
+
+void report_preprocessing(const Preprocessing& pixels, Report& report) {
+  report["exif"] = exif_name(pixels.exif);
+  report["input_size"] = {pixels.height, pixels.width};
+  report["resize_short_side"] =
+      pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
+  report["keep_exact_size"] = pixels.keep_exact_size;
+  if (!pixels.transforms.empty()) report["transforms"] = Report::parse(pixels.transforms);
+}
+
+void inspect_model_directory(const fs::path& path, Report& report) {
+  const ModelDirectory directory = read_model_directory(path);
+  const ModelSpec& spec = directory.spec;
+  report["kind"] = spec.num_classes ? "ModelDirectory" : "UntrainedModelDirectory";
+  report["path"] = path.string();
+  report["model"] = spec.model_name;
+  report["pretrained"] = spec.pretrained;
+  const NetworkFamily& family = known_network(spec.model_name).family();
+  if (family.allows(kMemoryEfficient)) report["memory_efficient"] = spec.memory_efficient;
+  if (family.allows(kZeroInitResidual)) report["zero_init_residual"] = spec.zero_init_residual;
+  if (spec.num_classes) report["num_classes"] = *spec.num_classes;
+  if (spec.normalization) {
+    report["mean"] = spec.normalization->mean;
+    report["std"] = spec.normalization->std;
+  }
+  if (directory.preprocessing) report_preprocessing(*directory.preprocessing, report);
+  if (directory.seen_images) {
+    report["seen_training_images"] = directory.seen_images->train.size();
+    report["seen_validation_images"] = directory.seen_images->valid.size();
+  }
+  report_state(directory.state, report);
+  if (directory.labels.empty()) return;
+  Report labels = Report::array();
+  for (std::size_t i = 0; i < directory.labels.size(); ++i) {
+    labels.push_back({{"id", i}, {"label", directory.labels[i]}});
+  }
+  report["label_map"] = std::move(labels);
+}
+
+// Reports what state.json says. Any field may be missing, since other versions may write others.
+void report_progress(const nlohmann::json& state, Report& report) {
+  constexpr double kMostSeconds = 9e9;  // since 1970, so that system_clock does not overflow
+  const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
+    if (object.is_object() && object.contains(field) && object[field].is_primitive())
+      report[name] = object[field];
+  };
+  for (const char* name : {"model", "epochs_done", "steps", "finished"}) tell(state, name, name);
+  const nlohmann::json best =
+      state.is_object() ? state.value("best", nlohmann::json()) : nlohmann::json();
+  tell(best, "epoch", "best_epoch");
+  tell(best, "top1", "best_top1");
+  tell(state, "time", "written");
+  if (!report.contains("written") || !report["written"].is_number()) return;
+  const std::chrono::seconds time(
+      static_cast<std::int64_t>(std::clamp(report["written"].get<double>(), 0.0, kMostSeconds)));
+  report["written"] = time_stamp(std::chrono::system_clock::time_point(time));
+}
+
+int inspect_checkpoint(const fs::path& path, Report& report) {
+  report["kind"] = "Checkpoint";
+  report["path"] = path.string();
+  try {
+    std::vector<std::string> skipped;
+    const Checkpoint checkpoint = read_checkpoint(path, skipped);
+    report["path"] = checkpoint.path.string();
+    report["whole"] = true;
+    report_progress(parse_json(checkpoint.state_json), report);
+    report["bytes"] = checkpoint.bytes;
+    report["notes"] = skipped;
+    return 0;
+  } catch (const Error& fault) {
+    report["whole"] = false;
+    report["fault"] = fault.message();
+  } catch (const JsonFault& fault) {
+    report["whole"] = false;
+    report["fault"] = std::string("its state.json ") + fault.what();
+  }
+  return 1;
+}
+
+// Whether the directory declares itself a model. Both forms of `_meta.yaml` name the type in plain
+// text.
+bool is_model_directory(const fs::path& path) {
+  constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
+  std::error_code failure;
+  if (fs::exists(path / "model_spec.yaml", failure)) return true;
+  const fs::path meta = path / "_meta.yaml";
+  return fs::is_regular_file(meta, failure) && fs::file_size(meta, failure) <= kMaxMetaBytes &&
+         read_file(meta, kMaxMetaBytes).find("ModelDirectory") != std::string::npos;
+}
+
+int inspect_image_file(const fs::path& path, std::string_view bytes, Report& report) {
+  report["kind"] = std::string(image_kind(bytes)) + " image";
+  report["path"] = path.string();
+  try {
+    const DecodedImage decoded = decode_image(bytes, Exif::kApply);
+    report["width"] = decoded.image.size.width;
+    report["height"] = decoded.image.size.height;
+    report["orientation"] = read_orientation(bytes).value_or(1);
+    report["state"] = decoded.damage.empty() ? "good" : "damaged";
+    if (!decoded.damage.empty()) report["fault"] = decoded.damage;
+    return 0;
+  } catch (const ImageFault& fault) {
+    report["state"] = "bad";
+    report["fault"] = fault.what();
+    return 1;
+  }
+}
+
+std::string state_file_kind(std::string_view bytes) {
+  if (bytes.starts_with("PK")) return "model file (torch zip)";
+  if (bytes.starts_with("\x80")) return "model file (torch, older plain pickle)";
+  return "model file (safetensors)";
+}
+
+[[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {
+  const std::string reason = failure ? failure.message() : "No such file or directory";
+  throw Error(ErrorCode::kUserError, "'" + path.string() + "' cannot be read (" + reason +
+                                         "): give a readable directory or file." +
+                                         did_you_mean_path(path));
+}
+
+// `part`: of a file of several state dicts; empty: the usual one.
+int inspect_file(const fs::path& path, const std::string& part, Report& report) {
+  constexpr std::size_t kEnough = 64;  // bytes, to recognize an image
+  try {
+    if (part.empty() && !image_kind(first_bytes(path, kEnough)).empty())
+      return inspect_image_file(path, read_file(path, kMaxImageBytes), report);
+    const std::string bytes = read_state_dict_file(path);
+    StateDictParts parts;
+    parts.wanted = part;
+    const StateDict state = read_state_dict(bytes, parts);
+    if (!parts.wanted.empty()) throw FormatFault(parts.fault());
+    report["kind"] = state_file_kind(bytes);
+    report["path"] = path.string();
+    report["bytes"] = bytes.size();
+    if (!parts.taken.empty()) report["part"] = parts.taken;
+    if (parts.names.size() > 1) report["parts"] = parts.names;
+    report_state(state, report);
+    return 0;
+  } catch (const std::system_error& failure) {
+    fail_to_open(path, failure.code());
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::kUserError,
+                "'" + path.string() +
+                    "' is an image file larger than the limit of 1 GiB: give a smaller one.");
+  } catch (const FormatFault& fault) {
+    if (const std::string bytes = first_bytes(path, kEnough);
+        unread_kind_of_bytes(bytes) != nullptr)
+      throw Error(ErrorCode::kUserError,
+                  "'" + path.string() + "' is " + fault_of_unread(bytes) + ".");
+    throw Error(ErrorCode::kUserError,
+                "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +
+                    "): give an image, a model file or a directory.");
+  }
+}
+
+}  // namespace
+
+int run(const InspectConfig& config, Process& process) {
+  const auto [file, part] = file_and_part(config.path);
+  const fs::path path = file;
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  if (!fs::exists(status)) fail_to_open(path, failure);
+  if (config.augment) return write_augment_sheet(config, process.log);
+  Report report;
+  int bad = 0;
+  const std::string name = path.filename().string();
+  const bool is_archive =
+      (has_archive_extension(name) && !name.ends_with(".pth.tar")) || has_record_name(name);
+  if (!part.empty() || (!fs::is_directory(status) && !is_archive)) {
+    bad = inspect_file(path, part, report);
+  } else if (is_model_directory(path)) {
+    inspect_model_directory(path, report);
+  } else if (is_checkpoint(path)) {
+    bad = inspect_checkpoint(path, report);
+  } else {
+    bad = inspect_images(config, report);
+  }
+  if (!config.valid_data_path.empty() && !report.contains("leaks"))
+    throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +
+                                           "' has none: leave it out, or give a dataset.");
+  std::istringstream lines(config.json
+                               ? report.dump(2, ' ', false, Report::error_handler_t::replace)
+                               : table_text(report));
+  for (std::string line; std::getline(lines, line);) process.log.info(line);
+  return bad > 0 ? 1 : 0;
+}
+
+}  // namespace kiln

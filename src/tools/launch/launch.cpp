@@ -1,0 +1,400 @@
+#include "tools/commands.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "tools/driver_log.h"
+#include "tools/launch/mpirun_job.h"
+#include "tools/launch/mpirun_output.h"
+#include "parallel/device/nvidia_driver.h"
+#include "base/platform/failure_note.h"
+#include "base/platform/launch_environment.h"
+#include "run/process/versions.h"
+#include "report/error_info.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Time allowed for mpirun to end the other ranks after one fails.
+constexpr auto kEndOfJob = std::chrono::seconds(20);
+
+// While it exists, stop signals and checkpoint requests (SIGUSR2) to this process are read here and
+// have no other effect.
+class JobSignals {
+ public:
+  JobSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : kStopSignals) sigaddset(&signals_, signal);
+    sigaddset(&signals_, SIGUSR2);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    descriptor_ = ::signalfd(-1, &signals_, SFD_NONBLOCK | SFD_CLOEXEC);
+  }
+  ~JobSignals() {
+    while (next() != 0) {
+    }
+    ::close(descriptor_);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  JobSignals(const JobSignals&) = delete;
+  JobSignals& operator=(const JobSignals&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  int next() {  // 0: none
+    signalfd_siginfo info{};
+    return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                  : 0;
+  }
+
+ private:
+  sigset_t signals_, before_;
+  int descriptor_ = -1;
+};
+
+// 70_mpi_log.txt: all output of mpirun, the ranks and this command.
+class MpiLog {
+ public:
+  MpiLog(const LaunchConfig& config, Log& log)
+      : path_((std::filesystem::path(config.log_path) / "70_mpi_log.txt").string()) {
+    try {
+      make_folders(config.log_path);
+      file_.reset(std::fopen(path_.c_str(), "we"));
+      if (file_ != nullptr) return;
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "The log file " + quoted_path(path_) + " cannot be written: " +
+                      system_words(errno) + ". Set --log-path to a writable folder.");
+    } catch (const Error&) {
+      if (config.log_path_given) throw;
+    }
+    log.warning("the folder '" + config.log_path + "' is not writable, so there is no " +
+                "70_mpi_log.txt; use --log-path to choose another");
+  }
+
+  const std::string& path() const { return path_; }
+
+  void add(const std::string& who, const std::string& text) {
+    if (file_ == nullptr) return;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec != second_) {
+      second_ = now.tv_sec;
+      std::tm parts{};
+      ::localtime_r(&now.tv_sec, &parts);
+      std::strftime(time_.data(), time_.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    }
+    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time_.data(), now.tv_nsec / 1'000'000,
+                 who.c_str(), text.c_str());
+  }
+  void flush() {
+    if (file_ != nullptr) std::fflush(file_.get());
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::time_t second_ = -1;      // of the last line
+  std::array<char, 32> time_{};  // its text
+};
+
+// Detects whether error_info.json was written since construction.
+class ErrorInfoWatch {
+ public:
+  explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
+  const std::filesystem::path& path() const { return path_; }
+  // The failure that it reports; empty if none.
+  std::string failure() const {
+    if (stamp() == before_) return "";
+    try {
+      return message_of_error_info(read_file(path_, 1 << 20));
+    } catch (const std::exception&) {
+      return "";
+    }
+  }
+
+ private:
+  struct Stamp {
+    unsigned long long inode = 0;
+    long long seconds = 0, nanoseconds = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  Stamp stamp() const {
+    struct stat found {};
+    if (::stat(path_.c_str(), &found) != 0) return {};
+    return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  }
+
+  std::filesystem::path path_;
+  Stamp before_;
+};
+
+// Reads what is available. Returns false at end of file.
+bool read_into(OutputSplitter& splitter, int descriptor) {
+  std::array<char, 1 << 16> bytes{};
+  while (true) {
+    const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
+    if (count <= 0) return count < 0;
+    splitter.feed({bytes.data(), static_cast<std::size_t>(count)});
+  }
+}
+
+bool is_stop_code(int code) {
+  return std::find(kStopSignals.begin(), kStopSignals.end(), code - 128) != kStopSignals.end();
+}
+
+class Launch {
+ public:
+  Launch(const LaunchConfig& config, const MpirunJob& job, Log& log);
+  int run(JobSignals& signals);
+
+ private:
+  void say(const std::string& text);
+  void show(const OutputLine& line);
+  void read_output(const SupervisedProcess& process);
+  void take_signal(int signal, SupervisedProcess& process);
+  int watch(JobSignals& signals, SupervisedProcess& process);
+  int conclude(int code);
+  void show_last_lines(const JobFailure& failure) const;
+  void report(const JobFailure& failure);
+  std::string sentence(const JobFailure& failure) const;
+
+  const LaunchConfig& config_;
+  Log& log_;
+  MpiLog mpi_log_;
+  ErrorInfoWatch error_info_;
+  ProgramCall call_;
+  JobMonitor story_;
+  // mpirun's own messages go to standard error, where no rank's unfinished line precedes them.
+  OutputSplitter output_, errors_;
+  bool output_open_ = true, errors_open_ = true;
+  int stop_ = 0;  // the first stop signal
+  steady_clock::time_point stopped_at_;
+  bool killed_ = false;
+};
+
+Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
+    : config_(config),
+      log_(log),
+      mpi_log_(config, log),
+      error_info_(error_info_path(config.log_path)),
+      call_(mpirun_call(job)),
+      story_(planned_hosts(job)),
+      output_([this](const OutputLine& line) { show(line); }),
+      errors_([this](const OutputLine& line) { show(line); }) {
+  say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
+      (job.num_ranks == 1 ? " rank" : " ranks") +
+      (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
+  std::string command;
+  for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
+  mpi_log_.add("launch", command);
+}
+
+void Launch::say(const std::string& text) {
+  log_.info(text);
+  mpi_log_.add("launch", text);
+}
+
+void Launch::show(const OutputLine& line) {
+  mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
+               line.text);
+  if (story_.take(line) && line.rank == 0) log_.echo(line.text, line.is_error);
+}
+
+void Launch::read_output(const SupervisedProcess& process) {
+  output_open_ = output_open_ && read_into(output_, process.output());
+  errors_open_ = errors_open_ && read_into(errors_, process.errors());
+  mpi_log_.flush();
+}
+
+void Launch::take_signal(int signal, SupervisedProcess& process) {
+  if (signal == SIGUSR2) {
+    mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
+    return process.send_checkpoint_request();
+  }
+  if (stop_ == 0) {
+    stop_ = signal;
+    stopped_at_ = steady_clock::now();
+    process.send_stop();
+    return say("Signal " + std::to_string(signal) +
+               ": the ranks will save and stop; a second signal kills them.");
+  }
+  const std::chrono::duration<double> since = steady_clock::now() - stopped_at_;
+  if (repeats_stop(stop_, signal, since.count())) return;
+  killed_ = true;
+  process.kill();
+  say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");
+}
+
+// Runs until all processes have ended; returns mpirun's exit code.
+int Launch::watch(JobSignals& signals, SupervisedProcess& process) {
+  std::optional<steady_clock::time_point> last_moment;
+  std::optional<int> code;
+  while (!code) {
+    std::array<pollfd, 2> waits = {
+        {{output_open_ ? process.output() : -1, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), output_open_ ? 200 : 10);
+    if (const int signal = signals.next(); signal != 0) take_signal(signal, process);
+    read_output(process);
+    if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
+    if (last_moment && steady_clock::now() > *last_moment) {
+      say("mpirun did not end the job after the failure: killing it.");
+      process.kill();
+    }
+    code = process.ended();
+  }
+  read_output(process);
+  output_.finish();
+  errors_.finish();
+  return *code;
+}
+
+std::string Launch::sentence(const JobFailure& failure) const {
+  std::string who = "mpirun";
+  if (failure.rank != kMpirunItself) who = "Rank " + std::to_string(failure.rank);
+  if (failure.rank != kMpirunItself && !failure.host.empty()) who += " on host " + failure.host;
+  if (failure.rank == kMpirunItself && !failure.host.empty())
+    who = "A rank on host " + failure.host;
+  std::string text = who + " " + failure.what;
+  if (failure.rank != kMpirunItself)
+    text += failure.phase.empty() ? " before reporting a phase"
+                                  : " in the phase '" + failure.phase + "'";
+  text += "; its last output is above";
+  if (failure.rank != kMpirunItself)
+    text += ", its log is " + config_.log_path + "/70_driver_log_" + std::to_string(failure.rank) +
+            ".txt";
+  return text + "; all output of the job is in " + mpi_log_.path() + ".";
+}
+
+void Launch::show_last_lines(const JobFailure& failure) const {
+  const auto& lines = story_.last_lines(failure.rank);
+  std::string title = "Last lines of ";
+  title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
+  if (!failure.host.empty()) title += " on host " + failure.host;
+  if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
+  log_.echo(title + ":", /*is_error=*/true);
+  for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
+  if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
+}
+
+void Launch::report(const JobFailure& failure) {
+  const std::string text = sentence(failure);
+  if (failure.told) {
+    log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
+  } else {
+    show_last_lines(failure);
+    log_.error(text);
+  }
+  mpi_log_.add("launch", text);
+  // The rank may have left its failure note in another pod, so this process leaves one too.
+  const std::string of_rank = error_info_.failure();
+  leave_failure_note(of_rank.empty() ? text : of_rank);
+  if (!of_rank.empty()) return;
+  const auto code = ErrorCode::kFailedToCompleteOperation;
+  write_error_info(error_info_.path(),
+                   error_info_of(std::string(error_id(code)), static_cast<int>(code), text), log_);
+}
+
+int Launch::conclude(int code) {
+  if (stop_ != 0 && (killed_ || code == 0)) return 128 + stop_;
+  if (code == 0 && story_.has_end()) return 0;
+  const JobFailure failure = story_.failure(code);
+  const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
+  if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {
+    say("All ranks were stopped by a signal.");
+    return stop_ != 0 ? 128 + stop_ : failure.exit_code;
+  }
+  report(failure);
+  return failure.exit_code;
+}
+
+int Launch::run(JobSignals& signals) {
+  SupervisedProcess process(call_);
+  return conclude(watch(signals, process));
+}
+
+void require_no_mpi_job() {
+  if (!detect_launch_environment().mpi) return;
+  throw Error(ErrorCode::kUserError,
+              "This process is already a rank of an MPI job, which determines the number of ranks: "
+              "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
+}
+
+int choose_num_ranks(const LaunchConfig& config) {
+  if (config.ranks > 0) return config.ranks;
+  int slots = 0;
+  for (const RankHost& host : config.hosts) slots += host.slots;
+  if (slots > 0) return slots;
+  if (config.device == DeviceChoice::kCpu)
+    throw Error(ErrorCode::kUserError,
+                "--ranks auto counts GPUs, but --device is cpu: set a number of ranks.");
+  const NvidiaDriver driver = ask_nvidia_driver();
+  if (driver.num_devices > 0) return driver.num_devices;
+  throw Error(ErrorCode::kUserError,
+              "--ranks auto starts one rank per GPU of this host, but there is none" +
+                  (driver.fault.empty() ? "" : " (" + driver.fault + ")") +
+                  ": set a number of ranks.");
+}
+
+// Whether this process is a rank started by `kiln launch`.
+bool is_launched() {
+  return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
+}
+
+// Whether `ranks` (0: auto) needs mpirun. Auto needs it only if there is a usable GPU.
+bool needs_launch(int ranks, DeviceChoice device) {
+  if (ranks > 0) return true;
+  return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
+}
+
+}  // namespace
+
+std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
+                                      bool log_path_given) {
+  if (!ranks.launch || is_launched() || !needs_launch(*ranks.launch, ranks.device))
+    return std::nullopt;
+  return LaunchConfig{.ranks = *ranks.launch,
+                      .hosts = {},
+                      .device = ranks.device,
+                      .log_path = log_path,
+                      .log_path_given = log_path_given,
+                      .rank_arguments = ranks.arguments};
+}
+
+int run(const LaunchConfig& config, Process& process) {
+  require_no_mpi_job();
+  // Before any library starts a thread: one started earlier would not have the signals blocked.
+  JobSignals signals;
+  MpirunJob job;
+  job.num_ranks = choose_num_ranks(config);
+  job.hosts = config.hosts;
+  provide_open_files(job.num_ranks);
+  lock_log_folder(config.log_path, process);
+  process.log_folder = {};  // from here on rank 0 holds it
+  job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
+  const int code = Launch(config, job, process.log).run(signals);
+  process.error_info.reset();
+  return code;
+}
+
+}  // namespace kiln

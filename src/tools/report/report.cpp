@@ -1,0 +1,47 @@
+#include <filesystem>
+#include <sstream>
+
+#include "base/files.h"
+#include "tools/commands.h"
+#include "report/page/page.h"
+#include "record/run_file.h"
+#include "record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path output_of(const ReportConfig& config) {
+  if (!config.output_path.empty()) return config.output_path;
+  return record_of(config.log_path).parent_path() / kReportName;
+}
+
+}  // namespace
+
+int run(const ReportConfig& config, Process& process) {
+  const RunRecord run = read_run(config.log_path);
+  const fs::path output = output_of(config);
+  refuse_records(output, {config.log_path});
+  write_file_durably(output, report_html(run));
+  process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +
+                   ", " + std::to_string(run.epochs.size()) + " of " +
+                   std::to_string(run.start.num_epochs) + " epochs.");
+  return 0;
+}
+
+int run(const CompareConfig& config, Process& process) {
+  Log& log = process.log;
+  refuse_records(config.output_path, config.log_paths);
+  std::vector<NamedRun> runs;
+  for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});
+  sort_by_accuracy(&runs);
+  write_file_durably(config.output_path, comparison_html(runs));
+  std::istringstream lines(comparison_text(runs));
+  for (std::string line; std::getline(lines, line);) log.info(line);
+  log.info("");
+  log.info("Wrote '" + config.output_path + "'.");
+  return 0;
+}
+
+}  // namespace kiln

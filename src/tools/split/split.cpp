@@ -1,0 +1,110 @@
+#include "tools/commands.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "data/split/parted_dataset.h"
+#include "tools/convert/image_directory_writer.h"
+#include "run/inputs/split_inputs.h"
+
+namespace kiln {
+namespace {
+
+PartsRequest request_of(const SplitImagesConfig& config) {
+  return {.names = config.part_names,
+          .fractions = config.fractions,
+          .by_class = config.stratify,
+          .group_by = config.group_by,
+          .keep_duplicates_together = config.keep_duplicates_together,
+          .seed = static_cast<std::uint64_t>(config.random_seed)};
+}
+
+// An image that could be decoded has a hash. If there are too many images, none are decoded here.
+void warn_of_undecodable(const Dataset& set, Log& log) {
+  if (set.samples.size() > kMostDecodedImages) return;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (set.samples.hash(i) == 0) names.push_back(printable(set.samples.file_name(i)));
+  if (names.empty()) return;
+  log.warning(formatted("%zu of %zu files cannot be decoded: ", names.size(), set.samples.size()) +
+              quoted_names(names, 10) + ". Training will skip those that are copied.");
+}
+
+void warn_of_leaks(const PartedDataset& split, const SplitImagesConfig& config, Log& log) {
+  if (!split.leaks.empty())
+    log.warning(formatted("%zu ", split.leaks.size()) +
+                (split.leaks.size() == 1 ? "image has duplicates" : "images have duplicates") +
+                " in another output, so a model would be tested on its training images: "
+                "--keep-duplicates-together keeps them in one output" +
+                (config.check_leaks ? "." : ", --check-leaks lists them."));
+  if (split.set.samples.size() > kMostDecodedImages &&
+      (config.check_leaks || config.keep_duplicates_together))
+    log.warning(formatted("With more than %zu images only byte-identical duplicates are found.",
+                          kMostDecodedImages));
+}
+
+// {"same_bytes": true, "train": ["a/1.jpg"], "test": ["a/7.jpg"]}
+std::string leak_line(const Leak& leak, const PartedDataset& split,
+                      const std::vector<std::string>& names) {
+  std::string line = std::string(R"({"same_bytes": )") + (leak.same_bytes ? "true" : "false");
+  for (std::size_t p = 0; p < names.size(); ++p) {
+    std::string images;
+    for (const std::uint32_t i : leak.images)
+      if (split.parts[i] == p)
+        images +=
+            (images.empty() ? "" : ", ") + quote_json(printable(split.set.samples.file_name(i)));
+    if (!images.empty()) line += ", " + quote_json(names[p]) + ": [" + images + "]";
+  }
+  return line + "}\n";
+}
+
+// Puts all outputs in place together, when the last one is complete.
+void write_parts(const PartedDataset& split, const std::vector<std::string>& paths, Log& log) {
+  std::vector<ImageDirectoryOutput> outputs;
+  outputs.reserve(paths.size());
+  for (std::size_t p = 0; p < paths.size(); ++p) {
+    std::vector<bool> keep(split.parts.size());
+    for (std::size_t i = 0; i < keep.size(); ++i) keep[i] = split.parts[i] == p;
+    outputs.emplace_back(split.set, keep, paths[p]);
+  }
+  for (ImageDirectoryOutput& output : outputs) {
+    if (const std::string note = output.left_out().note(); !note.empty()) log.warning(note);
+    output.put_in_place();
+  }
+}
+
+}  // namespace
+
+int run(const SplitImagesConfig& config, Process& process) {
+  Log& log = process.log;
+  if (config.check_leaks) log.use_standard_error();
+  const PartsRequest request = request_of(config);
+  Dataset set;
+  Problems problems;
+  problems.collect([&] {
+    set = read_dataset(config.src_path, "Input dataset", config.records);
+    check_parts(set, request);
+  });
+  for (const std::string& path : config.part_paths)
+    problems.collect([&] { prepare_image_output(path, config.src_path); });
+  problems.throw_if_any();
+  const PartedDataset split =
+      split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
+  for (const std::string& note : split.set.notes) log.warning(note);
+  warn_of_undecodable(split.set, log);
+  write_parts(split, config.part_paths, log);
+  log.info("Split '" + config.src_path + "' into " + split.summary + ".");
+  log.info("Wrote the ImageDirectories " +
+           quoted_names(config.part_paths, config.part_paths.size()) + ".");
+  warn_of_leaks(split, config, log);
+  if (!config.check_leaks) return 0;
+  for (const Leak& leak : split.leaks)
+    std::fputs(leak_line(leak, split, config.part_names).c_str(), stdout);
+  return split.leaks.empty() ? 0 : 1;
+}
+
+}  // namespace kiln

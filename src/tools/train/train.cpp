@@ -1,0 +1,85 @@
+#include "tools/commands.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "tools/driver_log.h"
+#include "parallel/processors/binding.h"
+#include "run/process/versions.h"
+#include "record/run_summary.h"
+#include "run/training_run.h"
+#include "store/model_spec.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// cuBLAS reads the variable when a GPU is first used. No other thread may run while it is set.
+void keep_cublas_deterministic() {
+  constexpr const char* kName = "CUBLAS_WORKSPACE_CONFIG";
+  ::setenv(kName, ":4096:8", /*overwrite=*/0);
+  const std::string value = std::getenv(kName);
+  if (value == ":4096:8" || value == ":16:8") return;
+  throw Error(ErrorCode::kUserError, "--deterministic cannot be guaranteed while " +
+                                         std::string(kName) + " is '" + value +
+                                         "': unset it, or set it to :4096:8 or :16:8.");
+}
+
+void join_world(const TrainConfig& config, Process& process) {
+  World& world = process.world;
+  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+              .stall_warning_s = config.ranks.stall_warning_s()},
+             config.ranks.expect_ranks, process.log);
+  if (world.size() > 1) process.log.speak_for_rank(world.rank());
+  world.agree([&] {
+    if (!open_driver_log(config.output.log_path, config.output.log_path_given, process))
+      process.error_info.reset();
+  });
+}
+
+void log_start(const TrainConfig& config, Process& process) {
+  const char* azure_run = std::getenv("AZUREML_RUN_ID");
+  process.log.info(std::string(program_version()) + ", train" +
+                   (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
+  if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
+}
+
+// Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
+void log_older_model(const OutputConfig& output, Process& process) {
+  struct stat info {};
+  const fs::path folder = output.trained_model_path;
+  if (!process.world.leads() || ::stat((folder / kMetaFile).c_str(), &info) != 0) return;
+  const double written =
+      static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+  if (written >= unix_seconds() - seconds_since_process_start()) return;
+  process.log.info("No model was written; '" + folder.string() + "' still holds the model of " +
+                   utc_text(written) + ".");
+}
+
+}  // namespace
+
+int run(const TrainConfig& config, Process& process) {
+  if (const auto launch =
+          launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
+    return run(*launch, process);
+  if (config.ranks.deterministic && config.ranks.device != DeviceChoice::kCpu)
+    keep_cublas_deterministic();
+  join_world(config, process);
+  log_start(config, process);
+  try {
+    const int code = run_training(config, process);
+    if (code != 0) log_older_model(config.output, process);  // stopped by a signal
+    return code;
+  } catch (...) {
+    log_older_model(config.output, process);
+    throw;
+  }
+}
+
+}  // namespace kiln

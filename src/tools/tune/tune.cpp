@@ -1,0 +1,300 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "base/url.h"
+#include "tools/commands.h"
+#include "cli/options.h"
+#include "data/stream/stream_source.h"
+#include "tools/launch/mpirun_job.h"
+#include "parallel/device/nvidia_driver.h"
+#include "run/prepare/choices.h"
+#include "train/precision.h"
+#include "tools/tune/search.h"
+#include "tools/tune/trial.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder for the job's file and the outputs of trials.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "kiln-tune-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "No folder for trials can be created in '" + fs::temp_directory_path().string() +
+                      "': " + system_words(errno) + ". Set TMPDIR to a writable folder.");
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The settings that may be varied. Those that the user has chosen are left alone.
+class Knobs {
+ public:
+  explicit Knobs(const TuneConfig& config)
+      : job_(config.train),
+        given_(config.given),
+        cores_(usable_cpus()),
+        gpus_(num_gpus(config.train)) {}
+
+  std::vector<Knob> all() const { return {precision(), ranks(), threads(), loader_threads()}; }
+
+ private:
+  static int num_gpus(const TrainConfig& job) {
+    return job.ranks.device == DeviceChoice::kCpu ? 0 : ask_nvidia_driver().num_devices;
+  }
+
+  bool is_given(const std::string& name) const {
+    if (std::find(given_.begin(), given_.end(), name) != given_.end()) return true;
+    const Option* option = find_option(*find_command("train"), name);  // given in --config
+    return std::any_of(
+        job_.effective_options.begin(), job_.effective_options.end(),
+        [&](const auto& one) { return one.first == name && one.second != option->default_text; });
+  }
+
+  // `find` adds candidates, or sets the reason why there are none.
+  Knob knob(const std::string& name, const std::function<void(Knob&)>& find) const {
+    Knob knob{name, {}};
+    if (is_given(name))
+      knob.not_tried = "given";
+    else
+      find(knob);
+    return knob;
+  }
+
+  Knob precision() const {
+    return knob("precision", [&](Knob& knob) {
+      if (gpus_ > 0 || cpu_has_bf16_units())
+        knob.candidates = {{{"precision", "auto"}}};
+      else
+        knob.not_tried = "this CPU has no bf16 units";
+    });
+  }
+
+  // Divides the job's batch among the ranks, so that the model learns the same.
+  Knob ranks() const {
+    return knob("ranks", [&](Knob& knob) {
+      const int most = gpus_ > 0 ? gpus_ : cores_, batch = job_.optimization.batch_size;
+      if (find_on_path("mpirun").empty()) {
+        knob.not_tried = "mpirun is not installed";
+        return;
+      }
+      for (int count = 2; count <= most; count *= 2)
+        if (batch % count == 0)
+          knob.candidates.push_back({{"ranks", std::to_string(count)},
+                                     {"batch-size", std::to_string(batch / count)},
+                                     {"lr-scaling", "none"}});
+      if (knob.candidates.empty())
+        knob.not_tried = most == 1 ? "there is only one device" : "the batch size is odd";
+    });
+  }
+
+  Knob threads() const {
+    return knob("threads", [&](Knob& knob) {
+      if (gpus_ > 0)
+        knob.not_tried = "the GPU does the computing";
+      else if (cores_ == 1)
+        knob.not_tried = "there is one processor";
+      else
+        knob.candidates = {{{"threads", std::to_string(cores_ / 2)}}};
+    });
+  }
+
+  Knob loader_threads() const {
+    return knob("loader-threads", [&](Knob& knob) {
+      for (const int count : {1, cores_})
+        if (knob.candidates.empty() || count > 1)
+          knob.candidates.push_back({{"loader-threads", std::to_string(count)}});
+    });
+  }
+
+  const TrainConfig& job_;
+  const std::vector<std::string>& given_;
+  const int cores_, gpus_;
+};
+
+class Tuner {
+ public:
+  Tuner(const TuneConfig& config, Log& log)
+      : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
+    write_file_durably(job_file_, config_text(config.train, {}));
+  }
+
+  // The fastest settings; empty if a stop signal ended the search.
+  std::optional<Settings> run() {
+    const std::vector<Knob> knobs = Knobs(config_).all();
+    Search search(knobs);
+    log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
+    while (const std::optional<Settings> settings = search.next()) {
+      const TrialOutcome outcome = measure(*settings);
+      if (outcome.was_stopped) return std::nullopt;
+      tell(*settings, outcome.result, search.first_rate());
+      if (search.first_rate() == 0) require_running(outcome.result);
+      search.note(outcome.result);
+    }
+    for (const Knob& knob : knobs)
+      if (!knob.not_tried.empty())
+        log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
+    const bool is_faster = confirm(search);
+    const Settings best = is_faster ? search.best() : Settings();
+    log_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
+    if (stop_signal() != 0) return std::nullopt;
+    return best;
+  }
+
+  // `settings` with the learning rate that has the lowest loss after the same number of steps.
+  // Empty if a stop signal ended the search.
+  std::optional<Settings> learning_rate(const Settings& settings) {
+    const double given = config_.train.optimization.learning_rate;
+    Settings best;
+    double least = 0;
+    for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
+      const Settings rate = {{"learning-rate", formatted("%.3g", given * factor)}};
+      const TrialOutcome outcome = measure(changed(settings, rate));
+      if (outcome.was_stopped) return std::nullopt;
+      log_.info(
+          outcome.result.fault.empty()
+              ? formatted("learning rate %-8s loss %.4f", rate[0].second.c_str(), outcome.loss)
+              : "learning rate " + rate[0].second + ": " + outcome.result.fault);
+      if (!outcome.result.fault.empty() || (!best.empty() && outcome.loss >= least)) continue;
+      best = rate;
+      least = outcome.loss;
+    }
+    return changed(settings, best);
+  }
+
+ private:
+  TrialOutcome measure(const Settings& settings) const {
+    TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
+                             job_file_.string()},
+                   .log_path = scratch_.path() / "logs",
+                   .model_path = scratch_.path() / "model",
+                   .steps = config_.steps};
+    Settings all = settings;
+    all.emplace_back("trained-model-path", plan.model_path.string());
+    all.emplace_back("log-path", plan.log_path.string());
+    all.emplace_back("print-freq", "5");
+    // The job's file omits a URL that contains a secret.
+    if (const std::string& weights = config_.train.data.network.weights;
+        without_secrets(weights) != weights)
+      all.emplace_back("weights", weights);
+    for (const auto& [option, value] : all) plan.words.push_back("--" + option + "=" + value);
+    return run_trial(plan, [] { return stop_signal() != 0; });
+  }
+
+  void tell(const Settings& settings, const TrialResult& result, double first_rate) {
+    if (!result.fault.empty()) {
+      log_.info(formatted("%8s  %8s  %10s  ", "-", "-", "-") + settings_text(settings) + ": " +
+                result.fault);
+      return;
+    }
+    const double ratio = first_rate > 0 ? result.images_per_second / first_rate : 1;
+    const std::string memory =
+        result.peak_memory_bytes > 0 ? bytes_text(result.peak_memory_bytes) : "-";
+    log_.info(formatted("%8.1f  %8.2f  %10s  ", result.images_per_second, ratio, memory.c_str()) +
+              settings_text(settings));
+  }
+
+  void require_running(const TrialResult& result) const {
+    if (result.fault.empty()) return;
+    throw Error(ErrorCode::kUserError, "The job cannot be run: " + result.fault +
+                                           " Run `kiln train` with the same options for details.");
+  }
+
+  // Measures both the job as given and the best settings again, so as not to keep a lucky trial.
+  bool confirm(const Search& search) {
+    if (search.best().empty()) {
+      log_.info("Nothing was faster than the job as given.");
+      return false;
+    }
+    const TrialOutcome fastest = measure(search.best()), given = measure({});
+    if (fastest.was_stopped || given.was_stopped) return false;
+    const double ratio = fastest.result.images_per_second / given.result.images_per_second;
+    log_.info(formatted("Measured again: %.2f x the speed of the job as given.", ratio));
+    if (ratio > 1) return true;
+    log_.info("So nothing was faster than the job as given.");
+    return false;
+  }
+
+  // Logs larger batches that fit and are faster, for users who accept a different result.
+  void log_larger_batches(const Settings& settings, double rate) {
+    std::string batch = std::to_string(config_.train.optimization.batch_size);
+    for (const auto& [option, value] : settings)
+      if (option == "batch-size") batch = value;
+    for (int times = 2; times <= 8 && stop_signal() == 0; times *= 2) {
+      const std::string larger = std::to_string(std::stoll(batch) * times);
+      const TrialOutcome outcome = measure(changed(settings, {{"batch-size", larger}}));
+      if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
+      rate = outcome.result.images_per_second;
+      log_.info(
+          "A larger batch also fits: --batch-size " + larger +
+          formatted(" gives %.1f images/s. It would change the result, so it is not used.", rate));
+    }
+  }
+
+  const TuneConfig& config_;
+  Log& log_;
+  ScratchFolder scratch_;
+  fs::path job_file_;
+};
+
+// What one trial reads from a stream would be missing in the next.
+void refuse_streams(const DataConfig& data) {
+  for (const auto& [option, path] : {std::pair("--train-data-path", data.train_path),
+                                     std::pair("--valid-data-path", data.valid_path)})
+    if (is_stream_path(path))
+      throw Error(
+          ErrorCode::kParameterParsing,
+          "kiln tune cannot run this job: " + std::string(option) + " '" + path +
+              "' is a stream, which can be read only once, but every trial reads the images from "
+              "the start. Tune with files, such as those that `kiln pack` writes.");
+}
+
+}  // namespace
+
+int run(const TuneConfig& config, Process& process) {
+  refuse_streams(config.train.data);
+  require_writable(config.output_path);
+  install_stop_signals();
+  Tuner tuner(config, process.log);
+  std::optional<Settings> best = tuner.run();
+  if (best && config.learning_rates) best = tuner.learning_rate(*best);
+  if (!best) {
+    process.log.info("Stopped: nothing was written.");
+    return 128 + stop_signal();
+  }
+  std::vector<Choice> choices;
+  for (const auto& [option, value] : *best) choose(choices, {option, value, "kiln tune"});
+  write_file_durably(config.output_path,
+                     "# The job with the fastest settings that `kiln tune` found on this machine:\n"
+                     "#   kiln train --config FILE --trained-model-path DIR\n" +
+                         config_text(config.train, choices));
+  process.log.info("Wrote " + quoted_path(config.output_path) + ": " + settings_text(*best) + ".");
+  return 0;
+}
+
+}  // namespace kiln
