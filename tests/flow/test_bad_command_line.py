@@ -1,5 +1,5 @@
 """Wrong command lines: every fault named at once, before anything is read; exit 2 for what is no option or value, 1 for what
-is out of range. A run for each code; every option's range and every wrong word are in tests/config/."""
+is out of range. A run for each code; every option's range and every wrong word are in tests/cli/."""
 import os
 import shutil
 import subprocess

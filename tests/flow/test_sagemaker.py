@@ -211,7 +211,7 @@ class SpotTest(SageMakerTest):
 
 class FailureTest(SageMakerTest):
     def test_faults_of_the_job_and_of_the_command_come_together(self):
-        """tests/config/sagemaker_test.cpp has the other ways in which a job can be wrong."""
+        """tests/tools/sagemaker/sagemaker_test.cpp has the other ways in which a job can be wrong."""
         self.lay_out({"epochs": "zero", "batchsize": "64", "random_seed": "x"}, with_model=False)
         result = self.start()
         self.assert_failed(result, 2, "'batchsize' is not a hyperparameter", "--epochs is 'zero'", "--random-seed is 'x'")

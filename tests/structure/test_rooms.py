@@ -10,18 +10,20 @@ SYSTEM_HEADERS = {"arpa/inet.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "i
                   "pthread.h", "sched.h", "signal.h", "spawn.h", "termios.h", "unistd.h", "sys/*", "linux/*"}
 
 
-def room_of(path):
+def folder_of(path):
     """`base` of base/log.h, `data/image` of data/image/image.h; `main.cpp` of itself."""
     return str(path).rpartition("/")[0] or str(path)
 
 
-def room_table():
-    """By room: the rooms and single headers it may use, and the text of what it must not know."""
-    table = {}
-    for name, _, may_use, must_not_know in rows_of_table(README, "room"):
-        words = set(re.findall(r"[\w./]+", may_use.replace("`", "")))
-        table[backticked(name)[0].rstrip("/")] = (words - {"nothing"}, set(re.findall(r"\w+", must_not_know)))
-    return table
+def room_of(path):
+    """`data` of data/image/image.h; `main.cpp` of itself."""
+    return str(path).partition("/")[0]
+
+
+def table_of(first_header):
+    """By room or folder of a table: the rooms, folders and single headers that it may use."""
+    return {backticked(name)[0].rstrip("/"): set(re.findall(r"[\w./]+", may_use.replace("`", ""))) - {"nothing"}
+            for name, _, may_use in rows_of_table(README, first_header)}
 
 
 def includes():
@@ -39,35 +41,43 @@ def is_third_party(header):
 
 
 class RoomsTest(TreeTest):
-    def test_the_table_names_every_folder(self):
-        folders = {str(path.parent.relative_to(SRC)) for path in SRC.glob("*/**/*") if path.suffix != ".md" and path.is_file()}
-        self.assertEqual(set(room_table()), folders | {"main.cpp"})
+    def test_the_tables_name_every_room_and_folder(self):
+        files = [path.relative_to(SRC) for path in SRC.rglob("*") if path.suffix != ".md" and path.is_file()]
+        rooms = {room_of(path) for path in files} - {"CMakeLists.txt"}
+        self.assertEqual(set(table_of("room")), rooms)
+        folders = {folder_of(path) for path in files if room_of(path) != "tools"} - rooms - {"CMakeLists.txt"}
+        self.assertEqual(set(table_of("folder")) - {"tools/*"}, folders)
 
     def test_cmake_lists_the_rooms_in_the_order_of_the_table(self):
         sources = re.findall(r"[\w/]+\.cpp", (SRC / "CMakeLists.txt").read_text(encoding="utf-8"))
         rooms = list(dict.fromkeys(room_of(source) for source in sources if (SRC / source).is_file()))
-        self.assertEqual(rooms, [room for room in room_table() if room in rooms])
+        self.assertEqual(rooms, [room for room in table_of("room") if room in rooms])
 
-    def test_the_table_does_not_contradict_itself(self):
-        table = room_table()
-        for room, (may_use, must_not_know) in table.items():
+    def test_a_room_uses_rooms_above_it(self):
+        above = []
+        for room, may_use in table_of("room").items():
             with self.subTest(room=room):
-                self.assertFalse(may_use & must_not_know)
-                self.assertFalse({word for word in may_use if not word.endswith(".h")} - set(table) - {"all"})
+                self.assertFalse({word for word in may_use if not word.endswith(".h")} - set(above))
+            above.append(room)
 
     def test_rooms_use_only_what_the_table_allows(self):
-        table = room_table()
-        faults = []
+        table, faults = table_of("room"), []
         for file, number, bracket, header in includes():
-            if bracket != '"':
-                continue
             own, other = room_of(file), room_of(header)
-            may_use = table[own][0]
-            if not (SRC / header).is_file():
+            if bracket == '"' and not (SRC / header).is_file():
                 faults.append(f'src/{file}:{number}: "{header}" is no file of src/')
-            elif other not in table:
-                faults.append(f'src/{file}:{number}: "{header}" is in no room')
-            elif other != own and not may_use & {other, header, "all"}:
+            elif bracket == '"' and other != own and not table[own] & {other, header}:
+                faults.append(f"src/{file}:{number}: {own} may not use {header}")
+        self.assert_none(faults, "src/README.md does not allow")
+
+    def test_folders_use_only_what_the_table_allows(self):
+        table, faults = table_of("folder"), []
+        for file, number, bracket, header in includes():
+            own, other = folder_of(file), folder_of(header)
+            if bracket != '"' or own == other or room_of(own) != room_of(other):
+                continue
+            may_use = table.get(own, table["tools/*"] if own.startswith("tools/") else {other})
+            if not may_use & {other, header}:
                 faults.append(f"src/{file}:{number}: {own} may not use {header}")
         self.assert_none(faults, "src/README.md does not allow")
 

@@ -1,0 +1,72 @@
+// --auto, and when it is on by default.
+#include <gtest/gtest.h>
+
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+Words photos(const Words& more) {
+  Words words = {"train",    "--data-path",          "p", "--model-name",
+                 "resnet18", "--trained-model-path", "o"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+AutoConfig auto_of(const Words& words) {
+  return parse_as<TrainConfig>(words).optimization.automatic;
+}
+
+TEST(Auto, IsOnByDefaultForOneDatasetWithWeights) {
+  EXPECT_EQ(auto_of(photos({"--weights=w.pth"})).choice, AutoChoice::kIfFewImages);
+  EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--time-limit=10min", "--batch-size=8",
+                            "--image-size=64", "--patience=9", "--class-weights=sqrt"}))
+                .choice,
+            AutoChoice::kIfFewImages);
+  EXPECT_EQ(auto_of(photos({})).choice, AutoChoice::kNo);
+  EXPECT_EQ(auto_of(train()).choice, AutoChoice::kNo);
+  EXPECT_TRUE(auto_of(train()).why_not.empty());
+}
+
+TEST(Auto, IsOffWhereAnOptionIsGivenThatItDecides) {
+  for (const char* option :
+       {"--freeze=none", "--freeze=backbone", "--epochs=5", "--steps=9", "--learning-rate=0.1",
+        "--head-learning-rate=0.1", "--augment=none", "--num-warmup-steps=1"}) {
+    const AutoConfig found = auto_of(photos({"--weights=w.pth", option}));
+    EXPECT_EQ(found.choice, AutoChoice::kNo) << option;
+    EXPECT_TRUE(std::string(option).starts_with(found.why_not.substr(0, found.why_not.find(' '))))
+        << found.why_not;
+  }
+  EXPECT_EQ(auto_of(photos({"--weights=w.pth", "--auto=False"})).choice, AutoChoice::kNo);
+}
+
+TEST(Auto, TakesWhatIsGivenBesideIt) {
+  const AutoConfig found =
+      auto_of(train({"--auto=true", "--learning-rate=0.1", "--epochs=3", "--augment=crop"}));
+  EXPECT_EQ(found.choice, AutoChoice::kYes);
+  EXPECT_FALSE(found.sets_learning_rate);
+  EXPECT_FALSE(found.sets_augment);
+  EXPECT_TRUE(auto_of(train({"--auto=True"})).sets_augment);
+}
+
+TEST(Auto, RefusesWhatItDecidesAndWhatItCannotDo) {
+  for (const Words& words :
+       {train({"--auto=True", "--freeze=none"}), train({"--auto=True", "--sync-batch-norm"}),
+        train({"--auto=True", "--shard-by=none"}), photos({"--auto=True"}), train({"--auto"}),
+        train({"--auto=perhaps"})})
+    EXPECT_EQ(faults(words).size(), 1U) << words.back();
+  EXPECT_EQ(faults(train({"--auto=True", "--folds=5", "--freeze=backbone"})).size(), 2U);
+}
+
+TEST(EffectiveOptions, HaveNoSecretOfAUrl) {
+  const TrainConfig config =
+      parse_as<TrainConfig>(photos({"--weights=https://host/w.pth?signature=word"}));
+  EXPECT_EQ(config.data.network.weights, "https://host/w.pth?signature=word");
+  for (const auto& [name, text] : config.effective_options) {
+    EXPECT_EQ(text.find("signature"), std::string::npos) << name;
+    EXPECT_TRUE(name != "weights" || text == "https://host/w.pth?…") << text;
+  }
+}
+
+}  // namespace
+}  // namespace kiln

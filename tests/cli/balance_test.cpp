@@ -1,0 +1,72 @@
+// --augment, and the options for classes of different sizes.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+TEST(AugmentOption, IsANameOrAList) {
+  const auto augment = [](const char* text) {
+    return parse_as<TrainConfig>(train({"--augment", text})).data.augment;
+  };
+  EXPECT_EQ(parse_as<TrainConfig>(train()).data.augment, Augment::kNone);
+  EXPECT_EQ(augment("strong"), Augment::kStrong);
+  EXPECT_EQ(augment("flip,crop"), Augment::kStandard);
+  EXPECT_EQ(augment_name(augment("color,vflip")), "vflip,color");
+  EXPECT_TRUE(fault(train({"--augment", "flip,flop"})).starts_with("--augment contains 'flop', "));
+  EXPECT_EQ(fault(train({"--augment", "flip,crop,flip"})),
+            "--augment contains 'flip' twice: list each operation once.");
+  EXPECT_EQ(fault(train({"--cache=decoded", "--augment=vflip,rotate90,color,trivial,erase"})),
+            "no fault");
+  EXPECT_TRUE(fault(train({"--cache=decoded", "--augment=crop"})).starts_with("--cache decoded"));
+}
+
+TEST(BalanceOptions, AreNoneByDefault) {
+  const auto plain = parse_as<TrainConfig>(train()).optimization;
+  EXPECT_EQ(plain.class_weights, ClassWeights::kNone);
+  EXPECT_EQ(plain.sample, Sampling::kShuffle);
+  EXPECT_EQ(plain.best_by, BestBy::kTop1);
+  const auto weighted =
+      parse_as<TrainConfig>(train({"--class-weights=sqrt", "--best-by=macro_recall"})).optimization;
+  EXPECT_EQ(weighted.class_weights, ClassWeights::kSqrt);
+  EXPECT_EQ(weighted.best_by, BestBy::kMacroRecall);
+  const auto drawn =
+      parse_as<TrainConfig>(train({"--sample=balanced", "--best-by=loss"})).optimization;
+  EXPECT_EQ(drawn.sample, Sampling::kBalanced);
+  EXPECT_EQ(drawn.best_by, BestBy::kLoss);
+}
+
+TEST(BalanceOptions, ExcludeEachOther) {
+  const std::string twice = fault(train({"--sample=balanced", "--class-weights=balanced"}));
+  EXPECT_NE(twice.find("use one of the two"), std::string::npos) << twice;
+  EXPECT_EQ(fault(train({"--sample=balanced", "--class-weights=none"})), "no fault");
+  const std::string last = fault(train({"--save=last", "--best-by=loss"}));
+  EXPECT_TRUE(last.starts_with("--best-by chooses")) << last;
+  EXPECT_EQ(fault(train({"--save=last", "--best-by=top1"})), "no fault");
+}
+
+TEST(AugmentOption, InspectWritesASheetOfAugmentedImages) {
+  const auto plain = parse_as<InspectConfig>({"inspect", "photos", "--json"});
+  EXPECT_FALSE(plain.augment.has_value());
+  const auto sheet =
+      parse_as<InspectConfig>({"inspect", "photos", "--augment", "flip,color", "--output-path",
+                               "s.html", "--image-size", "64", "--random-seed", "7"});
+  ASSERT_TRUE(sheet.augment.has_value());
+  EXPECT_EQ(augment_name(*sheet.augment), "flip,color");
+  EXPECT_EQ(sheet.output_path, "s.html");
+  EXPECT_EQ(sheet.image_size, 64);
+  EXPECT_EQ(sheet.random_seed, 7);
+  EXPECT_NE(fault({"inspect", "p", "--augment", "flip"}).find("add --output-path"),
+            std::string::npos);
+  EXPECT_NE(fault({"inspect", "p", "--output-path", "s.html"}).find("add --augment"),
+            std::string::npos);
+  EXPECT_NE(fault({"inspect", "p", "--augment=flip", "--output-path=s", "--check"})
+                .find("cannot be used with --augment"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

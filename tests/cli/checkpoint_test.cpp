@@ -1,0 +1,176 @@
+// The options of checkpoints, and what a run that resumes may change.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/options.h"
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+CheckpointConfig checkpoint(Words more) {
+  more.insert(more.begin(), "--checkpoint-path=c");
+  return parse_as<TrainConfig>(train(more)).checkpoint;
+}
+
+CheckpointEvery every(const std::string& text) {
+  return checkpoint({"--checkpoint-every", text}).every;
+}
+
+TEST(Checkpoints, AreOffByDefault) {
+  const CheckpointConfig config = parse_as<TrainConfig>(train()).checkpoint;
+  EXPECT_EQ(config.path, "");
+  EXPECT_EQ(config.every.epochs, 1);
+  EXPECT_EQ(config.every.steps, 0);
+  EXPECT_EQ(config.every.seconds, 600);
+  EXPECT_EQ(config.keep, 2);
+  EXPECT_EQ(config.resume, ResumeChoice::kAuto);
+}
+
+TEST(Checkpoints, TakeTheirOptions) {
+  const CheckpointConfig config = checkpoint({"--resume", "never"});
+  EXPECT_EQ(config.path, "c");
+  EXPECT_EQ(config.keep, 7);
+  EXPECT_EQ(config.resume, ResumeChoice::kNever);
+  EXPECT_EQ(checkpoint({"--resume", "require"}).resume, ResumeChoice::kRequire);
+}
+
+TEST(CheckpointEvery, CountsOnlyWhatItNames) {
+  EXPECT_EQ(every("3steps").steps, 3);
+  EXPECT_EQ(every("3steps").epochs, 0);
+  EXPECT_EQ(every("3steps").seconds, 0);
+  EXPECT_EQ(every("1step,2epochs").steps, 1);
+  EXPECT_EQ(every("1step,2epochs").epochs, 2);
+}
+
+TEST(CheckpointEvery, ReadsTimes) {
+  EXPECT_EQ(every("5s").seconds, 5);
+  EXPECT_EQ(every("5min").seconds, 300);
+  EXPECT_EQ(every("1epoch,2h").seconds, 7200);
+  EXPECT_EQ(every("1000000000h").seconds, 3.6e12);
+}
+
+TEST(CheckpointEvery, RefusesWhatIsNoCountWithAUnit) {
+  // The text, and what the message says of how to write it.
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "1epoch,10min"},
+      {"often", "1epoch,10min"},
+      {"3days", "epoch, step, s, min and h"},
+      {"-1epoch", "1epoch,10min"},
+      {"1epoch,", "1epoch,10min"},
+      {"1epoch, 5s", "1epoch,10min"},
+      {"5", "5steps"},
+      {"0", "0epochs"},
+      {"0.5h", "30min"},
+      {"1.5epochs", "whole"},
+      {"0steps", "1step"},
+      {"00epochs", "1step"},
+      {"1h,30min", "keep one"},
+      {"1step,2steps", "keep one"},
+  };
+  for (const auto& [text, advice] : cases) {
+    ErrorCode code{};
+    const std::string message =
+        fault(train({"--checkpoint-path=c", "--checkpoint-every=" + text}), &code);
+    EXPECT_EQ(code, ErrorCode::kParameterParsing) << text;
+    EXPECT_TRUE(message.starts_with("--checkpoint-every ")) << message;
+    EXPECT_NE(message.find(advice), std::string::npos) << text << ": " << message;
+  }
+}
+
+TEST(CheckpointEvery, RefusesCountsThatAreTooLarge) {
+  for (const char* text : {"1000000001steps", "99999999999999999999s"}) {
+    ErrorCode code{};
+    fault(train({"--checkpoint-path=c", std::string("--checkpoint-every=") + text}), &code);
+    EXPECT_EQ(code, ErrorCode::kLessThanOrEqualTo) << text;
+  }
+}
+
+TEST(Checkpoints, NeedAFolder) {
+  for (const std::string option : {"--resume", "--checkpoint-every"}) {
+    const std::string value = option == "--resume" ? "require" : "1epoch";
+    const std::string message = fault(train({option, value}));
+    EXPECT_TRUE(message.starts_with(option)) << message;
+    EXPECT_NE(message.find("--checkpoint-path"), std::string::npos) << message;
+  }
+  EXPECT_EQ(fault(train({"--resume=never"})), "no fault");
+}
+
+TEST(Checkpoints, LieApartFromInputsAndTheModel) {
+  for (const char* folder : {"u", "t/below", "v", "o", "o/checkpoints"}) {
+    ErrorCode code{};
+    const std::string message = fault(train({std::string("--checkpoint-path=") + folder}), &code);
+    EXPECT_TRUE(message.starts_with("--checkpoint-path '")) << message;
+    EXPECT_EQ(code, ErrorCode::kParameterParsing);
+  }
+  EXPECT_EQ(faults(train({"--checkpoint-path=."})).size(), 4u);  // it contains all of them
+  EXPECT_EQ(fault(train({"--checkpoint-path=logs/checkpoints"})), "no fault");
+}
+
+Effect effect_of(const char* option) {
+  return find_option(*find_command("train"), option)->effect.value();
+}
+
+TEST(Effects, AreGivenForEveryOptionOfTrain) {
+  for (const Option& option : find_command("train")->options)
+    EXPECT_TRUE(option.effect.has_value()) << option.name;
+}
+
+TEST(Effects, TellWhatARunThatResumesMayChange) {
+  for (const char* name :
+       {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
+        "collective-timeout", "mlflow-log-model", "no-hashes", "explain"})
+    EXPECT_EQ(effect_of(name), Effect::kFree) << name;
+  for (const char* name : {"threads", "ranks", "gradient-dtype", "device", "staleness"})
+    EXPECT_EQ(effect_of(name), Effect::kBits) << name;
+  for (const char* name :
+       {"learning-rate", "random-seed", "augment",         "image-size", "patience",
+        "save",          "precision",   "sync-batch-norm", "lr-scaling", "shard-by",
+        "class-weights", "sample",      "best-by",         "time-limit", "steps",
+        "optimizer",     "momentum",    "weight-decay",    "no-decay",   "clip-norm",
+        "ema",           "lr-schedule", "label-smoothing", "mixup",      "cutmix",
+        "exchange",      "servers"})
+    EXPECT_EQ(effect_of(name), Effect::kResult) << name;
+}
+
+std::vector<ChangedOption> changes(const Words& before, const Words& now) {
+  return changed_options(parse_as<TrainConfig>(train(before)).effective_options,
+                         parse_as<TrainConfig>(train(now)).effective_options);
+}
+
+TEST(ChangedOptions, AreNamedWithBothValues) {
+  const auto changed = changes({"--patience", "4"}, {"--learning-rate", "0.1", "--threads", "2"});
+  ASSERT_EQ(changed.size(), 3u);
+  EXPECT_EQ(changed[0].name, "learning-rate");
+  EXPECT_EQ(changed[0].before, "0.001");
+  EXPECT_EQ(changed[0].now, "0.1");
+  EXPECT_EQ(changed[0].effect, Effect::kResult);
+  EXPECT_EQ(changed[1].name, "patience");
+  EXPECT_EQ(changed[2].name, "threads");
+  EXPECT_EQ(changed[2].effect, Effect::kBits);
+}
+
+TEST(ChangedOptions, IgnoreOtherSpellings) {
+  EXPECT_TRUE(changes({"--augment=erase,flip,crop,trivial"}, {"--augment=strong"}).empty());
+  EXPECT_EQ(changes({"--augment=crop"}, {"--augment=flip"}).size(), 1U);
+  EXPECT_TRUE(changes({"--learning-rate=0.10", "--epochs=+7", "--augment=flip", "--lr-scaling=2",
+                       "--sync-batch-norm", "--threads=AUTO"},
+                      {"--learning-rate=.1", "--epochs=7", "--augment=FLIP", "--lr-scaling=2.0",
+                       "--sync-batch-norm=1", "--threads=auto"})
+                  .empty());
+}
+
+TEST(ChangedOptions, ReadTextsOfOtherPrograms) {
+  const OptionTexts now = parse_as<TrainConfig>(train()).effective_options;
+  OptionTexts before = now;
+  std::erase_if(before, [](const auto& text) { return text.first == "patience"; });
+  before.emplace_back("from-the-future", "1");
+  EXPECT_TRUE(changed_options(before, now).empty());
+  for (auto& [name, text] : before)
+    if (name == "learning-rate") text = "much";
+  ASSERT_EQ(changed_options(before, now).size(), 1u);
+}
+
+}  // namespace
+}  // namespace kiln

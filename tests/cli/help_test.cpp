@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/options.h"
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+std::string help(const Words& words) {
+  return parse_as<HelpRequest>(words).text;
+}
+
+// Replaces line breaks and runs of spaces by one space.
+std::string unwrapped(const std::string& text) {
+  std::istringstream in(text);
+  std::string word;
+  std::string out;
+  while (in >> word) out += word + " ";
+  return out;
+}
+
+// The help of a command, whose name may have two words.
+std::string help_of(const CommandInfo& command) {
+  std::istringstream in(command.name);
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  words.emplace_back("--help");
+  return help(words);
+}
+
+TEST(Help, ListsExactlyTheCommandsThatExist) {
+  const std::string text = help({"--help"});
+  for (const CommandInfo& command : command_table()) {
+    EXPECT_NE(text.find("\n  " + command.name + " "), std::string::npos);
+  }
+  EXPECT_EQ(help({"help"}), text);
+  EXPECT_EQ(help({"-h"}), text);
+}
+
+TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
+  for (const CommandInfo& command : command_table()) {
+    const std::string text = unwrapped(help_of(command));
+    for (const Option& option : command.options) {
+      const std::size_t begin = text.find("--" + option.name + " ");
+      ASSERT_NE(begin, std::string::npos) << command.name << " " << option.name;
+      EXPECT_NE(text.find(option.group + ":"), std::string::npos);
+      const std::size_t end = text.find("]", text.find("[", text.find(option.help, begin)));
+      const std::string entry = text.substr(begin, end - begin + 1);
+      if (option.required) {
+        EXPECT_NE(entry.find("[required"), std::string::npos) << entry;
+      }
+      if (!option.default_text.empty()) {
+        EXPECT_NE(entry.find("default " + option.default_text), std::string::npos) << entry;
+      }
+      if (option.maximum != 0) {
+        EXPECT_NE(entry.find(range_text(option)), std::string::npos);
+      }
+      if (!option.unit.empty()) {
+        EXPECT_NE(entry.find("unit: " + option.unit), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(Help, FitsIn100Columns) {
+  std::string all = help({"--help"});
+  for (const CommandInfo& command : command_table()) all += help_of(command);
+  std::istringstream in(all);
+  for (std::string line; std::getline(in, line);) {
+    EXPECT_LE(line.size(), 100u) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+}
+
+TEST(Help, TakesPrecedenceOverFaults) {
+  EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
+  EXPECT_EQ(help({"help", "bench", "collective"}), help({"bench", "collective", "--help"}));
+  EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench loader'?");
+  EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
+}
+
+TEST(Help, TheTableIsWellFormed) {
+  for (const CommandInfo& command : command_table()) {
+    for (const Option& option : command.options) {
+      EXPECT_TRUE(option.help.ends_with('.')) << option.name;
+      EXPECT_FALSE(option.group.empty()) << option.name;
+      EXPECT_EQ(find_option(command, option.name), &option) << "two options of one name";
+      EXPECT_LE(option.minimum, option.maximum);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln

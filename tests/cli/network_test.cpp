@@ -1,0 +1,56 @@
+// `kiln train`: the network by its name, in place of a directory.
+#include <gtest/gtest.h>
+
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+Words named(const Words& more = {}) {
+  Words words = {"train", "--train-data-path",    "t", "--valid-data-path",
+                 "v",     "--trained-model-path", "o"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Network, IsNamedInPlaceOfADirectory) {
+  const auto network = parse_as<TrainConfig>(named({"--model-name", "ResNet18"})).data.network;
+  EXPECT_EQ(network.model_name, "resnet18");
+  EXPECT_EQ(network.weights, "");
+  EXPECT_FALSE(network.zero_init_residual);
+  const auto given = parse_as<TrainConfig>(named({"--model-name", "resnet18", "--weights", "w",
+                                                  "--zero-init-residual"}))
+                         .data.network;
+  EXPECT_EQ(given.weights, "w");
+  EXPECT_TRUE(given.zero_init_residual);
+}
+
+TEST(Network, IsNamedOnce) {
+  EXPECT_EQ(fault(train({"--model-name", "resnet18"})),
+            "--untrained-model-path and --model-name are both given, but mean the same thing: "
+            "use only one of them.");
+  EXPECT_TRUE(contains(fault(named()), "--untrained-model-path DIR is missing"));
+  EXPECT_TRUE(contains(fault(named()), "add it, or --model-name."));
+}
+
+TEST(Network, ItsOptionsNeedItsName) {
+  for (const Words& words : {Words{"--weights", "w"}, Words{"--zero-init-residual"}}) {
+    EXPECT_TRUE(contains(fault(train(words)), words[0] + " needs the name of the network"));
+  }
+  EXPECT_TRUE(contains(fault(named({"--model-name", "resnet81"})), "Did you mean 'resnet18'?"));
+  EXPECT_TRUE(contains(fault(named({"--model-name", "densenet121", "--zero-init-residual"})),
+                       "applies to ResNets only"));
+}
+
+TEST(Network, TheOutputIsApartFromTheWeights) {
+  EXPECT_TRUE(contains(fault(named({"--model-name", "resnet18", "--weights", "o/model"})),
+                       "contains --weights 'o/model'"));
+  EXPECT_EQ(fault(named({"--model-name", "resnet18", "--weights", "p/model"})), "no fault");
+}
+
+}  // namespace
+}  // namespace kiln

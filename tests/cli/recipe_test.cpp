@@ -1,0 +1,157 @@
+// The options of the recipe: ranges, contradictions, and what --recipe sets.
+#include <gtest/gtest.h>
+
+#include "cli/options.h"
+#include "cli/parse.h"
+
+namespace kiln {
+namespace {
+
+std::string effective(const Words& more, const std::string& name) {
+  for (const auto& [option, text] : parse_as<TrainConfig>(train(more)).effective_options)
+    if (option == name) return text;
+  return "no option";
+}
+
+TEST(Recipe, IsTheDesignersByDefault) {
+  const OptimizationConfig config = parse_as<TrainConfig>(train()).optimization;
+  const RecipeConfig usual;
+  EXPECT_EQ(config.recipe.optimizer, usual.optimizer);
+  EXPECT_EQ(config.recipe.momentum, usual.momentum);
+  EXPECT_EQ(config.recipe.weight_decay, usual.weight_decay);
+  EXPECT_TRUE(config.recipe.decays_norm_and_bias);
+  EXPECT_EQ(config.recipe.schedule, usual.schedule);
+  EXPECT_EQ(config.patience, 3);
+  EXPECT_EQ(config.recipe.mixup, 0);
+  EXPECT_EQ(config.recipe.ema, 0);
+}
+
+TEST(Recipe, NumbersBelowAtAndAboveTheirRange) {
+  struct Bounds {
+    const char *flag, *below, *lowest, *highest, *above;
+  };
+  for (const Bounds& bounds : {Bounds{"--momentum", "-0.1", "0", "0.999", "1.1"},
+                               Bounds{"--weight-decay", "-1e-9", "0", "1", "1.01"},
+                               Bounds{"--clip-norm", "-1", "0", "1000000", "1000001"},
+                               Bounds{"--ema", "-0.5", "0", "0.99999", "2"},
+                               Bounds{"--label-smoothing", "-0.1", "0", "0.5", "1.5"},
+                               Bounds{"--mixup", "-0.2", "0", "100", "100.5"},
+                               Bounds{"--cutmix", "-1", "0", "100", "101"}}) {
+    ErrorCode code{};
+    EXPECT_TRUE(fault(train({bounds.flag, bounds.below}), &code)
+                    .starts_with(std::string(bounds.flag) + " is " + bounds.below + ", but must"));
+    EXPECT_EQ(code, ErrorCode::kGreaterThanOrEqualTo) << bounds.flag;
+    EXPECT_EQ(fault(train({bounds.flag, bounds.lowest})), "no fault");
+    EXPECT_EQ(fault(train({bounds.flag, bounds.highest})), "no fault");
+    fault(train({bounds.flag, bounds.above}), &code);
+    EXPECT_EQ(code, ErrorCode::kLessThanOrEqualTo) << bounds.flag;
+    fault(train({bounds.flag, "much"}), &code);
+    EXPECT_EQ(code, ErrorCode::kParameterParsing) << bounds.flag;
+  }
+  for (const char* flag : {"--momentum", "--ema", "--label-smoothing"})
+    EXPECT_NE(fault(train({flag, "1"})).find("use a smaller number"), std::string::npos);
+}
+
+TEST(Recipe, WarmUpMayTakeAPartOfAnEpoch) {
+  EXPECT_EQ(
+      parse_as<TrainConfig>(train({"--num-warmup-steps", "0.5"})).optimization.num_warmup_steps,
+      0.5);
+}
+
+TEST(Recipe, MixingNeedsPairs) {
+  for (const char* size : {"1", "15"}) {
+    const std::string message = fault(train({"--mixup", "0.2", "--batch-size", size}));
+    EXPECT_NE(message.find("in pairs, but --batch-size is " + std::string(size)), std::string::npos)
+        << message;
+  }
+  EXPECT_NE(fault(train({"--cutmix", "1", "--batch-size", "1"})).find("--cutmix 0"),
+            std::string::npos);
+  EXPECT_EQ(fault(train({"--mixup", "0.2", "--batch-size", "2"})), "no fault");
+}
+
+TEST(Recipe, SizesGrow) {
+  const DataConfig config =
+      parse_as<TrainConfig>(train({"--image-size", "128:224", "--eval-crop", "larger"})).data;
+  EXPECT_EQ(config.first_image_size, 128);
+  EXPECT_EQ(config.image_size, 224);
+  EXPECT_TRUE(config.larger_eval_crop);
+  EXPECT_NE(fault(train({"--image-size", "224:128"})).find("write 128:224."), std::string::npos);
+  EXPECT_NE(fault(train({"--image-size", "224:224"})).find("write 224."), std::string::npos);
+  EXPECT_NE(fault(train({"--image-size", "8:224"})).find("--image-size is 8, but must be"),
+            std::string::npos);
+  for (const char* text : {":", "128:", ":224", "128:auto", "1:2:3", "a:b"})
+    EXPECT_NE(fault(train({"--image-size", text})), "no fault") << text;
+  EXPECT_NE(fault(train({"--image-size", "128:224", "--cache", "decoded"})).find("grow"),
+            std::string::npos);
+  EXPECT_NE(fault(train({"--image-size", "128:224", "--time-limit", "1h"})).find("--time-limit"),
+            std::string::npos);
+}
+
+TEST(Recipe, ATimeLimitNeedsAFirstEpochThatDoesNotDependOnTheirNumber) {
+  EXPECT_NE(fault(train({"--time-limit", "1h", "--lr-schedule", "onecycle"})), "no fault");
+  EXPECT_NE(fault(train({"--time-limit", "1h", "--lr-schedule", "cosine"})), "no fault");
+  EXPECT_EQ(
+      fault(train({"--time-limit", "1h", "--lr-schedule", "cosine", "--num-warmup-steps", "1"})),
+      "no fault");
+  EXPECT_EQ(fault(train({"--time-limit", "1h", "--lr-schedule", "constant"})), "no fault");
+  EXPECT_EQ(fault(train({"--time-limit", "1h", "--recipe", "modern"})), "no fault");
+}
+
+TEST(Modern, SetsWhatTheLineDoesNot) {
+  const Words modern = {"--recipe", "modern", "--batch-size", "64", "--epochs", "30"};
+  EXPECT_EQ(effective(modern, "learning-rate"), "0.064");
+  EXPECT_EQ(effective(modern, "lr-schedule"), "cosine");
+  EXPECT_EQ(effective(modern, "num-warmup-steps"), "2");
+  EXPECT_EQ(effective(modern, "no-decay"), "norm-and-bias");
+  EXPECT_EQ(parse_as<TrainConfig>(train(modern)).optimization.patience, kNoEarlyStop);
+  EXPECT_EQ(effective(modern, "zero-init-residual"), "False");  // of --untrained-model-path
+  EXPECT_FALSE(parse_as<TrainConfig>(train(modern)).optimization.precision.has_value());
+  Words mine = modern;
+  mine.insert(mine.end(), {"--mixup", "0", "--precision", "fp32", "--learning-rate", "0.5"});
+  EXPECT_EQ(effective(mine, "mixup"), "0");
+  EXPECT_EQ(effective(mine, "precision"), "fp32");
+  EXPECT_EQ(effective(mine, "learning-rate"), "0.5");
+  EXPECT_EQ(effective({"--recipe", "designer"}, "learning-rate"), "0.001");
+}
+
+TEST(Modern, FollowsTheOptimizerTheEpochsAndTheNetwork) {
+  EXPECT_EQ(effective({"--recipe", "modern", "--optimizer", "adamw"}, "weight-decay"), "0.05");
+  const auto rate_of = [](const char* optimizer) {
+    return effective({"--recipe", "modern", "--optimizer", optimizer, "--batch-size", "64"},
+                     "learning-rate");
+  };
+  EXPECT_EQ(rate_of("sgd"), "0.064");
+  EXPECT_EQ(rate_of("adamw"), "0.0005");
+  EXPECT_EQ(rate_of("lars"), "0.192");
+  EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "0.5");
+  const auto zero_init = [](const char* network, const Words& more) {
+    Words words = {"train", "--model-name", network, "--data-path", "d", "--trained-model-path",
+                   "o",     "--recipe",     "modern"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_as<TrainConfig>(words).data.network.zero_init_residual;
+  };
+  EXPECT_TRUE(zero_init("resnet18", {}));
+  EXPECT_FALSE(zero_init("densenet121", {}));
+  EXPECT_FALSE(zero_init("resnet18", {"--weights", "w.pth"}));
+}
+
+TEST(Modern, FaultsOfWhatItSetsNameIt) {
+  const std::string message = fault(train({"--recipe", "modern", "--batch-size", "25"}));
+  EXPECT_NE(message.find("--mixup mixes"), std::string::npos) << message;
+}
+
+// A run that resumes may say the same in other words.
+TEST(Modern, IsNoChangeBesideItsOptions) {
+  const auto options = [](const Words& more) {
+    return parse_as<TrainConfig>(train(more)).effective_options;
+  };
+  OptionTexts now = options({"--recipe", "modern"});
+  for (auto& [name, text] : now)
+    if (name == "recipe") text = "designer";
+  const auto changed = changed_options(options({"--recipe", "modern"}), now);
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed[0].effect, Effect::kFree);
+}
+
+}  // namespace
+}  // namespace kiln
