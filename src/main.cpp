@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/system.h"
-#include "tools/commands.h"
+#include "report/error_info.h"
 #include "run/process/memory_shortage.h"
 #include "run/process/process.h"
-#include "report/error_info.h"
+#include "tools/commands.h"
 
 int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();

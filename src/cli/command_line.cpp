@@ -5,10 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/binder.h"
 #include "cli/option_rows.h"
-#include "base/platform/launch_environment.h"
 
 namespace kiln {
 namespace {

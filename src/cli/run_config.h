@@ -8,13 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/platform/launch_environment.h"
+#include "cli/bench_config.h"
+#include "cli/train_config.h"
 #include "record/augment_set.h"
 #include "record/record_options.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
-#include "cli/bench_config.h"
-#include "cli/train_config.h"
-#include "base/platform/launch_environment.h"
 
 namespace kiln {
 

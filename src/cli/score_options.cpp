@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/binder.h"
 #include "cli/option_rows.h"
-#include "base/platform/launch_environment.h"
 
 namespace kiln {
 namespace {

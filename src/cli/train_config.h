@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "record/augment_set.h"
-#include "record/record_options.h"
-#include "record/training_record.h"
-#include "record/vocabulary.h"
 #include "cli/exchange_config.h"
 #include "cli/insight_config.h"
 #include "cli/recipe_config.h"
 #include "cli/stream_config.h"
+#include "record/augment_set.h"
+#include "record/record_options.h"
+#include "record/training_record.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -13,13 +13,13 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/system.h"
-#include "tools/commands.h"
-#include "tools/inspect/spread.h"
 #include "data/loader/batch_loader.h"
 #include "parallel/processors/binding.h"
-#include "run/process/versions.h"
 #include "run/prepare/prepare.h"
 #include "run/prepare/rank_agreement.h"
+#include "run/process/versions.h"
+#include "tools/commands.h"
+#include "tools/inspect/spread.h"
 
 namespace kiln {
 namespace {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/system.h"
+#include "parallel/device/device.h"
+#include "parallel/processors/compute_threads.h"
+#include "run/prepare/prepare.h"
+#include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/inspect/spread.h"
 #include "tools/inspect/step_probe.h"
-#include "parallel/device/device.h"
-#include "parallel/processors/compute_threads.h"
-#include "run/process/versions.h"
-#include "run/prepare/prepare.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "record/vocabulary.h"
 #include "model/catalogue.h"
 #include "model/sync_batch_norm.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

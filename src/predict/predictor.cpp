@@ -14,11 +14,11 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
+#include "model/weights/model_weights.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "train/precision.h"
-#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "record/vocabulary.h"
 #include "data/transform/image_pipeline.h"
 #include "model/image_model.h"
+#include "record/vocabulary.h"
 #include "store/model_directory.h"
 
 namespace kiln {

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
-#include "record/training_record.h"
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/run_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

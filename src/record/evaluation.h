@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "record/calibration.h"
-#include "record/training_record.h"
 #include "record/run_summary.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

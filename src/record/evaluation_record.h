@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/evaluation.h"
 #include "record/run_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/run_record.h"
 #include "record/run_sink.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

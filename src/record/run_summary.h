@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/run_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

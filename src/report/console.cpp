@@ -6,10 +6,10 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "report/page/page.h"
 #include "record/run_cost.h"
 #include "record/run_summary.h"
 #include "report/log_lines.h"
+#include "report/page/page.h"
 
 namespace kiln {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/metrics.h"
 #include "record/run_record.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

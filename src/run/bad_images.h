@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/log.h"
-#include "record/training_record.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 #include "train/state.h"
 
 namespace kiln {

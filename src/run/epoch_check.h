@@ -1,8 +1,8 @@
 // Failures of training that end a run, as errors that say what to do.
 #pragma once
 
-#include "record/training_record.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/log.h"
-#include "record/training_record.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 #include "run/prepare/prepare.h"
 #include "train/epoch.h"
 #include "train/state.h"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "record/training_record.h"
 #include "model/image_model.h"
+#include "record/training_record.h"
 #include "run/bad_images.h"
 #include "run/prepare/prepare.h"
 #include "run/run_logger.h"

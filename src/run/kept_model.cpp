@@ -11,12 +11,12 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "model/weights/model_weights.h"
 #include "predict/thumbnail.h"
 #include "record/run_file.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/explained_mistakes.h"
 #include "store/model_directory.h"
-#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {
@@ -188,8 +188,7 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
   BestEpoch best = std::move(state->progress.best);
   std::vector<ImageFaultRecord> faults = std::move(state->bad_train.records);
   faults.insert(faults.end(), state->bad_valid.records.begin(), state->bad_valid.records.end());
-  if (best.epoch == 0)
-    return log.nothing_saved("No epoch was finished");
+  if (best.epoch == 0) return log.nothing_saved("No epoch was finished");
   job.loaders.reset();
   state.reset();
   malloc_trim(0);

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "record/training_record.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 #include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <string>
 
-#include "train/features/confident_learning.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "predict/thumbnail.h"
+#include "train/features/confident_learning.h"
 #include "train/loss.h"
 
 namespace kiln {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "record/training_record.h"
-#include "train/features/feature_pass.h"
-#include "train/features/folds.h"
 #include "run/inputs/training_inputs.h"
 #include "train/evaluation.h"
+#include "train/features/feature_pass.h"
+#include "train/features/folds.h"
 
 namespace kiln {
 

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/system.h"
+#include "record/run_cost.h"
+#include "record/run_file.h"
 #include "report/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
-#include "record/run_cost.h"
-#include "record/run_file.h"
 #include "report/sinks.h"
 #include "run/prepare/choices.h"
 

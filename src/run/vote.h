@@ -4,8 +4,8 @@
 #include <deque>
 #include <vector>
 
-#include "record/training_record.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "record/calibration.h"
 #include "base/output_folder.h"
+#include "record/calibration.h"
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
 #include "store/seen_images.h"

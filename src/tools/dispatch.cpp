@@ -5,11 +5,11 @@
 #include <variant>
 
 #include "base/error.h"
-#include "base/system.h"
 #include "base/platform/failure_note.h"
 #include "base/platform/sagemaker.h"
-#include "run/process/versions.h"
+#include "base/system.h"
 #include "report/error_info.h"
+#include "run/process/versions.h"
 #include "tools/sagemaker/sagemaker_hosts.h"
 
 namespace kiln {

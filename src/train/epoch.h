@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "record/training_record.h"
 #include "data/loader/batches.h"
 #include "data/loader/device_uploader.h"
+#include "record/training_record.h"
 #include "train/mixing.h"
 #include "train/state.h"
 #include "train/step.h"

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "record/training_record.h"
-#include "record/vocabulary.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
+#include "record/training_record.h"
+#include "record/vocabulary.h"
 #include "train/temperature.h"
 
 namespace kiln {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "record/vocabulary.h"
 #include "model/image_model.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

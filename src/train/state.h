@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "record/training_record.h"
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
+#include "record/training_record.h"
 #include "train/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/exchange/exchange.h"

@@ -2,10 +2,10 @@
 // TFRecord, or both of a TFRecord and an index for RecordIO.
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "data/archive/record_reader.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "data/archive/record_reader.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

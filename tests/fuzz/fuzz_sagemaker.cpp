@@ -1,8 +1,8 @@
 // A SageMaker job: resourceconfig.json, inputdataconfig.json and hyperparameters.json, with a line
 // "--" between them.
 #include "base/error.h"
-#include "tools/sagemaker/sagemaker_job.h"
 #include "fuzz/fuzz.h"
+#include "tools/sagemaker/sagemaker_job.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

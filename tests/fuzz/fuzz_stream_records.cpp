@@ -9,10 +9,10 @@
 
 #include "base/crc32c.h"
 #include "data/archive/archive.h"
+#include "data/archive/record_reader.h"
 #include "data/archive/tar.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/found_labels.h"
-#include "data/archive/record_reader.h"
 #include "data/stream/record_stream.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/record_checksums.h"

@@ -18,11 +18,11 @@
 #include "base/files.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
+#include "model/weights/model_weights.h"
 #include "parallel/device/device.h"
 #include "parity/tensor_files.h"
 #include "store/state_dict_file.h"
 #include "train/loss.h"
-#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/mutate.h"
-#include "report/page/page.h"
 #include "record/run_file.h"
+#include "report/page/page.h"
 #include "report/run_samples.h"
 
 namespace kiln {

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/proto_message.h"
-#include "report/page/page.h"
 #include "record/run_file.h"
+#include "report/page/page.h"
 #include "report/run_samples.h"
 #include "report/sinks.h"
 

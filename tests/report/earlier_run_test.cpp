@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/files.h"
-#include "report/page/page.h"
 #include "record/run_file.h"
+#include "report/page/page.h"
 #include "report/run_samples.h"
 #include "report/sinks.h"
 

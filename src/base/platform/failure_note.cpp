@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/text.h"
 #include "base/platform/sagemaker.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {

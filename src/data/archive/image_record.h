@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "record/record_options.h"
 #include "data/archive/record_reader.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

@@ -13,8 +13,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "data/dataset/folder_entries.h"
 #include "data/archive/record_reader.h"
+#include "data/dataset/folder_entries.h"
 
 namespace kiln {
 namespace {

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "record/record_options.h"
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/label_meaning.h"
 #include "data/image/image.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

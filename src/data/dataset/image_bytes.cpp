@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "data/image/image.h"
 #include "data/archive/record_reader.h"
+#include "data/image/image.h"
 
 namespace kiln {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "record/record_options.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

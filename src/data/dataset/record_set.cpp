@@ -9,11 +9,11 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/archive/image_record.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
-#include "data/archive/image_record.h"
 
 namespace kiln {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "record/vocabulary.h"
 #include "data/image/image.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "record/record_options.h"
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 #include "data/stream/byte_stream.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "record/record_options.h"
 #include "data/loader/batches.h"
 #include "data/loader/loader_threads.h"
 #include "data/stream/stream_silence.h"
 #include "data/transform/image_pipeline.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "record/record_options.h"
 #include "data/stream/byte_stream.h"
 #include "data/stream/record_stream.h"
+#include "record/record_options.h"
 
 namespace kiln {
 

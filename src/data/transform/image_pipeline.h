@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "record/augment_set.h"
-#include "record/vocabulary.h"
 #include "data/image/image.h"
 #include "data/transform/draw_key.h"
 #include "data/transform/image_chain.h"
+#include "record/augment_set.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

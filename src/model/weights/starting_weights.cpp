@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "store/state_dict_file.h"
 #include "model/weights/model_weights.h"
 #include "model/weights/weight_match.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {

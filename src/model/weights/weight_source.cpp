@@ -15,9 +15,9 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "model/catalogue.h"
+#include "model/weights/packed_model.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
-#include "model/weights/packed_model.h"
 
 namespace kiln {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "record/vocabulary.h"
 #include "modules/cuda/module.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "record/training_record.h"
 #include "parallel/gradients/communicator.h"
+#include "record/training_record.h"
 
 namespace kiln {
 

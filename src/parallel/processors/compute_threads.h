@@ -5,8 +5,8 @@
 // thread being waited for is often not running, and spinning takes the CPU time that it needs.
 // libgomp spins only 100 times instead of 300,000 while a process has more OpenMP threads than
 // there are processors (GOMP_SPINCOUNT in its manual). So while this process has to wait for
-// processors, it keeps a team of sleeping threads (parallel/processors/sleeping_team.h) that raises the thread
-// count.
+// processors, it keeps a team of sleeping threads (parallel/processors/sleeping_team.h) that raises
+// the thread count.
 #pragma once
 
 namespace kiln {

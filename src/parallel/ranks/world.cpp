@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/system.h"
 #include "base/platform/launch_environment.h"
+#include "base/system.h"
 
 namespace kiln {
 namespace {

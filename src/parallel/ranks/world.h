@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "parallel/ranks/mpi_thread.h"
 #include "base/platform/launch_environment.h"
+#include "parallel/ranks/mpi_thread.h"
 
 namespace kiln {
 

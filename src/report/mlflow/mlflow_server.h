@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "report/mlflow/persistent_http.h"
 #include "record/run_record.h"
+#include "report/mlflow/persistent_http.h"
 
 namespace kiln {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "report/mlflow/mlflow_server.h"
 #include "record/run_sink.h"
+#include "report/mlflow/mlflow_server.h"
 
 namespace kiln {
 

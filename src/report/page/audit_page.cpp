@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "report/page/html.h"
-#include "report/page/tiles.h"
 #include "record/audit_file.h"
 #include "record/run_summary.h"
+#include "report/page/html.h"
+#include "report/page/tiles.h"
 
 namespace kiln {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/page/page.h"
 #include "record/audit_record.h"
+#include "report/page/page.h"
 
 namespace kiln {
 

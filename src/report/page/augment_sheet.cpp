@@ -1,9 +1,9 @@
 #include "report/page/augment_sheet.h"
 
 #include "base/text.h"
+#include "record/run_summary.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "base/text.h"
+#include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

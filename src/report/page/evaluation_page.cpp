@@ -5,10 +5,10 @@
 
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/tiles.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

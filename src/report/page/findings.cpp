@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "record/run_summary.h"
 #include "record/vocabulary.h"
 #include "report/page/trend.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/files.h"
+#include "record/run_file.h"
 #include "report/page/audit_page.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
-#include "record/run_file.h"
 
 namespace kiln {
 namespace {

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "base/text.h"
+#include "record/evaluation.h"
+#include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "record/evaluation.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/text.h"
+#include "record/run_cost.h"
+#include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
-#include "record/run_cost.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

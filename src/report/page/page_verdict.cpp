@@ -2,10 +2,10 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "record/run_summary.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
 #include "report/page/tiles.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

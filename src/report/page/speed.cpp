@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "report/page/page.h"
 #include "record/run_cost.h"
 #include "record/run_summary.h"
+#include "report/page/page.h"
 
 namespace kiln {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/page/page.h"
 #include "record/run_summary.h"
+#include "report/page/page.h"
 
 namespace kiln {
 

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "run/process/versions.h"
-#include "run/checkpoint/image_hashes.h"
 #include "model/weights/model_weights.h"
+#include "run/checkpoint/image_hashes.h"
+#include "run/process/versions.h"
 
 namespace kiln {
 namespace {

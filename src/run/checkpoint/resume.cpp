@@ -12,12 +12,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "model/weights/model_weights.h"
 #include "record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/prepare/prepare.h"
 #include "train/replicas.h"
-#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

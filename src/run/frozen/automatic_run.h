@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "record/training_record.h"
 #include "record/evaluation.h"
+#include "record/training_record.h"
 #include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "run/time_limit.h"

@@ -10,9 +10,6 @@
 
 #include "base/system.h"
 #include "base/text.h"
-#include "train/features/feature_pass.h"
-#include "train/features/folds.h"
-#include "train/features/head_fit.h"
 #include "run/bad_images.h"
 #include "run/epoch_check.h"
 #include "run/frozen/gathered_features.h"
@@ -23,6 +20,9 @@
 #include "run/prepare/plan_warnings.h"
 #include "run/time_limit.h"
 #include "run/vote.h"
+#include "train/features/feature_pass.h"
+#include "train/features/folds.h"
+#include "train/features/head_fit.h"
 
 namespace kiln {
 namespace {

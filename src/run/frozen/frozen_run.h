@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "train/features/out_of_fold.h"
 #include "model/image_model.h"
 #include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
+#include "train/features/out_of_fold.h"
 #include "train/state.h"
 
 namespace kiln {

@@ -1,8 +1,8 @@
 // Gathers the features computed by all ranks.
 #pragma once
 
-#include "train/features/feature_pass.h"
 #include "parallel/ranks/world.h"
+#include "train/features/feature_pass.h"
 
 namespace kiln {
 

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "data/dataset/image_index.h"
 #include "data/stream/stream_source.h"
+#include "model/catalogue.h"
 #include "run/inputs/split_inputs.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/inputs/transformation.h"
-#include "model/catalogue.h"
 
 namespace kiln {
 namespace {

@@ -14,8 +14,8 @@
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"
 #include "data/transform/operations.h"
-#include "store/model_directory.h"
 #include "model/weights/weight_source.h"
+#include "store/model_directory.h"
 
 namespace kiln {
 

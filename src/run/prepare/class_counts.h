@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "record/training_record.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/sampler.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 #include "train/evaluation.h"
 
 namespace kiln {

@@ -12,12 +12,13 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "train/features/head_fit.h"
+#include "model/weights/model_weights.h"
 #include "model/weights/resolve_weights.h"
-#include "run/inputs/split_inputs.h"
-#include "run/inputs/stream_inputs.h"
+#include "model/weights/starting_weights.h"
 #include "parallel/processors/binding.h"
 #include "parallel/processors/compute_threads.h"
+#include "run/inputs/split_inputs.h"
+#include "run/inputs/stream_inputs.h"
 #include "run/prepare/automatic_plan.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/rank_agreement.h"
@@ -26,9 +27,8 @@
 #include "run/prepare/step_fits.h"
 #include "run/prepare/valid_stream.h"
 #include "run/time_limit.h"
+#include "train/features/head_fit.h"
 #include "train/replicas.h"
-#include "model/weights/model_weights.h"
-#include "model/weights/starting_weights.h"
 
 namespace kiln {
 namespace {

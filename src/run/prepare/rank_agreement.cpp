@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
@@ -13,11 +14,10 @@
 #include "parallel/device/device.h"
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
-#include "base/platform/launch_environment.h"
-#include "run/process/process.h"
-#include "run/process/versions.h"
 #include "report/error_info.h"
 #include "run/prepare/prepare.h"
+#include "run/process/process.h"
+#include "run/process/versions.h"
 
 namespace kiln {
 namespace {

@@ -7,13 +7,13 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
-#include "run/process/versions.h"
 #include "run/prepare/automatic_plan.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/run_recipe.h"
+#include "run/process/versions.h"
 #include "run/time_limit.h"
 
 namespace kiln {

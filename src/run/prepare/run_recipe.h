@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "cli/run_config.h"
-#include "run/inputs/training_inputs.h"
 #include "record/run_record.h"
+#include "run/inputs/training_inputs.h"
 #include "train/recipe.h"
 
 namespace kiln {

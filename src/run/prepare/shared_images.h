@@ -5,8 +5,8 @@
 
 #include "cli/run_config.h"
 #include "data/loader/batch_loader.h"
-#include "run/inputs/training_inputs.h"
 #include "parallel/ranks/world.h"
+#include "run/inputs/training_inputs.h"
 
 namespace kiln {
 

@@ -7,16 +7,16 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "tools/score/scoring_progress.h"
-#include "model/weights/resolve_weights.h"
-#include "run/inputs/training_loaders.h"
 #include "model/catalogue.h"
-#include "predict/prediction_faults.h"
-#include "predict/predictor.h"
-#include "run/prepare/prepare.h"
-#include "train/precision.h"
+#include "model/weights/resolve_weights.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
+#include "predict/prediction_faults.h"
+#include "predict/predictor.h"
+#include "run/inputs/training_loaders.h"
+#include "run/prepare/prepare.h"
+#include "tools/score/scoring_progress.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

@@ -7,14 +7,14 @@
 #include <string>
 
 #include "base/log.h"
-#include "record/vocabulary.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
-#include "train/features/feature_pass.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
 #include "record/audit_record.h"
+#include "record/vocabulary.h"
+#include "train/features/feature_pass.h"
 
 namespace kiln {
 

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "tools/audit/copies.h"
 #include "base/log.h"
 #include "data/dataset/dataset.h"
 #include "data/split/groups.h"
 #include "data/split/image_scan.h"
+#include "tools/audit/copies.h"
 
 namespace kiln {
 

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "train/features/confident_learning.h"
-#include "tools/audit/copies.h"
-#include "tools/audit/outliers.h"
-#include "tools/audit/audit_scan.h"
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
 #include "record/audit_record.h"
+#include "tools/audit/audit_scan.h"
+#include "tools/audit/copies.h"
+#include "tools/audit/outliers.h"
+#include "train/features/confident_learning.h"
 
 namespace kiln {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "tools/audit/image_quality.h"
 #include "data/dataset/dataset.h"
 #include "data/split/image_scan.h"
+#include "tools/audit/image_quality.h"
 
 namespace kiln {
 

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/options.h"
 #include "cli/describe.h"
-#include "run/process/versions.h"
+#include "cli/options.h"
 #include "record/metrics.h"
+#include "run/process/versions.h"
 
 namespace kiln {
 namespace {

@@ -13,12 +13,12 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
-#include "model/weights/resolve_weights.h"
 #include "model/image_model.h"
-#include "store/model_directory.h"
 #include "model/weights/model_weights.h"
+#include "model/weights/resolve_weights.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
+#include "store/model_directory.h"
 
 namespace kiln {
 namespace {

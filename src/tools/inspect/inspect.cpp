@@ -16,9 +16,6 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "tools/inspect/augment_sheet.h"
-#include "tools/inspect/inspect_images.h"
-#include "tools/inspect/inspect_table.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
@@ -28,6 +25,9 @@
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
+#include "tools/inspect/augment_sheet.h"
+#include "tools/inspect/inspect_images.h"
+#include "tools/inspect/inspect_table.h"
 
 namespace kiln {
 namespace {

@@ -6,13 +6,13 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "tools/inspect/spread.h"
-#include "tools/inspect/step_probe.h"
 #include "data/dataset/image_index.h"
 #include "model/catalogue.h"
 #include "parallel/device/device.h"
 #include "parallel/processors/compute_threads.h"
 #include "run/prepare/prepare.h"
+#include "tools/inspect/spread.h"
+#include "tools/inspect/step_probe.h"
 #include "train/compute_device.h"
 
 namespace kiln {

@@ -8,13 +8,13 @@
 
 #include "base/system.h"
 #include "base/text.h"
-#include "tools/sagemaker/input_mode.h"
-#include "tools/inspect/inspect_forecast.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
+#include "tools/inspect/inspect_forecast.h"
+#include "tools/sagemaker/input_mode.h"
 
 namespace kiln {
 namespace {

@@ -1,8 +1,8 @@
 // What `kiln inspect` reports about a dataset.
 #pragma once
 
-#include "tools/inspect/inspect_table.h"
 #include "cli/run_config.h"
+#include "tools/inspect/inspect_table.h"
 
 namespace kiln {
 

@@ -18,16 +18,16 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/platform/failure_note.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "parallel/device/nvidia_driver.h"
+#include "report/error_info.h"
+#include "run/process/versions.h"
 #include "tools/driver_log.h"
 #include "tools/launch/mpirun_job.h"
 #include "tools/launch/mpirun_output.h"
-#include "parallel/device/nvidia_driver.h"
-#include "base/platform/failure_note.h"
-#include "base/platform/launch_environment.h"
-#include "run/process/versions.h"
-#include "report/error_info.h"
 
 namespace kiln {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/output_folder.h"
-#include "record/vocabulary.h"
 #include "data/dataset/dataset.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -2,10 +2,10 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "tools/commands.h"
-#include "report/page/page.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
+#include "report/page/page.h"
+#include "tools/commands.h"
 
 namespace kiln {
 namespace {

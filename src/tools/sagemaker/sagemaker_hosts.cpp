@@ -3,11 +3,11 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "tools/launch/mpirun_job.h"
-#include "parallel/device/nvidia_driver.h"
 #include "base/platform/failure_note.h"
 #include "base/platform/sagemaker.h"
+#include "base/text.h"
+#include "parallel/device/nvidia_driver.h"
+#include "tools/launch/mpirun_job.h"
 
 namespace kiln {
 namespace {

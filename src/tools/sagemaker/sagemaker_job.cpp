@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/platform/sagemaker.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/binder.h"
-#include "base/platform/sagemaker.h"
 
 namespace kiln {
 namespace {

@@ -2,9 +2,9 @@
 // the model's validation results.
 #pragma once
 
-#include "record/calibration.h"
 #include "base/log.h"
 #include "cli/run_config.h"
+#include "record/calibration.h"
 
 namespace kiln {
 

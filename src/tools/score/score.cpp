@@ -8,10 +8,10 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "parallel/processors/compute_threads.h"
+#include "predict/predictions.h"
 #include "tools/commands.h"
 #include "tools/score/scoring.h"
-#include "predict/predictions.h"
-#include "parallel/processors/compute_threads.h"
 #include "train/compute_device.h"
 
 namespace kiln {

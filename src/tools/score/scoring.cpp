@@ -15,8 +15,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "tools/score/answer_threshold.h"
 #include "record/evaluation_record.h"
+#include "tools/score/answer_threshold.h"
 #include "train/compute_device.h"
 
 namespace kiln {

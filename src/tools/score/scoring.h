@@ -10,10 +10,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "tools/score/notable_answers.h"
-#include "tools/score/score_resume.h"
-#include "tools/score/score_rows.h"
-#include "tools/score/scoring_progress.h"
 #include "cli/run_config.h"
 #include "data/dataset/image_source.h"
 #include "predict/explanations.h"
@@ -23,6 +19,10 @@
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
 #include "report/scores/scored_dataset.h"
+#include "tools/score/notable_answers.h"
+#include "tools/score/score_resume.h"
+#include "tools/score/score_rows.h"
+#include "tools/score/scoring_progress.h"
 #include "train/precision.h"
 
 namespace kiln {

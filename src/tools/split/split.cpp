@@ -8,8 +8,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/split/parted_dataset.h"
-#include "tools/convert/image_directory_writer.h"
 #include "run/inputs/split_inputs.h"
+#include "tools/convert/image_directory_writer.h"
 
 namespace kiln {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "tools/driver_log.h"
 #include "parallel/processors/binding.h"
-#include "run/process/versions.h"
 #include "record/run_summary.h"
+#include "run/process/versions.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
+#include "tools/driver_log.h"
 
 namespace kiln {
 namespace {

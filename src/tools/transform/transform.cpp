@@ -6,16 +6,16 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "tools/commands.h"
-#include "tools/score/scoring_progress.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
-#include "tools/convert/image_directory_writer.h"
 #include "run/inputs/transformation.h"
 #include "store/transformation_directory.h"
+#include "tools/commands.h"
+#include "tools/convert/image_directory_writer.h"
+#include "tools/score/scoring_progress.h"
 
 namespace kiln {
 namespace {

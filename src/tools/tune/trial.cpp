@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "tools/launch/supervised_process.h"
 #include "record/run_file.h"
+#include "tools/launch/supervised_process.h"
 
 namespace kiln {
 namespace {

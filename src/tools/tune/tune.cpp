@@ -14,15 +14,15 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
-#include "tools/commands.h"
 #include "cli/options.h"
 #include "data/stream/stream_source.h"
-#include "tools/launch/mpirun_job.h"
 #include "parallel/device/nvidia_driver.h"
 #include "run/prepare/choices.h"
-#include "train/precision.h"
+#include "tools/commands.h"
+#include "tools/launch/mpirun_job.h"
 #include "tools/tune/search.h"
 #include "tools/tune/trial.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "record/vocabulary.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -10,8 +10,8 @@
 #include "data/dataset/readers.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "tools/pack/shard_writer.h"
 #include "peak_memory.h"
+#include "tools/pack/shard_writer.h"
 
 namespace kiln {
 namespace {

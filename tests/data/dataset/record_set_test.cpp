@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "data/archive/image_record.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/image/image.h"
-#include "data/archive/image_record.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

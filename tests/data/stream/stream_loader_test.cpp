@@ -17,9 +17,9 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "data/archive/archive.h"
+#include "data/archive/image_record.h"
 #include "data/loader/batch_loader.h"
 #include "data/make_image.h"
-#include "data/archive/image_record.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

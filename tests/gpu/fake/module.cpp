@@ -13,8 +13,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "modules/cuda/module.h"
 #include "gpu/fake/device.h"
+#include "modules/cuda/module.h"
 
 namespace kiln::fake {
 namespace {
