@@ -111,7 +111,6 @@ std::vector<TrainOption> network_options() {
   return {
       {Effect::kFree, name},
       {Effect::kFree, weights("Matching tensors are loaded; other classes get a new last layer.")},
-      {Effect::kFree, weights_sha256()},
       {Effect::kFree, zero_init_residual()},
   };
 }
@@ -120,11 +119,11 @@ NetworkConfig bind_network(Binder& binder) {
   NetworkConfig config;
   config.model_name = binder.choice("model-name");
   config.weights = binder.path("weights");
-  config.weights_sha256 = bind_weights_sha256(binder, config.weights);
+  check_weights_url(binder, config.weights);
   config.zero_init_residual = binder.boolean("zero-init-residual");
   check_zero_init(binder, config.model_name, config.zero_init_residual);
   if (!config.model_name.empty() || binder.given("model-name")) return config;
-  for (const char* option : {"weights", "weights-sha256", "zero-init-residual"})
+  for (const char* option : {"weights", "zero-init-residual"})
     if (binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +

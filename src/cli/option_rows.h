@@ -112,10 +112,12 @@ std::vector<TrainOption> transform_options();  // transform_options.cpp
 // Call it after the options that --transform-path replaces are set in `config`.
 void bind_transform(Binder& binder, DataConfig& config);
 
-// --weights-sha256, for every command that has --weights; weight_options.cpp.
+// A fault if --weights is a URL that may not be fetched; weight_options.cpp.
+void check_weights_url(Binder& binder, const std::string& weights);
+// --weights-sha256, for commands that have it.
 Option weights_sha256();
-// The hash in lowercase; empty if not given. Faults: `weights` is a URL that may not be fetched;
-// the hash is malformed; there is a hash but no weights.
+// The hash in lowercase; empty if not given. Faults: as check_weights_url(); the hash is malformed;
+// there is a hash but no weights.
 std::string bind_weights_sha256(Binder& binder, const std::string& weights);
 
 std::vector<TrainOption> recipe_options();  // recipe_options.cpp

@@ -40,8 +40,8 @@ struct RateScaling {
 
 // The network to train and its initial weights, if they do not come from a model directory.
 struct NetworkConfig {
-  std::string model_name;               // empty: the one in untrained_model_path
-  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: random init
+  std::string model_name;  // empty: the one in untrained_model_path
+  std::string weights;     // a path or a URL; empty: random init
   bool zero_init_residual = false;
 };
 
@@ -66,7 +66,6 @@ struct DataConfig {
   RecordOptions records;
   StreamConfig stream;
   NetworkConfig network;
-  std::string index_path;      // empty: in the user's cache
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
   int image_size = 0;          // at the end of training; 0: auto
   int first_image_size = 0;    // training starts at this size and grows; 0: constant size
@@ -76,8 +75,7 @@ struct DataConfig {
   bool larger_eval_crop = false;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
-  std::int64_t cache_bytes = 0;  // 0: auto
-  int loader_threads = 0;        // 0: auto
+  int loader_threads = 0;  // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
   // Each host has different images (--shard-by); each rank then scans its own. Otherwise rank 0

@@ -1,4 +1,4 @@
-// The option --weights-sha256, which every command with --weights has.
+// What --weights may be, and the option --weights-sha256.
 #include <cstddef>
 
 #include "base/url.h"
@@ -27,11 +27,15 @@ Option weights_sha256() {
               "digits in the name of a downloaded file, if it has any."};
 }
 
-std::string bind_weights_sha256(Binder& binder, const std::string& weights) {
+void check_weights_url(Binder& binder, const std::string& weights) {
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     binder.fault("weights", ErrorCode::kParameterParsing,
                  "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+}
+
+std::string bind_weights_sha256(Binder& binder, const std::string& weights) {
+  check_weights_url(binder, weights);
   if (!binder.given("weights-sha256")) return "";
   const std::string given = binder.path("weights-sha256");
   std::string hash = given;

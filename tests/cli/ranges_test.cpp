@@ -77,8 +77,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bounds{"--max-bad-images", "-1%", kFrom0, "0%", "100%", "100.1%", kAtMost},
         Bounds{"--loader-threads", "0", kAbove0, "auto", "256", "257", kAtMost},
         Bounds{"--threads", "0", kAbove0, "1", "1024", "1025", kAtMost},
-        Bounds{"--cache-bytes", "0", kAbove0, "auto", "1000000000000000", "1000000000000001",
-               kAtMost},
         Bounds{"--ranks", "0", kAbove0, "auto", "4096", "4097", kAtMost},
         Bounds{"--lr-scaling", "0", kAbove0, "sqrt", "1e9", "1.1e9", kAtMost},
         Bounds{"--accumulate", "0", kAbove0, "1", "1000000", "1000001", kAtMost},

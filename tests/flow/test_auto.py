@@ -84,7 +84,7 @@ class AutoTest(FlowTest):
         self.assertIn("\nauto: False ", text)
         self.assertIn("\nfreeze: backbone ", text)
         self.assertNotIn("time-limit:", text)
-        self.assertRegex(text, r"\nweights-sha256: [0-9a-f]{64} ")
+        self.assertRegex(text, r"\nweights: .* # SHA-256 [0-9a-f]{64}\n")
 
     def test_two_ranks(self):
         job = self.job("run", ranks=2, batch_size=6, epochs=1)

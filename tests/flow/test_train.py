@@ -152,9 +152,6 @@ class TrainTest(FlowTest):
         self.assertTrue(models["plain"] == models["ahead"], "the models differ")
         self.assertEqual(len(set(models.values())), 3)
 
-    def test_a_cache_that_is_refused(self):
-        self.assert_fails(self.train(cache="bytes", cache_bytes=2000), 1, 2000, "--cache-bytes is 2000")
-
     def test_saves_the_best_epoch(self):
         result = self.train(epochs=3, learning_rate=0.05, patience=3, no_hashes=True)
         self.assertEqual(result.returncode, 0, result.stderr)

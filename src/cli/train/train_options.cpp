@@ -120,12 +120,7 @@ std::vector<Option> train_options() {
          {{Effect::kFree,
            optional_path("config", "FILE", "", kPaths,
                          "YAML or JSON file that sets any of these options; flags override it. "
-                         "Relative paths in it are relative to the working directory.")},
-          {Effect::kFree,
-           optional_path(
-               "index", "FILE", "", kPaths,
-               "File that caches the dataset listing between runs (validation uses FILE-valid). "
-               "Default: a file in ~/.cache/kiln for datasets of 1000 images or more.")}});
+                         "Relative paths in it are relative to the working directory.")}});
   append(options, image_size_options());
   append(
       options,
@@ -156,14 +151,12 @@ std::vector<Option> train_options() {
         integer("threads", "auto", 1, 1024, "threads", kMachine,
                 "Compute threads. auto: one per processor, shared by the ranks of a host.")},
        {Effect::kFree,
-        choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
-               "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
-               "and resized images. auto: decoded if all images fit and their pixels do not change "
-               "between epochs, else bytes for network storage, else none.")},
-       {Effect::kFree,
-        integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
-                "Memory limit of the cache. auto: a quarter of the available memory, shared by all "
-                "ranks of a host.")},
+        choice(
+            "cache", {"auto", "none", "bytes", "decoded"}, kMachine,
+            "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
+            "and resized images. auto: decoded if all images fit and their pixels do not change "
+            "between epochs, else bytes for network storage, else none. At most a quarter of the "
+            "available memory is used, shared by all ranks of a host.")},
        {Effect::kBits,
         ranks(false, kRanks,
               "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
@@ -245,13 +238,11 @@ DataConfig bind_data(Binder& binder) {
   config.network = bind_network(binder);
   config.train_path = binder.path("train-data-path");
   config.valid_path = binder.path("valid-data-path");
-  config.index_path = binder.path("index");
   bind_image_sizes(binder, config);
   config.augment = binder.augment();
   bind_transform(binder, config);
   config.normalization = normalization_choice(binder.choice("normalization"));
   config.cache = cache_choice(binder.choice("cache"));
-  config.cache_bytes = binder.integer("cache-bytes");
   check_cache(binder, config);
   config.loader_threads = binder.small_integer("loader-threads");
   config.records = bind_records(binder);

@@ -27,7 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "kiln-ix6";
-constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
@@ -75,18 +74,10 @@ std::optional<Dataset> parse(std::string_view bytes) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_to_replace(const fs::path& file) {
-  throw Error(ErrorCode::kUserError, "'" + file.string() +
-                                         "' from --index is not an index and would be overwritten. "
-                                         "Choose a new file, or remove this one.");
-}
-
 // Returns the set stored in `index`. Empty if the file cannot be read, or cannot be used, in which
-// case `note` says why. Throws Error kUserError if the user named a file that is not an index,
-// since it would be overwritten.
+// case `note` says why.
 std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, const fs::path& root,
                                   std::string& note) {
-  const bool named = !use.file.empty();
   std::string bytes;
   try {
     bytes = first_bytes(index, kMagic.size());
@@ -95,7 +86,6 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  if (named && !bytes.empty() && !bytes.starts_with(kMagicOfAnyVersion)) refuse_to_replace(index);
   std::optional<Dataset> set = parse(bytes);
   if (!set) {
     note = "the index '" + index.string() + "' is damaged or from another version; it is rebuilt";
@@ -127,8 +117,7 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, fault);
 }
 
-// Creates the folder of an index that the user did not name. False if `file` is empty or that
-// fails.
+// Creates the folder of an index. False if `file` is empty or that fails.
 bool make_folder_of(const fs::path& file) {
   std::error_code fault;
   return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
@@ -230,8 +219,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
     try {
       if (!use.file.empty() || (set.samples.size() >= kFewImages && make_folder_of(file)))
         write_index(file, set);
-    } catch (const Error&) {
-      if (!use.file.empty()) throw;
+    } catch (const Error&) {  // the next run reads the folders again
     }
   }
   if (!note.empty()) set.notes.push_back(note);

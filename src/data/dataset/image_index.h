@@ -15,12 +15,12 @@ namespace kiln {
 // read, and a stamp of every folder and file that was read. Layout: kMagic, FNV-1a of the rest, the
 // rest; numbers as in memory. An index from a different build is rebuilt.
 //
-// Nothing is written into the dataset. Unless a file is given, the index is in the user's cache
-// under a name derived from the dataset's real path; only shards written by `kiln pack` contain
-// their own.
+// Nothing is written into the dataset. The index is in the user's cache under a name derived from
+// the dataset's real path; only shards written by `kiln pack` contain their own.
 struct IndexUse {
-  std::filesystem::path file;  // empty: the one in the shards, or one in the user's cache
-  bool with_sizes = false;     // also run scan_sizes() with kCommon
+  // Where it is, for a dataset of any size; for tests and measurements. Empty: as above.
+  std::filesystem::path file = {};
+  bool with_sizes = false;  // also run scan_sizes() with kCommon
   RecordOptions records = {};
   std::filesystem::path contents = {};  // as in DatasetContext; such a set has no index
 };
@@ -28,8 +28,7 @@ struct IndexUse {
 // As read_labeled_dataset(), but uses the index if it is current. A stale or damaged index is
 // rebuilt, with a note. The index is written atomically, so jobs that start together may share it.
 // It is not written to the cache for fewer than 1000 images, nor if a file changed within the last
-// two seconds, since its timestamp might not reveal a later change. Throws Error
-// kFailedToWriteOutputs if `use.file` cannot be written.
+// two seconds, since its timestamp might not reveal a later change.
 Dataset read_indexed_dataset(const std::filesystem::path& root, const std::string& name,
                              const IndexUse& use);
 

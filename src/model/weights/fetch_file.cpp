@@ -295,7 +295,7 @@ void check_hash(const FetchRequest& request, const Expected& expected, const std
   if (expected.allows(hash)) return;
   const std::string advice =
       request.sha256.empty()
-          ? "If these digits are not a hash, give the full one with --weights-sha256."
+          ? "If these digits are not a hash, give the full one to `kiln init-model --weights-sha256`."
           : "Check the URL and the hash.";
   throw Error(ErrorCode::kFailedToDownloadFiles,
               "The file from '" + shown_url(request.url) + "' has the SHA-256 " + hash + ", but " +
@@ -320,7 +320,7 @@ fs::path file_in_cache(const FetchRequest& request, const fs::path& folder, Log&
   entry.record(hash);
   arrival->commit();
   log.info("SHA-256 " + hash +
-           (expected.digits.empty() ? ", not verified: give it as --weights-sha256 next time"
+           (expected.digits.empty() ? ", not verified: `kiln init-model --weights-sha256` does that"
                                     : ", matches " + expected.source));
   return entry.file();
 }

@@ -55,7 +55,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   const SplitConfig& options = config.split;
   SplitDataset split = split_dataset(
       read_indexed_dataset(options.data_path, "Dataset",
-                           {config.index_path, needs_sizes(config, inputs), config.records}),
+                           {.with_sizes = needs_sizes(config, inputs), .records = config.records}),
       {.fraction = options.all_train ? 0 : options.valid_fraction,
        .group_by = options.group_by,
        .seed = seed,

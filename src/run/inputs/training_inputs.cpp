@@ -147,25 +147,23 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
     inputs.weights = read_weight_source(config.weights, config.model_name);
 }
 
-void read_validation(const DataConfig& config, bool with_sizes, TrainingInputs& inputs) {
-  const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-  const std::filesystem::path& contents = inputs.valid.contents;
-  inputs.valid =
-      read_indexed_dataset(contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
-                           "Validation dataset", {index, with_sizes, config.records, contents});
+void read_validation(const DataConfig& config, IndexUse use, TrainingInputs& inputs) {
+  use.contents = inputs.valid.contents;
+  inputs.valid = read_indexed_dataset(
+      use.contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
+      "Validation dataset", use);
 }
 
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
   const bool with_sizes = needs_sizes(config, inputs);
+  const IndexUse use{.with_sizes = with_sizes, .records = config.records};
   const bool is_stream = is_stream_path(config.train_path);
   if (!config.train_path.empty() && !is_stream)
-    problems.collect([&] {
-      inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
-                                          {config.index_path, with_sizes, config.records});
-    });
+    problems.collect(
+        [&] { inputs.train = read_indexed_dataset(config.train_path, "Training dataset", use); });
   if (!config.valid_path.empty())
     problems.collect([&] {
-      read_validation(config, with_sizes, inputs);
+      read_validation(config, use, inputs);
       if (!inputs.train.samples.empty() && !config.has_train_shard)
         settle_labels(inputs.train, inputs.valid, config.records.first_label);
     });

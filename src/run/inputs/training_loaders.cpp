@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kShareOfMemory = 0.25;  // of the available memory, for --cache-bytes auto
+constexpr double kShareOfMemory = 0.25;  // of the available memory
 
 // File system types that <linux/magic.h> lacks; see statfs(2).
 constexpr long kNfs = 0x6969, kCifs = 0xff534d42, kLustre = 0x0bd00bd0, kCeph = 0x00c36400,
@@ -112,12 +112,13 @@ BatchLoader take(std::optional<BatchLoader>& begun) {
 
 }  // namespace
 
+std::size_t cache_limit_bytes(int ranks_on_host) {
+  return static_cast<std::size_t>(static_cast<double>(available_memory_bytes()) * kShareOfMemory /
+                                  ranks_on_host);
+}
+
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
-                         int ranks_on_host) {
-  const double share =
-      static_cast<double>(available_memory_bytes()) * kShareOfMemory / ranks_on_host;
-  const std::size_t limit = config.cache_bytes > 0 ? static_cast<std::size_t>(config.cache_bytes)
-                                                   : static_cast<std::size_t>(share);
+                         std::size_t limit) {
   if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
   CacheChoice choice;
   choice.reason = "off";
@@ -140,9 +141,10 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
                                  : fits_any_file(inputs.train, choice);
   if (!holds_one && !streams)
     throw Error(ErrorCode::kUserError,
-                "--cache-bytes is " + std::to_string(limit) + ", which is too small for even one " +
+                "The cache may take " + bytes_text(static_cast<long long>(limit)) +
+                    ", a quarter of the available memory, which is too little for even one " +
                     (decoded ? "decoded image" : "file") +
-                    " and the cache's table: raise it, or use --cache none.");
+                    " and the cache's table: use --cache none.");
   return choice;
 }
 

@@ -30,12 +30,16 @@ struct CacheChoice {
   }
 };
 
-// Applies --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's
-// memory. With auto: decoded images, if all fit and the training pixels do not change between
-// epochs; else file contents, if the training data is on network storage; else decoded validation
-// images, if they fit; else nothing, since the page cache holds local files. Throws Error
-// kUserError if --cache-bytes is too small for even one decoded image or file.
-CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
+// How much memory one of `ranks_on_host` processes may use to cache images: its share of a quarter
+// of what is available.
+std::size_t cache_limit_bytes(int ranks_on_host);
+
+// Applies --cache with at most `limit` bytes. With auto: decoded images, if all fit and the
+// training pixels do not change between epochs; else file contents, if the training data is on
+// network storage; else decoded validation images, if they fit; else nothing, since the page cache
+// holds local files. Throws Error kUserError if the limit is too small for even one decoded image
+// or file.
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, std::size_t limit);
 
 // All training images in the order of an epoch, which uses only the first images_per_epoch() of
 // them.

@@ -22,7 +22,6 @@ namespace {
 // resume, and --recipe, since everything it sets is written out.
 const std::set<std::string>& not_repeated() {
   static const std::set<std::string> kNames = {"config",
-                                               "index",
                                                "trained-model-path",
                                                "log-path",
                                                "explain",
@@ -178,18 +177,17 @@ void add_choices(TrainingJob& job) {
 }
 
 void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job) {
-  if (const std::string shown = without_secrets(given); shown != given)
-    choose(job.choices, {"weights", path, "downloaded from " + shown, /*has_line=*/true});
-  std::error_code fault;
+  const std::string shown = without_secrets(given);
+  std::string reason = shown == given ? "" : "downloaded from " + shown;
   const std::string file = file_and_part(path).first;
-  if (!job.config.data.network.weights_sha256.empty() ||
-      !std::filesystem::is_regular_file(file, fault))
-    return;
+  std::error_code fault;
   try {
-    choose(job.choices, {"weights-sha256", sha256_of_file(file), "hash of the file that was read",
-                         /*has_line=*/true});
+    if (std::filesystem::is_regular_file(file, fault))
+      reason += (reason.empty() ? "" : ", ") + ("SHA-256 " + sha256_of_file(file));
   } catch (const std::system_error&) {  // reading the weights will report why
   }
+  if (!reason.empty())
+    choose(job.choices, {"weights", shown == given ? given : path, reason, /*has_line=*/true});
 }
 
 OptionTexts options_in_effect(const TrainingJob& job) {

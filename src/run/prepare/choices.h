@@ -32,7 +32,7 @@ void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 void add_choices(TrainingJob& job);
 
 // Records where the weights given as --weights `given` were found: `path`, on rank 0. A repeated
-// run then reads the same bytes and needs no secrets from a URL.
+// run then needs no secrets from a URL, and repeat.yaml has the hash of the file.
 void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job);
 
 // The value of every option, including those set by --auto.

@@ -183,7 +183,7 @@ void read_own_inputs(const OpenFile& valid_stream, TrainingJob& job) {
       std::string& weights = part.network.weights;
       const std::string given = std::exchange(weights, "");
       if (given.empty()) return;
-      weights = resolve_weights(given, part.network.weights_sha256, job.log);
+      weights = resolve_weights(given, /*sha256=*/"", job.log);
       add_weights_choice(given, weights, job);
     });
     inputs = read_training_inputs(part, problems,
@@ -275,8 +275,9 @@ void prepare_loading(TrainingJob& job) {
   if (inputs.valid_pixels.output != inputs.pixels.output || !inputs.sizes.empty())
     job.valid_uploader = open_uploader(inputs.valid_pixels);
   job.world.agree([&] {
-    job.cache = job.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
-                                  : choose_cache(config.data, inputs, job.world.local_size());
+    job.cache = job.uses_features
+                    ? CacheChoice{.reason = "off, since each image is read once"}
+                    : choose_cache(config.data, inputs, cache_limit_bytes(job.world.local_size()));
   });
   job.loaders = std::make_unique<TrainingLoaders>(
       config, inputs, job.loader_threads, job.cache,

@@ -24,8 +24,8 @@ namespace {
 
 // Options that may differ from rank to rank.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads",
-                                               "config",   "index",   "checkpoint-path"};
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config",
+                                               "checkpoint-path"};
   return kNames;
 }
 

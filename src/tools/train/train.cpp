@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "parallel/processors/binding.h"
 #include "record/run_summary.h"
 #include "run/process/versions.h"
 #include "run/training_run.h"

@@ -169,12 +169,6 @@ TEST_F(IndexTest, no_index_is_written_for_files_that_have_just_changed) {
   EXPECT_FALSE(fs::exists(index_));
 }
 
-TEST_F(IndexTest, a_named_file_that_is_no_index_is_not_overwritten) {
-  elsewhere_.put("list.index", "my notes");
-  EXPECT_NE(error_of([&] { read(); }).message().find("is not an index"), std::string::npos);
-  EXPECT_EQ(bytes_of(index_), "my notes");
-}
-
 TEST_F(IndexTest, damaged_indexes_are_rebuilt) {
   read();
   const std::string good = bytes_of(index_);
@@ -273,13 +267,6 @@ TEST_F(CacheTest, without_a_cache_folder_nothing_is_stored) {
   EXPECT_EQ(index_in_cache(data_.path()), fs::path());
   EXPECT_EQ(read().samples.size(), 1003U);
   if (!home.empty()) ::setenv("HOME", home.c_str(), 1);
-}
-
-TEST_F(IndexTest, a_requested_index_must_be_writable) {
-  index_ = elsewhere_ / "missing/list.index";
-  const Error error = error_of([&] { read(); });
-  EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
-  EXPECT_NE(error.message().find("cannot be written"), std::string::npos);
 }
 
 TEST_F(IndexTest, jobs_that_start_together_leave_a_valid_index) {

@@ -21,13 +21,12 @@ TrainingInputs inputs_of(int num_train, int num_valid, Augment augment) {
   return inputs;
 }
 
-CacheChoice choose(CachePolicy policy, std::int64_t bytes, Augment augment = Augment::kNone) {
+CacheChoice choose(CachePolicy policy, std::size_t bytes, Augment augment = Augment::kNone) {
   DataConfig config;
   config.train_path = ".";
   config.cache = policy;
-  config.cache_bytes = bytes;
   config.augment = augment;
-  return choose_cache(config, inputs_of(300, 100, augment), /*ranks_on_host=*/1);
+  return choose_cache(config, inputs_of(300, 100, augment), bytes);
 }
 
 TEST(ChooseCache, KeepsDecodedImagesThatAllFit) {
@@ -54,7 +53,7 @@ TEST(ChooseCache, RefusesALimitThatHoldsNotEvenOneImage) {
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUserError);
-    EXPECT_NE(error.message().find("--cache-bytes"), std::string::npos);
+    EXPECT_NE(error.message().find("use --cache none"), std::string::npos);
   }
 }
 
