@@ -869,7 +869,7 @@ class Ranks(FlowTest):
         return places
 
     def refused(self, places, code, words, *sentences):
-        """The command is started in both places, and refused before anything is trained or scored."""
+        """The command is started in both places, and refused before anything is trained."""
         ranks = [["-np", 1, "-wdir", place, KILN, *words] for place in places]
         result = subprocess.run(["mpirun", "--oversubscribe", *map(str, [*ranks[0], ":", *ranks[1]])], capture_output=True,
                                 text=True, env={**os.environ, **ENVIRONMENT}, timeout=100)
@@ -877,8 +877,7 @@ class Ranks(FlowTest):
         for sentence in sentences:
             self.assertRegex(result.stderr, sentence)
         self.assertNotIn("Epoch", result.stdout)
-        if words[0] == "train":
-            self.assertEqual(self.error_info()["ErrorCode"], code)
+        self.assertEqual(self.error_info()["ErrorCode"], code)
 
     def exchange_two_classes(self, folder):
         """Their files have the same names."""
@@ -925,16 +924,6 @@ class Ranks(FlowTest):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertRegex(result.stderr, "Training dataset differs between ranks that divide it: rank 1 on host host1 found .*, "
                          "rank 0 on host host0 found ")
-
-    def test_ranks_score_with_one_model(self):
-        self.assertEqual(self.train().returncode, 0)
-        places = self.copies(model=self.folder / "model", images=self.data / "val")
-        words = ["score", "--trained-model-path", "model", "--data-path", "images", "--output-path", self.folder / "scores.csv",
-                 "--log-path", self.folder / "logs", "--threads", 1]
-        labels = places[1] / "model/index_to_label.csv"
-        labels.write_text(labels.read_text().replace("circle", "ring"))
-        self.refused(places, 159, words, r"Ranks found different models in --trained-model-path 'model': rank 1 on host ")
-        self.assertFalse((self.folder / "scores.csv").exists())
 
     def test_what_was_exchanged_before_a_run_is_resumed_is_named(self):
         train = self.copy_data()

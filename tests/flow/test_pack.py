@@ -71,29 +71,6 @@ class PackTest(FlowTest):
         for path in (self.folder / "shuffled").glob("*.tar"):
             self.assertLessEqual(path.stat().st_size, (1 << 20) + 1024)
 
-    def launch(self, ranks, *words):
-        return kiln("launch", "--ranks", ranks, "--log-path", self.folder / "logs", "--", "pack", self.data / "train", *words)
-
-    def test_ranks_pack_what_one_process_packs(self):
-        options = ("--shuffle", "--shard-mb", 1)
-        even = self.launch(2, self.folder / "ranks", *options, "--even-shards")
-        self.assertEqual(even.returncode, 0, even.stdout + even.stderr)
-        self.assertIn("Packed 48 images (0 downscaled) of 3 classes", even.stdout)
-        self.packed(*options, "--even-shards", target="alone")
-        names = [name for name in files_below(self.folder / "alone") if name != ".kiln-shards"]
-        ranks, alone = files_below(self.folder / "ranks"), files_below(self.folder / "alone")
-        self.assertEqual(set(ranks), set(alone))
-        self.assertEqual({name: ranks[name] for name in names}, {name: alone[name] for name in names})
-        uneven = self.launch(2, self.folder / "uneven", *options)
-        self.assertEqual(uneven.returncode, 0, uneven.stdout + uneven.stderr)
-        self.assertEqual(sorted(self.shards("uneven")), ["train-0000-000000.tar", "train-0001-000000.tar"])
-        in_order = [image for images in self.shards("uneven").values() for image in images]
-        self.packed(*options, target="one")
-        self.assertEqual(in_order, [image for images in self.shards("one").values() for image in images])
-        again = self.launch(2, self.folder / "uneven", *options)
-        self.assertEqual(again.returncode, 3, again.stdout + again.stderr)
-        self.assertIn("is not empty", again.stdout + again.stderr)
-
     def test_balanced_classes(self):
         data = self.copy_data()
         first, *others = sorted(path for path in data.iterdir())

@@ -278,9 +278,9 @@ class ScoreTest(FlowTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.005)
 
-    def kill(self, *options, **places):
+    def kill(self, *options, name="scores.csv", **places):
         """Starts a job and kills it at work, once it has saved how far it is; how many images that is."""
-        part, progress = self.folder / "scores.csv.part", self.folder / "scores.csv.part.json"
+        part, progress = self.folder / f"{name}.part", self.folder / f"{name}.part.json"
         process = subprocess.Popen(self.words(*options, **places), stdout=subprocess.DEVNULL, cwd=self.folder)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -380,31 +380,73 @@ class ScoreTest(FlowTest):
         self.assert_whole(result)
         self.assertIn(f"{done} images were already scored, but are scored again: the images", result.stdout)
 
-    def test_ranks_give_the_bytes_of_one_process(self):
-        """Three ranks and twelve images in batches of five: one rank has none."""
+    def notes(self, pattern):
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob(pattern))]
+
+    def assert_parts(self, count, job, output, **places):
+        """The parts of a job are its file; the notes beside them agree and have every row once. Returns the notes."""
+        self.assertEqual(self.score(*job, output=f"whole/{output}", **places).returncode, 0)
+        stem, extension = output.split(".")
+        for number in range(1, count + 1):
+            result = self.score(*job, "--part", f"{number}/{count}", output=output, **places)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        parts = sorted(self.folder.glob(f"{stem}.part-*-of-{count}.{extension}"))
+        self.assertEqual(len(parts), count)
+        self.assertEqual(b"".join(part.read_bytes() for part in parts), (self.folder / "whole" / output).read_bytes())
+        notes = self.notes(f"{stem}.part-*-of-{count}.{extension}.json")
+        self.assertEqual([note["part"] for note in notes], list(range(1, count + 1)))
+        self.assertEqual(len({json.dumps(note["all_parts"]) for note in notes}), 1)
+        self.assertEqual([note["first_row"] + note["rows"] for note in notes],
+                         [note["first_row"] for note in notes[1:]] + [notes[0]["all_parts"]["images"]])
+        return notes
+
+    def test_parts_give_the_bytes_of_one_process(self):
+        """Twelve images in batches of five: some parts have none. Ten parts: names of two digits, in the order of the rows."""
+        (self.folder / "whole").mkdir()
         data = self.copy_data("val")
         names = self.names(data)
         for bad in (names[0], names[7]):
             (data / bad).write_bytes(b"no image")
-        job = ("--batch-size", 5, "--threads", 1, "--max-bad-images", 2, "--all-classes")
-        one = self.score(*job, data=data)
-        self.assert_whole(one)
-        whole = (self.folder / "scores.csv").read_bytes()
-        several = self.score(*job, "--ranks", 3, data=data)
-        self.assert_whole(several, whole)
-        self.assertIn("bad images: 2", several.stdout)
-        self.assertTrue((self.folder / "logs/score/70_mpi_log.txt").is_file())
-        (self.folder / "list.txt").write_text("\n".join(names))
-        words = self.words(*job, "--files-from", "list.txt", data=data)
-        listed = subprocess.run([KILN, "launch", "--ranks", "2", "--", *words[1:]], capture_output=True, text=True, timeout=300,
-                                cwd=self.folder)
-        self.assertEqual(listed.returncode, 0, listed.stdout + listed.stderr)
-        with open(self.folder / "scores.csv", newline="") as file:
-            self.assertEqual([row["path"] for row in csv.DictReader(file)], names)
-        refused = self.score("--batch-size", 5, "--threads", 1, "--max-bad-images", 1, "--ranks", 2, data=data)
-        self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
-        self.assertIn("At least 2 images are bad", refused.stdout + refused.stderr)
-        self.assertEqual([path.name for path in self.folder.glob("scores*")], ["scores.csv"])
+        job = ("--batch-size", 5, "--max-bad-images", 2, "--all-classes")
+        for count in (2, 10):
+            notes = self.assert_parts(count, job, "scores.csv", data=data)
+        self.assertEqual(sum(note["rows"] > 0 for note in notes), 3)
+        notes = self.assert_parts(3, job, "scores.jsonl", data=data)
+        (self.folder / "list.txt").write_text("\n".join([*names[3:], *names[:3]] * 2))
+        listed = ("--files-from", "list.txt", "--batch-size", 5, "--max-bad-images", "50%")
+        others = self.assert_parts(3, listed, "listed.csv", data=data)
+        self.assertNotEqual(notes[0]["all_parts"]["names"], others[0]["all_parts"]["names"])
+        self.assertEqual(notes[0]["all_parts"]["model"], others[0]["all_parts"]["model"])
+
+    def test_parts_in_parquet_are_a_folder(self):
+        self.pyarrow()
+        for number in (1, 2):
+            result = self.score("--batch-size", 5, "--part", f"{number}/2", data=self.data / "val", output="scores.parquet")
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(self.names(self.folder / "scores.parquet"),
+                         ["_part-1-of-2.parquet.json", "_part-2-of-2.parquet.json", "part-1-of-2.parquet", "part-2-of-2.parquet"])
+        program = "import json, sys, pyarrow.parquet as parquet; print(json.dumps(parquet.read_table(sys.argv[1])['path'].to_pylist()))"
+        read = subprocess.run([sys.executable, "-c", program, self.folder / "scores.parquet"], capture_output=True, text=True,
+                              check=True, env=ARROW)
+        self.assertEqual(json.loads(read.stdout), self.names(self.data / "val"))
+        refused = self.score("--part", "1/3", data=self.data / "val", output="scores.parquet")
+        self.assertEqual(refused.returncode, 3, refused.stdout + refused.stderr)
+        self.assertIn("another division", refused.stdout + refused.stderr)
+
+    def test_a_killed_part_goes_on(self):
+        job = ("--batch-size", 1, "--max-bad-images", 2, "--part", "2/2")
+        self.assertEqual(self.score(*job, data=self.photos()).returncode, 0)
+        part, note = self.folder / "scores.part-2-of-2.csv", self.folder / "scores.part-2-of-2.csv.json"
+        whole, told = part.read_bytes(), note.read_bytes()
+        part.unlink()
+        done = self.kill(*job, name=part.name, data=self.photos())
+        self.assertFalse(note.exists())
+        result = self.score(*job, data=self.photos())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn(f"{done} images were already scored", result.stdout)
+        self.assertIn(f"Scored 150 images, {150 - done} of them in this run", result.stdout)
+        self.assertEqual((part.read_bytes(), note.read_bytes()), (whole, told))
+        self.assertEqual(sorted(path.name for path in self.folder.glob("scores*")), [part.name, note.name])
 
     def test_faults_are_told_together(self):
         full = self.folder / "full"

@@ -64,10 +64,10 @@ class CommandsTest(GpuTest):
         model = ["--trained-model-path", self.folder / "model", "--device", "cuda", "--batch-size", 4]
         images = ["--data-path", self.data / "val"]
         self.run_kiln("score", *model, *images, "--output-path", self.folder / "one.csv", "--explain", self.folder / "maps")
-        self.run_kiln("score", *model, *images, "--output-path", self.folder / "two.csv", "--ranks", 2,
-                      "--log-path", self.folder / "score")
-        one, two = ((self.folder / name).read_text().splitlines() for name in ("one.csv", "two.csv"))
-        self.assertEqual([row.split(",")[:2] for row in one], [row.split(",")[:2] for row in two])
+        for part in (1, 2):
+            self.run_kiln("score", *model, *images, "--output-path", self.folder / "two.csv", "--part", f"{part}/2")
+        two = "".join((self.folder / f"two.part-{part}-of-2.csv").read_text() for part in (1, 2))
+        self.assertEqual(two, (self.folder / "one.csv").read_text())
         self.run_kiln("evaluate", *model, *images, "--output-path", self.folder / "evaluation")
         self.run_kiln("audit", *model, "--data-path", self.data / "train", "--output-path", self.folder / "audit")
 

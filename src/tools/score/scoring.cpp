@@ -103,7 +103,7 @@ void Scoring::finish(const TransformSpec& pixels) {
                     ? "--files-from '" + config_.files_from + "' is empty: give one path per line."
                     : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
   faults_.check(so_far_.num_images);
-  if (!is_empty_part) faults_.require_any_good(so_far_.num_images);
+  if (!config_.part) faults_.require_any_good(so_far_.num_images);
   if (job_.file) {
     job_.file->write(encoder_->end());
     job_.file->commit();
