@@ -78,6 +78,13 @@ std::string little_endian(std::uint64_t value, int num_bytes) {
   return bytes;
 }
 
+std::uint64_t from_little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << 8 * i;
+  return value;
+}
+
 std::string tfrecord(std::string_view bytes) {
   const std::string length = little_endian(bytes.size(), 8);
   return length + little_endian(masked_crc32c(crc32c(length)), 4) + std::string(bytes) +

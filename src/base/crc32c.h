@@ -22,6 +22,8 @@ constexpr std::uint32_t masked_crc32c(std::uint32_t crc) {
 
 // The lowest `num_bytes` bytes of `value`, least significant byte first.
 std::string little_endian(std::uint64_t value, int num_bytes);
+// The number that is stored so, in at most 8 bytes.
+std::uint64_t from_little_endian(std::string_view bytes);
 
 // A whole record: length, masked CRC of the length, data, masked CRC of the data; little-endian.
 std::string tfrecord(std::string_view bytes);

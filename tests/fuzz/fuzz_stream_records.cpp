@@ -43,11 +43,6 @@ std::string with_tar_checksums(std::string bytes) {
   return bytes;
 }
 
-bool begins_as_tar(const std::string& bytes) {
-  return bytes.size() >= kTarBlock &&
-         (is_zero(bytes.substr(0, kTarBlock)) || has_good_tar_checksum(bytes.substr(0, kTarBlock)));
-}
-
 // A pipe that gives out one write at a time (O_DIRECT): few bytes, and more each time.
 class PipeOfPieces {
  public:

@@ -43,10 +43,29 @@ class OpenFile {
   // Returns the number of bytes read: fewer than `size` only at the end of the file. Throws
   // std::system_error.
   std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
+  std::string bytes_at(std::uint64_t offset, std::size_t size) const;
   void append(std::string_view bytes);
 
  private:
   int descriptor_ = -1;
+};
+
+// Reads parts of a file. Parts that lie close together share one read. Use from one thread.
+class FileWindow {
+ public:
+  // The file must stay open.
+  explicit FileWindow(const OpenFile& file) : file_(file), end_(file.size()) {}
+
+  std::uint64_t end() const { return end_; }
+  // `size` bytes from `offset`, valid until the next call; fewer if they reach beyond the end.
+  // Throws std::system_error.
+  std::string_view bytes(std::uint64_t offset, std::size_t size);
+
+ private:
+  const OpenFile& file_;
+  const std::uint64_t end_;
+  std::uint64_t begin_ = 0;
+  std::string window_;
 };
 
 // Why an archive cannot be used, as a clause without its name.
@@ -134,7 +153,8 @@ std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember
 
 // Compressed tars are unpacked, so that their members can be accessed at random.
 
-// Whether `file` starts like gzip, bzip2 or Zstandard data.
+// Whether a file starts like gzip, bzip2 or Zstandard data, of which four bytes are enough.
+bool is_compressed(std::string_view first_bytes);
 bool is_compressed(const OpenFile& file);
 
 // Why the folder for temporary files cannot hold the data, as a clause such as "'/tmp' cannot hold

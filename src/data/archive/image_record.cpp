@@ -215,15 +215,8 @@ class ExampleReader {
 
 constexpr std::size_t kImageHeaderBytes = 24;
 
-std::uint32_t word_at(std::string_view bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i)
-    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << 8 * i;
-  return value;
-}
-
-std::int64_t whole_label(std::uint32_t bits) {
-  const auto value = std::bit_cast<float>(bits);
+std::int64_t whole_label(std::string_view bytes) {
+  const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(from_little_endian(bytes)));
   constexpr float kMost = 1 << 24;  // beyond that, floats cannot represent every integer
   if (!(std::abs(value) <= kMost) || value != std::floor(value))
     throw RecordFault("its label is not an integer");
@@ -243,19 +236,19 @@ RecordContents parse_example(RecordView& record, const RecordKeys& keys) {
 RecordContents parse_recordio_image(RecordView& record) {
   if (record.size() < kImageHeaderBytes) throw RecordFault("it is shorter than an image header");
   const std::string header(record.bytes(0, kImageHeaderBytes));
-  const std::uint32_t num_labels = word_at(header, 0);
+  const std::uint64_t num_labels = from_little_endian(header.substr(0, 4));
   RecordContents contents;
   if (num_labels == 0) {
-    contents.labels.push_back(whole_label(word_at(header, 4)));
+    contents.labels.push_back(whole_label(std::string_view(header).substr(4, 4)));
   } else {
-    if (num_labels > kMaxLabels || num_labels * 4ULL > record.size() - kImageHeaderBytes)
+    if (num_labels > kMaxLabels || num_labels * 4 > record.size() - kImageHeaderBytes)
       throw RecordFault("its header counts more labels than it has");
-    contents.is_header = num_labels > 1 && record.size() == kImageHeaderBytes + num_labels * 4ULL;
-    const std::string_view labels = record.bytes(kImageHeaderBytes, num_labels * 4ULL);
+    contents.is_header = num_labels > 1 && record.size() == kImageHeaderBytes + num_labels * 4;
+    const std::string_view labels = record.bytes(kImageHeaderBytes, num_labels * 4);
     for (std::size_t i = 0; i < num_labels && !contents.is_header; ++i)
-      contents.labels.push_back(whole_label(word_at(labels, i * 4)));
+      contents.labels.push_back(whole_label(labels.substr(i * 4, 4)));
   }
-  contents.image_begin = kImageHeaderBytes + num_labels * 4ULL;
+  contents.image_begin = kImageHeaderBytes + num_labels * 4;
   contents.image_size = record.size() - contents.image_begin;
   return contents;
 }

@@ -30,22 +30,21 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kSmallBytes = 1ULL << 30;
 constexpr std::uint64_t kMaxRatio = 200;
 constexpr std::size_t kPortion = 1 << 20;
-constexpr std::string_view kGzip = "\x1f\x8b", kBzip2 = "BZh", kZstandard = "\x28\xb5\x2f\xfd";
+constexpr std::size_t kWindowBytes = 8192;
+constexpr std::string_view kGzip = "\x1f\x8b";
 
-std::string bytes_at(const OpenFile& file, std::uint64_t at, std::size_t count) {
-  std::string bytes(count, '\0');
-  bytes.resize(file.read_at(at, bytes.data(), count));
-  return bytes;
+// Whether this is a frame of Zstandard to be skipped, as pzstd writes them (RFC 8878, section
+// 3.1.2).
+bool is_skippable(std::string_view header) {
+  return header.size() >= 4 && (header[0] & 0xf0) == 0x50 && header.substr(1, 3) == "\x2a\x4d\x18";
 }
 
-// Where the data begins: after the skippable frames that pzstd writes (RFC 8878, section 3.1.2).
+// Where the data begins.
 std::uint64_t data_begin(const OpenFile& file) {
-  constexpr std::string_view kSkippable = "\x2a\x4d\x18";
   std::uint64_t at = 0;
   while (true) {
-    const std::string header = bytes_at(file, at, 8);
-    if (header.size() < 8 || (header[0] & 0xf0) != 0x50 || header.substr(1, 3) != kSkippable)
-      return at;
+    const std::string header = file.bytes_at(at, 8);
+    if (header.size() < 8 || !is_skippable(header)) return at;
     std::uint32_t size = 0;  // little-endian, as every supported machine
     std::memcpy(&size, header.data() + 4, sizeof size);
     at += header.size() + size;
@@ -193,6 +192,12 @@ std::size_t OpenFile::read_at(std::uint64_t offset, char* target, std::size_t si
   return filled;
 }
 
+std::string OpenFile::bytes_at(std::uint64_t offset, std::size_t size) const {
+  std::string bytes(size, '\0');
+  bytes.resize(read_at(offset, bytes.data(), size));
+  return bytes;
+}
+
 void OpenFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
@@ -235,15 +240,29 @@ void Spool::fail(const std::error_code& code) const {
   throw SpoolFault("'" + folder_.string() + "' cannot hold it" + held + ": " + code.message());
 }
 
+std::string_view FileWindow::bytes(std::uint64_t offset, std::size_t size) {
+  if (offset > end_ || size > end_ - offset) return {};
+  if (offset < begin_ || offset + size > begin_ + window_.size()) {
+    begin_ = offset;
+    window_.resize(std::max(size, kWindowBytes));
+    window_.resize(file_.read_at(offset, window_.data(), window_.size()));
+  }
+  return std::string_view(window_).substr(offset - begin_, size);
+}
+
+bool is_compressed(std::string_view first_bytes) {
+  return first_bytes.starts_with(kGzip) || first_bytes.starts_with("BZh") ||
+         first_bytes.starts_with("\x28\xb5\x2f\xfd") || is_skippable(first_bytes);
+}
+
 bool is_compressed(const OpenFile& file) {
-  const std::string first = bytes_at(file, data_begin(file), 4);
-  return first.starts_with(kGzip) || first.starts_with(kBzip2) || first.starts_with(kZstandard);
+  return is_compressed(file.bytes_at(0, 4));
 }
 
 OpenFile unpacked(const fs::path& path) {
   Unpacked target(path);
   const OpenFile file(path);
-  if (bytes_at(file, 0, 4).starts_with(kGzip)) {
+  if (file.bytes_at(0, 4).starts_with(kGzip)) {
     unpack_gzip(path, target);
   } else {
     unpack_others(path, data_begin(file), target);

@@ -12,13 +12,6 @@ namespace {
 constexpr std::size_t kPortion = 1 << 20;
 constexpr std::uint32_t kMaxPartBytes = (1U << 29) - 1;
 
-std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t num_bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < num_bytes; ++i)
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[at + i])) << 8 * i;
-  return value;
-}
-
 std::string magic_bytes() {
   return little_endian(kRecordIoMagic, 4);
 }
@@ -30,19 +23,19 @@ std::string_view describe(RecordFormat format) {
 }
 
 std::uint64_t tfrecord_length(std::string_view header) {
-  if (number_at(header, 8, 4) != masked_crc32c(crc32c(header.substr(0, 8))))
+  if (from_little_endian(header.substr(8, 4)) != masked_crc32c(crc32c(header.substr(0, 8))))
     throw RecordFault("the checksum (CRC-32C) of a record's length is wrong");
-  return number_at(header, 0, 8);
+  return from_little_endian(header.substr(0, 8));
 }
 
 bool has_tfrecord_checksum(std::string_view data, std::string_view trailer) {
-  return number_at(trailer, 0, 4) == masked_crc32c(crc32c(data));
+  return from_little_endian(trailer.substr(0, 4)) == masked_crc32c(crc32c(data));
 }
 
 RecordPart recordio_part(std::string_view header, bool is_inside) {
-  if (number_at(header, 0, 4) != kRecordIoMagic)
+  if (from_little_endian(header.substr(0, 4)) != kRecordIoMagic)
     throw RecordFault("a record's magic number is missing");
-  const std::uint64_t word = number_at(header, 4, 4);
+  const std::uint64_t word = from_little_endian(header.substr(4, 4));
   const std::uint64_t kind = word >> 29;
   if (kind > 3) throw RecordFault("a record has a part of unknown kind");
   const RecordPart part{.kind = static_cast<RecordPart::Kind>(kind),

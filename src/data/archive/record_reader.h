@@ -12,15 +12,41 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "data/archive/byte_source.h"
+#include "data/archive/archive.h"
 
 namespace kiln {
+
+// Sequential bytes from a file or a stream.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Writes 1 to `size` bytes to `target` and returns their number; 0 only at the end, or if `size`
+  // is 0. Throws std::system_error.
+  virtual std::size_t read(char* target, std::size_t size) = 0;
+};
+
+// Reads a file from `offset` on. The file must stay open.
+class FileSource : public ByteSource {
+ public:
+  explicit FileSource(const OpenFile& file, std::uint64_t offset = 0)
+      : file_(file), offset_(offset) {}
+  std::size_t read(char* target, std::size_t size) override {
+    const std::size_t got = file_.read_at(offset_, target, size);
+    offset_ += got;
+    return got;
+  }
+
+ private:
+  const OpenFile& file_;
+  std::uint64_t offset_;
+};
 
 enum class RecordFormat : std::uint8_t { kTfRecord, kRecordIo };
 

@@ -60,6 +60,14 @@ std::string plain_name(std::string_view header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
+bool has_good_checksum(std::string_view header) {
+  std::uint64_t sum = 8 * ' ';  // the checksum's own field counts as blanks
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
+    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
+  }
+  return number(header, 148, 8) == sum;
+}
+
 }  // namespace
 
 std::string normal_name(std::string_view path) {
@@ -78,16 +86,13 @@ bool is_zero(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
-bool has_good_tar_checksum(std::string_view header) {
-  std::uint64_t sum = 8 * ' ';  // the checksum's own field counts as blanks
-  for (std::size_t i = 0; i < kTarBlock; ++i) {
-    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
-  }
-  return number(header, 148, 8) == sum;
+bool begins_as_tar(std::string_view first_bytes) {
+  const std::string_view block = first_bytes.substr(0, kTarBlock);
+  return block.size() == kTarBlock && (is_zero(block) || has_good_checksum(block));
 }
 
 TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
-  if (!has_good_tar_checksum(header)) {
+  if (!has_good_checksum(header)) {
     throw ArchiveFault("the header of an entry at byte " + std::to_string(at) +
                        " is damaged (its checksum is wrong)");
   }
@@ -167,18 +172,17 @@ void TarHeaders::read_pax_record(char type, std::string_view key, std::string_vi
 namespace {
 
 constexpr std::uint64_t kBlock = kTarBlock;
-constexpr std::size_t kWindowBytes = 8192;      // small members share one read
 constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end mark
 
 class TarWalk {
  public:
   TarWalk(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
           const LinkVisit& visit_link, bool may_go_on)
-      : file_(file),
+      : window_(file),
         visit_(visit),
         visit_link_(visit_link),
         may_go_on_(may_go_on),
-        end_(file.size()) {}
+        end_(window_.end()) {}
 
   void walk() {
     if (end_ == 0) throw ArchiveFault("it is empty");
@@ -192,17 +196,10 @@ class TarWalk {
  private:
   // Returns a view into the window, valid until the next call.
   std::string_view bytes(std::uint64_t offset, std::uint64_t size) {
-    if (offset > end_ || size > end_ - offset) {
-      throw ArchiveFault("it is truncated after " + std::to_string(end_) +
-                         " bytes, in the middle of an entry or before its end mark");
-    }
-    if (offset < window_begin_ || offset + size > window_begin_ + window_.size()) {
-      window_begin_ = offset;
-      window_.resize(std::max<std::size_t>(size, kWindowBytes));
-      window_.resize(file_.read_at(offset, window_.data(), window_.size()));
-      if (window_.size() < size) throw ArchiveFault("it was truncated while being read");
-    }
-    return std::string_view(window_).substr(offset - window_begin_, size);
+    const std::string_view found = window_.bytes(offset, size);
+    if (found.size() == size) return found;
+    throw ArchiveFault("it is truncated after " + std::to_string(end_) +
+                       " bytes, in the middle of an entry or before its end mark");
   }
 
   void read_entry(const std::string& header) {
@@ -236,14 +233,12 @@ class TarWalk {
       throw ArchiveFault("data follows its end marker, as in concatenated archives");
   }
 
-  const OpenFile& file_;
+  FileWindow window_;
   const std::function<void(const ArchiveEntry&)>& visit_;
   const LinkVisit& visit_link_;
   const bool may_go_on_;
-  std::uint64_t end_;
+  const std::uint64_t end_;
   std::uint64_t at_ = 0;
-  std::uint64_t window_begin_ = 0;
-  std::string window_;
   TarHeaders headers_;
 };
 
@@ -262,9 +257,7 @@ void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&
 }
 
 bool is_tar(const OpenFile& file) {
-  std::string header(kBlock, '\0');
-  if (file.read_at(0, header.data(), header.size()) < header.size()) return false;
-  return is_zero(header) || has_good_tar_checksum(header);
+  return begins_as_tar(file.bytes_at(0, kBlock));
 }
 
 std::string tar_member(std::string_view name, std::string_view bytes) {

@@ -21,8 +21,8 @@ constexpr std::uint64_t tar_padded(std::uint64_t size) {
 }
 
 bool is_zero(std::string_view bytes);
-// `header` has kTarBlock bytes.
-bool has_good_tar_checksum(std::string_view header);
+// Whether a tar may begin with these bytes, of which kTarBlock are needed: a header or an end mark.
+bool begins_as_tar(std::string_view first_bytes);
 
 class TarHeaders {
  public:

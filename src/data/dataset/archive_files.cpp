@@ -72,9 +72,7 @@ OpenPacked open_packed(const DatasetContext& context, const std::string& archive
 }
 
 bool is_record_file(const OpenFile& file) {
-  std::string first(kTfRecordHeaderBytes, '\0');
-  first.resize(file.read_at(0, first.data(), first.size()));
-  return record_format(first).has_value();
+  return record_format(file.bytes_at(0, kTfRecordHeaderBytes)).has_value();
 }
 
 fs::path path_beside(const DatasetContext& context, const char* name) {

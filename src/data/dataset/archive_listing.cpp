@@ -296,8 +296,7 @@ class Members {
 };
 
 bool is_zip(const OpenFile& file) {
-  std::string first(4, '\0');
-  first.resize(file.read_at(0, first.data(), first.size()));
+  const std::string first = file.bytes_at(0, 4);
   return first == "PK\x03\x04" || first == "PK\x05\x06";
 }
 

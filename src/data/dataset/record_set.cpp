@@ -20,47 +20,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kWindowBytes = 8192;  // read at the start of a record
-constexpr std::size_t kKindBytes = 64;      // enough to recognize an image format
+constexpr std::size_t kKindBytes = 64;  // enough to recognize an image format
 constexpr std::uint64_t kMaxLabelRecordBytes = 1 << 20;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kMaxLabel = 99'999;  // ids have five digits
 
-// Reads parts of a file. Parts that lie close together share one read.
-class FileWindow {
+// A FileWindow whose missing bytes are a RecordFault.
+class RecordWindow : public FileWindow {
  public:
-  explicit FileWindow(const OpenFile& file) : file_(file), end_(file.size()) {}
-
-  std::uint64_t end() const { return end_; }
-
-  // The result is valid until the next call. Throws RecordFault if it would reach beyond the end.
+  using FileWindow::FileWindow;
   std::string_view bytes(std::uint64_t offset, std::size_t count) {
-    if (offset > end_ || count > end_ - offset) fail_truncated();
-    if (offset < begin_ || offset + count > begin_ + window_.size()) {
-      begin_ = offset;
-      window_.resize(std::max(count, kWindowBytes));
-      window_.resize(file_.read_at(offset, window_.data(), window_.size()));
-      if (window_.size() < count) fail_truncated();
-    }
-    return std::string_view(window_).substr(offset - begin_, count);
+    const std::string_view found = FileWindow::bytes(offset, count);
+    if (found.size() < count) fail_truncated();
+    return found;
   }
-
   [[noreturn]] void fail_truncated() const {
-    throw RecordFault("it ends after " + std::to_string(end_) +
+    throw RecordFault("it ends after " + std::to_string(end()) +
                       " bytes, in the middle of a record");
   }
-
- private:
-  const OpenFile& file_;
-  std::uint64_t end_;
-  std::uint64_t begin_ = 0;
-  std::string window_;
 };
 
 // A record's data in a file.
 class WindowView : public RecordView {
  public:
-  WindowView(FileWindow& window, std::uint64_t offset, std::uint64_t size)
+  WindowView(RecordWindow& window, std::uint64_t offset, std::uint64_t size)
       : window_(window), offset_(offset), size_(size) {}
   std::uint64_t size() const override { return size_; }
   std::string_view bytes(std::uint64_t offset, std::size_t count) override {
@@ -68,7 +51,7 @@ class WindowView : public RecordView {
   }
 
  private:
-  FileWindow& window_;
+  RecordWindow& window_;
   std::uint64_t offset_, size_;
 };
 
@@ -236,7 +219,7 @@ class RecordWalk {
   const RecordKeys& keys_;
   RecordListing& listing_;
   std::vector<std::uint64_t>* starts_;
-  FileWindow window_;
+  RecordWindow window_;
   std::uint64_t at_ = 0;
   std::map<RawLabel, int> ids_;
 };

@@ -8,13 +8,6 @@
 
 namespace kiln {
 
-void refuse_unlabeled(const std::string& stream, const std::string& image) {
-  throw Error(ErrorCode::kNotLabeledDataset,
-              stream + ": the image '" + printable(image) +
-                  "' has no label. Give a tar with a .cls file next to each image or a folder for "
-                  "each class, or records with a label.");
-}
-
 ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
                    std::string stream)
     : first_(first), reads_numbers_(reads_numbers), stream_(std::move(stream)) {
@@ -27,7 +20,11 @@ ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool read
 }
 
 int ClassIds::of(const RawLabel& label, const std::string& image) const {
-  if (label.text.empty() && label.number < 0) refuse_unlabeled(stream_, image);
+  if (label.text.empty() && label.number < 0)
+    throw Error(ErrorCode::kNotLabeledDataset,
+                stream_ + ": the image '" + printable(image) +
+                    "' has no label. Give a tar with a .cls file next to each image or a folder "
+                    "for each class, or records with a label.");
   const auto named = ids_.find(label.text);
   if (named != ids_.end() && !(label.is_written && reads_numbers_)) return named->second;
   std::int64_t number = label.number;

@@ -9,14 +9,11 @@
 
 namespace kiln {
 
-// Throws Error kNotLabeledDataset. `stream` is the name of the stream: "Training dataset '-'".
-[[noreturn]] void refuse_unlabeled(const std::string& stream, const std::string& image);
-
 class ClassIds {
  public:
   // `first` is the number of the first class. With `reads_numbers`, written labels are numbers;
   // otherwise they are names, or numbers where these cannot be confused. `stream` is its name in
-  // errors, as above.
+  // errors: "Training dataset '-'".
   ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
            std::string stream);
 

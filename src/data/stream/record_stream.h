@@ -36,7 +36,8 @@ class RecordStream {
 };
 
 // Detects the format from the first bytes. `bytes` must outlive the result. Throws the same.
-// `options` are for TFRecord and RecordIO.
+// `options` are for TFRecord and RecordIO (data/records), which holds images with MXNet's header,
+// or those of SageMaker's augmented manifests: an image, then its label.
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options);
 
 // Reads one or more concatenated tars. The class of an image is in its label file
@@ -44,9 +45,5 @@ std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOption
 // lies beside that of the first image; images elsewhere are left out as in an archive. The files of
 // a key must follow each other.
 std::unique_ptr<RecordStream> open_tar_records(ByteStream& bytes);
-
-// Reads TFRecord or RecordIO (data/records); nullptr for any other format. RecordIO holds images
-// with MXNet's header, or those of SageMaker's augmented manifests: an image, then its label.
-std::unique_ptr<RecordStream> open_framed_records(ByteStream& bytes, const RecordOptions& options);
 
 }  // namespace kiln

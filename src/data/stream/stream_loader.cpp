@@ -6,16 +6,19 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/dataset.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/image_cache.h"
 #include "data/stream/class_ids.h"
-#include "data/stream/shuffle_buffer.h"
-#include "data/stream/step_images.h"
 #include "data/stream/stream_source.h"
 
 namespace kiln {
@@ -23,6 +26,110 @@ namespace {
 
 constexpr std::uint64_t kShuffleDraws = 0x73747265616d;        // distinct from other keys
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);  // between checks for stop signals
+
+// An image of a stream.
+struct Arrival {
+  StreamRecord record;
+  std::uint32_t number = 0;  // in the epoch, in order of arrival
+  int label = 0;
+};
+
+// Shuffles a stream: each image that leaves is drawn from those in the buffer. A pure function of
+// the key and the order of arrival. Holds at most `most` images, fewer if they average more than 1
+// MiB each.
+class ShuffleBuffer {
+ public:
+  // With `most` 1 the order does not change.
+  ShuffleBuffer(std::size_t most, const RandomSequence& key) : most_(most), random_(key) {}
+
+  static std::size_t most_bytes(std::size_t most) { return most << 20; }
+
+  bool empty() const { return images_.empty(); }
+  bool is_full() const { return images_.size() >= most_ || bytes_ >= most_bytes(most_); }
+  void push(Arrival image) {
+    bytes_ += image.record.bytes.size();
+    images_.push_back(std::move(image));
+  }
+  // The buffer must not be empty.
+  Arrival pop() {
+    std::swap(images_[random_.below(images_.size())], images_.back());
+    Arrival image = std::move(images_.back());
+    images_.pop_back();
+    bytes_ -= image.record.bytes.size();
+    return image;
+  }
+
+ private:
+  const std::size_t most_;
+  RandomSequence random_;
+  std::vector<Arrival> images_;
+  std::size_t bytes_ = 0;
+};
+
+// Returns a limit with which all images fit, whatever is lost at the ends of the cache's blocks.
+std::size_t cache_bytes(const std::vector<Arrival>& images) {
+  std::size_t largest = 1;
+  for (const Arrival& image : images) largest = std::max(largest, image.record.bytes.size());
+  return ImageCache::bytes_for(images.size(), largest);
+}
+
+// The images of one step, held in memory until they are turned into batches. Puts them into the
+// cache of a BatchLoader. Random augmentation is keyed by the epoch, the step and the image's place
+// in the step.
+class StepImages {
+ public:
+  // The pool must outlive this object. `step` counts from 0 within the epoch.
+  StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch, std::int64_t step,
+             const std::vector<Arrival>& images);
+
+  BatchLoader& loader() { return *loader_; }
+  std::size_t bytes() const { return bytes_; }
+  std::vector<BadImage> take_faults();
+
+ private:
+  Dataset set_;
+  std::vector<std::uint32_t> numbers_;  // numbers of the images, in order of arrival
+  std::vector<std::string> faults_;     // faults known before decoding
+  std::size_t bytes_ = 0;
+  ImageCache cache_;
+  std::optional<BatchLoader> loader_;  // last, since it uses the others
+};
+
+StepImages::StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch,
+                       std::int64_t step, const std::vector<Arrival>& images)
+    : cache_(CacheKind::kBytes, images.size(), cache_bytes(images)) {
+  set_.root = plan.path;
+  for (const Arrival& image : images) {
+    const StreamRecord& record = image.record;
+    const bool has_image = record.fault.empty() && !record.bytes.empty();
+    cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // "-" is not an image
+    bytes_ += record.bytes.size();
+    set_.samples.push_back({.file_name = record.name, .label = image.label, .size = {}});
+    numbers_.push_back(image.number);
+    faults_.push_back(record.fault);
+  }
+  BatchLoader::Plan batches{
+      .order = std::vector<std::uint32_t>(images.size()),
+      .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
+      .batch_size = plan.batch_size,
+      .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
+      .scaling = plan.scaling,
+      .seed = plan.seed,
+      .epoch = static_cast<std::uint64_t>(epoch),
+      .num_slots = plan.batches_per_step};
+  std::iota(batches.order.begin(), batches.order.end(), 0U);
+  loader_.emplace(set_, pool, std::move(batches), &cache_);
+}
+
+std::vector<BadImage> StepImages::take_faults() {
+  std::vector<BadImage> faults = loader_->take_faults();
+  for (BadImage& fault : faults) {
+    fault.name = set_.samples.file_name(fault.sample);
+    if (!faults_[fault.sample].empty()) fault.fault = faults_[fault.sample];
+    fault.sample = numbers_[fault.sample];
+  }
+  return faults;
+}
 
 // What the reading thread hands over, in order: a step, the end of an epoch, or a failure.
 struct Item {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "data/archive/byte_source.h"
+#include "data/archive/record_reader.h"
 
 namespace kiln {
 

@@ -112,10 +112,10 @@ TEST_F(Unpacking, a_stream_is_read_like_the_file_that_it_was) {
     other.contents = stream.path();
     open_archives(other);
     std::string image;
-    for (const Dataset* all : {&set, &other}) {
-      read_image_bytes(*all, 1, image);
-      EXPECT_EQ(image, "y");
-    }
+    read_image_bytes(set, 1, image);
+    EXPECT_EQ(image, "y");
+    read_image_bytes(other, 1, image);
+    EXPECT_EQ(image, "y");
   }
   EXPECT_TRUE(fs::is_empty(temporary_.path()));
   EXPECT_FALSE(fs::exists(scratch_ / "index"));
