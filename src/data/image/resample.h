@@ -1,6 +1,7 @@
 // Antialiased bilinear resampling of 8-bit RGB, as Pillow's BILINEAR and torchvision's
 // antialias=True: a triangle filter that widens with the reduction factor, with weights normalized
-// over the pixels inside the image.
+// over the pixels inside the image. Pillow's other filters are a function of their own, which is
+// slower.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
 // fractional bits (in floats if an image shrinks more than about a hundredfold). Nothing is rounded
@@ -58,5 +59,16 @@ class Resampler {
   std::vector<const std::uint8_t*> inputs_;    // [rows_.taps]
   std::vector<std::uint16_t> row_;             // one output row before its columns are combined
 };
+
+// Resampling with Pillow's filters other than bilinear, giving Pillow's results: each
+// pixel is a weighted sum of the pixels within reach of the filter, first along rows, then along
+// columns, rounded to 8 bits after each pass.
+enum class ResizeFilter { kNearest, kLanczos, kBicubic, kBox, kHamming };
+
+// Resizes `region` of an image of size `whole` to [resized.height, resized.width, 3]. `scratch` is
+// reusable memory.
+void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Region& region,
+                        ImageSize resized, ResizeFilter filter, std::vector<std::uint8_t>& scratch,
+                        std::uint8_t* target);
 
 }  // namespace kiln

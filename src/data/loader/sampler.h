@@ -1,8 +1,10 @@
-// Assigns images to ranks so that N ranks together see the same images as a single rank would: a
-// pure function of the order and the rank.
+// Which images an epoch has, and which of them each rank: N ranks together see the same images as a
+// single rank would. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace kiln {
@@ -46,5 +48,18 @@ inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const 
     mine.push_back(i);
   return mine;
 }
+
+struct SampledOrder {
+  std::vector<std::uint32_t> order;    // indices into the samples
+  std::vector<std::uint32_t> repeats;  // how often each one came earlier in the epoch
+};
+
+// The images of an epoch with equally many of every class: `count` images in random order. Over all
+// epochs of `count` images, the numbers of draws of any two classes differ by at most 1. Each class
+// is drawn in shuffled passes that continue from epoch to epoch: no image is repeated before all
+// others of its class have been drawn. Classes without images and labels below 0 are left out.
+// `epoch` counts from 1.
+SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t count,
+                            std::uint64_t seed, std::uint64_t epoch);
 
 }  // namespace kiln

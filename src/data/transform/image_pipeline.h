@@ -10,8 +10,7 @@
 #include <string_view>
 
 #include "data/image/image.h"
-#include "data/transform/draw_key.h"
-#include "data/transform/image_chain.h"
+#include "data/transform/operations.h"
 #include "record/augment_set.h"
 #include "record/vocabulary.h"
 

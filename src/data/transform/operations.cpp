@@ -2,15 +2,95 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "data/transform/crop.h"
 #include "data/transform/image_transform.h"
-#include "data/transform/operations_json.h"
 
 namespace kiln {
 namespace {
+
+struct WrittenOperation {
+  std::string name;
+  ArgumentValue arguments;
+  std::string json;  // the arguments, indented by two spaces per level
+};
+
+constexpr std::size_t kMaxOperations = 100;
+
+using Json = nlohmann::ordered_json;
+using Kind = ArgumentValue::Kind;
+
+constexpr std::size_t kMaxBytes = 1 << 16;
+constexpr std::size_t kMaxShown = 60;
+
+std::string shown(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMaxShown);
+}
+
+// Values more than three levels deep lose their contents: no operation takes them as arguments.
+ArgumentValue value_of(const Json& json, int depth = 0) {
+  ArgumentValue value;
+  value.shown = shown(json);
+  if (json.is_boolean()) {
+    value.kind = Kind::kTruth;
+    value.truth = json.get<bool>();
+  } else if (json.is_number()) {
+    value.kind = Kind::kNumber;
+    value.number = json.get<double>();
+  } else if (json.is_string()) {
+    value.kind = Kind::kText;
+    value.text = json.get<std::string>();
+  } else if (json.is_structured()) {
+    value.kind = json.is_array() ? Kind::kList : Kind::kMapping;
+    for (const auto& [name, item] : json.items()) {
+      if (depth == 3) break;
+      if (json.is_object()) value.names.push_back(name);
+      value.items.push_back(value_of(item, depth + 1));
+    }
+  }
+  return value;
+}
+
+// Indents every line after the first by four more spaces.
+std::string indented(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += "    ";
+  }
+  return result;
+}
+
+// Faults are added to `faults` as clauses, such as "it is not a JSON list".
+std::vector<WrittenOperation> parse_operations_json(std::string_view json,
+                                                    std::vector<std::string>& faults) {
+  std::vector<WrittenOperation> operations;
+  Json root;
+  try {
+    if (json.size() > kMaxBytes) throw JsonFault(1, "is larger than 64 KiB");
+    root = parse_ordered_json(json);
+  } catch (const JsonFault& fault) {
+    faults.push_back(std::string("it ") + fault.what());
+    return operations;
+  }
+  if (!root.is_array()) faults.push_back("it is not a JSON list of operations");
+  if (root.is_array() && root.size() > kMaxOperations)
+    faults.push_back("it has more than " + std::to_string(kMaxOperations) + " operations");
+  if (!faults.empty()) return operations;
+  for (const Json& element : root) {
+    if (element.is_array() && element.size() == 2 && element[0].is_string()) {
+      operations.push_back({element[0].get<std::string>(), value_of(element[1]),
+                            indented(element[1].dump(2, ' ', true))});
+    } else {
+      faults.push_back("its element " + shown(element) +
+                       " is not an operation, which is a list of a name and arguments");
+    }
+  }
+  return operations;
+}
 
 // What an operation takes or returns: an image, a tensor, or several images.
 enum class Form { kPixels, kTensor, kSeveral };
@@ -244,6 +324,62 @@ void TransformChain::apply(Image& image, const DrawKey& key, TransformMemory& me
   }
   image.size = work.size;
   image.pixels.swap(work.pixels);
+}
+
+namespace {
+
+// Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
+std::string on_one_line(const std::string& json) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
+  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
+  std::string line;
+  for (const char c : json) {
+    const bool is_first = line.empty() || is_in(line.back(), "[{ ");
+    if (is_in(c, "]}") && !line.empty() && line.back() == ' ') line.pop_back();
+    if (!is_blank(c) || !is_first) line += is_blank(c) ? ' ' : c;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string TransformChain::summary() const {
+  std::string text;
+  for (const Operation& operation : operations_) {
+    const std::string arguments = on_one_line(operation.arguments);
+    text += (text.empty() ? "" : ", ") + operation.name +
+            (arguments.empty() || arguments == "{}" ? "" : " " + arguments);
+  }
+  return text.empty() ? "no operation" : text;
+}
+
+std::pair<TransformChain, TransformChain> TransformChain::split_at_draws() const {
+  std::pair<TransformChain, TransformChain> parts;
+  for (const Operation& operation : operations_) {
+    TransformChain one;
+    one.operations_.push_back(operation);
+    const bool is_fixed = parts.second.empty() && !one.is_random();
+    (is_fixed ? parts.first : parts.second).operations_.push_back(operation);
+  }
+  return parts;
+}
+
+std::shared_ptr<const ImageChain> training_chain(const TransformChain& chain,
+                                                 std::optional<ImageSize> whole_image) {
+  auto [fixed, drawn] = chain.split_at_draws();
+  const std::optional<ImageSize> between = fixed.output_size(whole_image);
+  const std::optional<ImageSize> end = chain.output_size(whole_image);
+  return std::make_shared<const ImageChain>(
+      ImageChain{.whole = chain,
+                 .fixed = std::move(fixed),
+                 .drawn = std::move(drawn),
+                 .can_be_kept = between.has_value() && between == end});
+}
+
+std::shared_ptr<const ImageChain> inference_chain(const TransformChain& chain) {
+  TransformChain all = chain.for_inference();
+  return std::make_shared<const ImageChain>(
+      ImageChain{.whole = all, .fixed = all, .drawn = {}, .can_be_kept = true});
 }
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 // three equal channels. On average, results are within 2 of torchvision's on Pillow images.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,9 +20,16 @@
 
 #include "base/error.h"
 #include "data/image/image.h"
-#include "data/transform/draw_key.h"
 
 namespace kiln {
+
+// All that the random operations on an image depend on.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t image = 0;   // its index in the dataset
+  std::uint64_t repeat = 0;  // how often it came earlier in the epoch
+};
 
 class ImageTransform;  // data/transform/image_transform.h: one operation
 
@@ -62,7 +70,7 @@ class TransformChain {
   std::string summary() const;
 
   // The operations before the first one that draws, and the rest; applying one after the other
-  // equals the whole. (This and summary() are in image_chain.cpp.)
+  // equals the whole.
   std::pair<TransformChain, TransformChain> split_at_draws() const;
 
   bool empty() const { return operations_.empty(); }
@@ -87,5 +95,28 @@ class TransformChain {
   };
   std::vector<Operation> operations_;
 };
+
+// The key for the inference form, which gives the same result wherever an image is used: in
+// training's validation, `kiln score` and `kiln transform apply`.
+inline constexpr DrawKey kInferenceKey{};
+
+// A TransformChain as training and prediction use it, divided into the part that is the same for an
+// image in every epoch and the part that is drawn anew. Immutable and thread-safe.
+struct ImageChain {
+  TransformChain whole;
+  TransformChain fixed;  // its first operations, applied with kInferenceKey
+  TransformChain drawn;  // the others, applied with the key of the image in its epoch
+  // Whether every image has its final size between the two parts, so that the pixels can be cached
+  // there.
+  bool can_be_kept = false;
+};
+
+// The form for training. `whole_image`: the size of all images, if they have a common one. Throws
+// ImageFault as TransformChain::output_size() does.
+std::shared_ptr<const ImageChain> training_chain(const TransformChain& chain,
+                                                 std::optional<ImageSize> whole_image);
+// The form for everything else, made from a chain in either form: none of its operations draws
+// anew.
+std::shared_ptr<const ImageChain> inference_chain(const TransformChain& chain);
 
 }  // namespace kiln

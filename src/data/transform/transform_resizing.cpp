@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "data/image/filter_resize.h"
+#include "data/image/resample.h"
 #include "data/transform/augment.h"
 #include "data/transform/crop.h"
 #include "data/transform/image_transform.h"

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cli/run_config.h"
-#include "data/loader/balanced_sampler.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "data/loader/image_cache.h"
+#include "data/loader/sampler.h"
 #include "data/stream/stream_loader.h"
 #include "run/inputs/training_inputs.h"
 

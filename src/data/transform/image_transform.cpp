@@ -1,4 +1,4 @@
-#include "data/transform/operation_arguments.h"
+#include "data/transform/image_transform.h"
 
 #include <algorithm>
 #include <cmath>

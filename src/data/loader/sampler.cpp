@@ -1,4 +1,4 @@
-#include "data/loader/balanced_sampler.h"
+#include "data/loader/sampler.h"
 
 #include <algorithm>
 
