@@ -78,7 +78,7 @@ for run in $(seq "$runs"); do
   for how in even slow turns; do
     echo "run $run of $runs, $how" >&2
     train_as all-reduce "$how" "$run" --ranks "$workers"
-    train_as parameter-server "$how" "$run" --ranks $((workers + 1)) --servers 1
+    train_as parameter-server "$how" "$run" --ranks $((workers + 1))
   done
 done
 python3 - "$work" "$workers" <<'PYTHON'

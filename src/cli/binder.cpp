@@ -102,6 +102,18 @@ CropSize Binder::crop_size(const char* name) {
   return read<CropSize>(name, crop_size_value);
 }
 
+ExchangePlan Binder::exchange() {
+  return read<ExchangePlan>("exchange", exchange_value);
+}
+
+bool Binder::is_set(const char* name, const std::string& text) const {
+  const RawValue* value = raw_.find(name);
+  if (value == nullptr) return false;
+  const Option& option = *value->option;
+  const std::string& other = text.empty() ? option.default_text : text;
+  return is_same_setting(option, value->text, other) != text.empty();
+}
+
 Augment Binder::augment() {
   return read<Augment>("augment", augment_value);
 }

@@ -47,6 +47,7 @@ class Binder {
   std::string choice(const char* name);
   ImageSizes image_sizes(const char* name);
   CropSize crop_size(const char* name);
+  ExchangePlan exchange();
 
   // Options shared by several commands.
   Augment augment();
@@ -54,6 +55,8 @@ class Binder {
   std::optional<int> ranks();  // 0: auto; empty: not given
 
   bool given(const char* name) const { return raw_.find(name) != nullptr; }
+  // Whether the option is given with this value; an empty `text` is any value but the default.
+  bool is_set(const char* name, const std::string& text) const;
 
   // Unless option `name` is given, treats it as given with the value `text`, because of option
   // `by`, which is given.
@@ -106,6 +109,11 @@ std::string choice_value(const Option& option, const std::string& text, const st
 ImageSizes image_sizes_value(const Option& option, const std::string& text,
                              const std::string& where);
 CropSize crop_size_value(const Option& option, const std::string& text, const std::string& where);
+// The value of --exchange: a choice, or parameter-server:N.
+ExchangePlan exchange_value(const Option& option, const std::string& text,
+                            const std::string& where);
+// True if two texts of an option have the same value; false if one of them is invalid.
+bool is_same_setting(const Option& option, const std::string& a, const std::string& b);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);
 std::string path_value(const Option& option, const std::string& text, const std::string& where);

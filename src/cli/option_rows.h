@@ -44,6 +44,17 @@ Option number_from(std::string name, std::string default_text, std::int64_t mini
 Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);
+// A choice of the rows of `catalogue`. `help` precedes the description of each row.
+Option catalogue_choice(const char* name, const auto& catalogue, std::string help,
+                        std::string group = kRecipe) {
+  std::vector<std::string> names;
+  for (const auto& row : catalogue) {
+    names.emplace_back(row.name);
+    help += (help.empty() ? "" : " ") + std::string(row.name) + ": " +
+            std::string(row.description) + ".";
+  }
+  return choice(name, std::move(names), std::move(group), std::move(help));
+}
 Option precision(std::string group, std::string help);
 // A set of augmentation operations.
 Option augment(std::string default_text, std::string help);
@@ -88,8 +99,7 @@ void bind_fine_tuning(Binder& binder, OptimizationConfig& config);
 void settle_fine_tuning(Binder& binder, TrainConfig& config);
 
 std::vector<TrainOption> exchange_options();  // exchange_options.cpp
-ExchangeConfig bind_exchange(Binder& binder);
-// Call it after the other options are bound.
+// Reports options that the exchange cannot be used with. Call it after `ranks` is bound.
 void settle_exchange(Binder& binder, const TrainConfig& config);
 
 std::vector<TrainOption> auto_options();  // auto_options.cpp

@@ -211,6 +211,8 @@ std::string range_text(const Option& option) {
       return text + "or greater than " + std::to_string(option.minimum) + ", up to " +
              std::to_string(option.maximum);
     }
+    case ValueKind::kCountedChoice:
+      return joined(option.choices, ", ") + " or " + option.choices.back() + ":N, N from " + bounds;
     case ValueKind::kShare:
       return "greater than 0, up to 1 (or 100%)";
     case ValueKind::kAllowance:

@@ -23,6 +23,7 @@ enum class ValueKind {
   kNumberFrom,      // from `minimum` to `maximum`
   kChoice,          // one of `choices`
   kChoiceOrNumber,  // one of `choices`, or a number as for kNumber
+  kCountedChoice,   // one of `choices`, or the last one and a count: parameter-server:2
   kModelName,       // one of `choices`; any other name is error 159
   kBoolean,         // True or False, in any case
   kSwitch,          // as kBoolean; True if given without a value

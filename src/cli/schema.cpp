@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/text.h"
 #include "cli/describe.h"
 
 namespace kiln {
@@ -44,6 +45,8 @@ Json type_of(const Option& option) {
       return {{"enum", option.choices}};
     case ValueKind::kChoiceOrNumber:
       return {{"anyOf", {Json{{"enum", option.choices}}, number_type(option)}}};
+    case ValueKind::kCountedChoice:
+      return {{"type", "string"}, {"pattern", "^(" + joined(option.choices, "|") + "(:[0-9]+)?)$"}};
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
     case ValueKind::kFlag:

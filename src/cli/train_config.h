@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/exchange_config.h"
 #include "cli/insight_config.h"
 #include "cli/recipe_config.h"
 #include "cli/stream_config.h"
@@ -15,6 +14,7 @@
 #include "record/record_options.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
+#include "train/exchange/catalogue.h"
 
 namespace kiln {
 
@@ -142,7 +142,7 @@ struct RanksConfig {
   std::vector<std::string> arguments;  // this command line, used to start the ranks
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
-  ExchangeConfig exchange;
+  ExchangePlan exchange;
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   // After waiting this long, and again at this interval, the missing ranks are logged.

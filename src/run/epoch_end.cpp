@@ -24,10 +24,10 @@ void join_training(const TrainingJob& job, TrainState& state, EpochRecord& recor
   set_summed_numbers(world.sum(summed_numbers(record)), record);
   state.exchange->join();
   if (!state.epoch.has_joined && job.recipe.freeze == Freeze::kNone) {
-    const int num_workers = job.num_workers();
-    average_statistics(*state.model, *job.communicator, world, num_workers);
+    const int num_ranks = job.num_training_ranks();
+    average_statistics(*state.model, *job.communicator, world, num_ranks);
     if (state.averages)
-      average_statistics(state.averages->state(), *job.communicator, world, num_workers);
+      average_statistics(state.averages->state(), *job.communicator, world, num_ranks);
   }
   state.epoch.has_joined = true;
   world.agree([&] { require_equal_replicas(*state.model, world); });

@@ -11,7 +11,7 @@ StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
     : run_(run),
       training_(training),
       loader_(loader),
-      votes_(run.job.world, run.job.config.ranks.exchange.vote_delay()) {}
+      votes_(run.job.world, run.job.config.ranks.exchange.kind->max_lag) {}
 
 // A rank may still wait for its stream when others already have images. So all vote before the
 // first step: they can agree to stop, and the epoch ends as soon as one stream has ended.

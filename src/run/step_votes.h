@@ -1,7 +1,7 @@
 // What the ranks agree on between the steps of an epoch: stop signals, bad images, non-finite
 // losses, printed metrics, checkpoints, the time limit. Takes one all-reduce per step. Normally the
-// ranks wait for it at once. With a parameter server each rank continues and acts on a vote
-// --staleness steps later, which bounds how far ahead of the others it can be.
+// ranks wait for it at once. If the exchange lets a rank lag, each continues and acts on a vote
+// that many steps later, which bounds how far ahead of the others it can be.
 #pragma once
 
 #include <deque>

@@ -32,22 +32,23 @@ Vote vote(World& world, const Vote& mine);
 std::vector<double> to_values(const Vote& vote);
 Vote to_vote(const std::vector<double>& sums);
 
-// Votes that a rank does not wait for at once, so that it can be up to `delay` steps ahead of the
+// Votes that a rank does not wait for at once, so that it can be up to `max_lag` steps ahead of the
 // slowest rank. All ranks act on a vote after the same step. One thread.
 class DelayedVotes {
  public:
-  DelayedVotes(World& world, int delay) : world_(world), delay_(static_cast<std::size_t>(delay)) {}
+  DelayedVotes(World& world, int max_lag)
+      : world_(world), max_lag_(static_cast<std::size_t>(max_lag)) {}
 
   void cast(const Vote& mine) { under_way_.push_back(world_.start_sum(to_values(mine))); }
-  // Whether more than `delay` votes are in flight: the oldest must be taken before the next step.
-  bool is_due() const { return under_way_.size() > delay_; }
+  // Whether more than `max_lag` votes are in flight: the oldest must be taken before the next step.
+  bool is_due() const { return under_way_.size() > max_lag_; }
   bool is_empty() const { return under_way_.empty(); }
   // Waits until all ranks have cast the oldest vote, and returns it.
   Vote take();
 
  private:
   World& world_;
-  const std::size_t delay_;
+  const std::size_t max_lag_;
   std::deque<World::SumUnderWay> under_way_;
 };
 

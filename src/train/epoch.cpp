@@ -62,7 +62,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
 // depend on the number of ranks.
 BatchPlace TrainEpoch::place_of(const HostBatch& batch) const {
   const std::int64_t images =
-      ((batches_ - 1) * plan_.step.num_ranks + plan_.rank) * plan_.step.batch_size;
+      ((batches_ - 1) * plan_.num_ranks + plan_.rank) * plan_.step.batch_size;
   return {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(images / 2),
           batch.places};
 }

@@ -23,7 +23,7 @@ struct EpochPlan {
   SchedulePlan schedule;
   StepPlan step;
   MixPlan mix = {};
-  int rank = 0;                 // among step.num_ranks; needed to mix images as one process would
+  int rank = 0, num_ranks = 1;  // of those that train; needed to mix images as one process would
   std::int64_t most_steps = 0;  // limit on the steps of a run's last epoch; 0: none
   StepTrace* trace = nullptr;   // must outlive the epoch; may be null
 };

@@ -62,12 +62,12 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 }
 
 void average_statistics(ImageModel& model, Communicator& communicator, World& world,
-                        int num_workers) {
-  average_statistics(model.state(), communicator, world, num_workers);
+                        int num_training_ranks) {
+  average_statistics(model.state(), communicator, world, num_training_ranks);
 }
 
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
-                        World& world, int num_workers) {
+                        World& world, int num_training_ranks) {
   if (communicator.size() == 1) return;
   const at::NoGradGuard no_grad;
   take_largest_counts(state, world);
@@ -76,9 +76,9 @@ void average_statistics(const std::vector<NamedTensor>& state, Communicator& com
     if (is_statistic(item)) statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);
-  if (world.rank() >= num_workers) flat.zero_();
+  if (world.rank() >= num_training_ranks) flat.zero_();
   communicator.wait(communicator.all_reduce(flat));
-  unflatten(flat.div_(num_workers), statistics);
+  unflatten(flat.div_(num_training_ranks), statistics);
 }
 
 void require_equal_replicas(const ImageModel& model, World& world) {

@@ -16,12 +16,12 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 
 // Sets BatchNorm's running statistics on every rank to their mean over the ranks, and its batch
 // counts to their maximum, since a rank that skipped a batch has counted fewer. Only the first
-// `num_workers` ranks train and have statistics.
+// `num_training_ranks` ranks train and have statistics.
 void average_statistics(ImageModel& model, Communicator& communicator, World& world,
-                        int num_workers);
+                        int num_training_ranks);
 // The same for tensors named as in a model's state().
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
-                        World& world, int num_workers);
+                        World& world, int num_training_ranks);
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and on
 // which ranks, unless all parameters and buffers are bitwise equal.

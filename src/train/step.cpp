@@ -9,7 +9,9 @@ namespace kiln {
 // The order below is the whole algorithm: the backward pass of the mean loss over all images of the
 // step (all ranks and batches), then the exchange: all-reduce of the gradients and optimizer step.
 bool TrainStep::run(StepContext& context, double learning_rate) {
-  bool has_trained = plan_.sums_ranks && plan_.num_ranks > 1;  // another rank may have trained
+  const int num_ranks = state_.gradients.num_ranks();
+  const auto num_images = static_cast<double>(plan_.images() * num_ranks);
+  bool has_trained = num_ranks > 1;  // another rank may have trained
   for (int i = 1; i <= plan_.batches_per_step; ++i) {
     const std::optional<DeviceBatch> batch = context.next();
     // Never happens in the middle of a step, which would leave its gradients behind: datasets and
@@ -20,7 +22,7 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
     if (i == plan_.batches_per_step) state_.exchange->begin();
     if (is_passed_over(*batch)) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);
-    const at::Tensor loss = objective(logits, *batch) / static_cast<double>(plan_.images());
+    const at::Tensor loss = objective(logits, *batch) / num_images;
     context.enter(StepPhase::kBackward);
     (state_.scaler ? state_.scaler->scaled(loss) : loss).backward();
     state_.epoch.metrics.add(logits, batch->labels, reported_loss(logits, batch->labels),

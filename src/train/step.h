@@ -13,9 +13,6 @@ namespace kiln {
 struct StepPlan {
   int batch_size = 1;        // images in a full batch
   int batches_per_step = 1;  // batches accumulated into one step; 0: this rank does not train
-  int num_ranks = 1;         // ranks that train
-  // Whether the gradients of all ranks make one update; otherwise each rank's make their own.
-  bool sums_ranks = true;
   // Smaller batches are skipped, since BatchNorm over 1x1 maps cannot normalize a single image.
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs all ranks in every batch
@@ -23,10 +20,8 @@ struct StepPlan {
   double clip_norm = 0;                    // 0: gradients stay as they are
   Precision precision = Precision::kFp32;  // must match the recipe of the state
 
-  // The number of images in one update, including bad ones; gradients are divided by it.
-  std::int64_t images() const {
-    return std::int64_t{batch_size} * batches_per_step * (sums_ranks ? num_ranks : 1);
-  }
+  // The number of images that this rank adds to an update, including bad ones.
+  std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step; }
 };
 
 // The phases of a step, for timing.

@@ -122,7 +122,7 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
        {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
         "collective-timeout", "mlflow-log-model", "no-hashes", "explain"})
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
-  for (const char* name : {"threads", "ranks", "gradient-dtype", "device", "staleness"})
+  for (const char* name : {"threads", "ranks", "gradient-dtype", "device"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
   for (const char* name :
        {"learning-rate", "random-seed", "augment",         "image-size", "patience",
@@ -130,7 +130,7 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
         "class-weights", "sample",      "best-by",         "time-limit", "steps",
         "optimizer",     "momentum",    "weight-decay",    "no-decay",   "clip-norm",
         "ema",           "lr-schedule", "label-smoothing", "mixup",      "cutmix",
-        "exchange",      "servers"})
+        "exchange"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 

@@ -14,49 +14,46 @@ Words with_servers(const Words& more = {}) {
   return words;
 }
 
+ExchangePlan exchange_of(const Words& words) {
+  return parse_as<TrainConfig>(words).ranks.exchange;
+}
+
 TEST(ExchangeOptions, AreAllReduceByDefault) {
-  const ExchangeConfig plain = parse_as<TrainConfig>(train()).ranks.exchange;
-  EXPECT_EQ(plain.name, "all-reduce");
-  EXPECT_EQ(plain.num_workers(3), 3);
-  EXPECT_EQ(plain.vote_delay(), 0);
+  const ExchangePlan plain = exchange_of(train());
+  EXPECT_EQ(plain.kind->name, "all-reduce");
+  EXPECT_EQ(plain.num_training_ranks(3), 3);
+  EXPECT_EQ(plain.num_summed_ranks(3), 3);
+  EXPECT_EQ(plain.kind->max_lag, 0);
 }
 
 TEST(ExchangeOptions, DivideTheRanks) {
-  const ExchangeConfig one = parse_as<TrainConfig>(with_servers()).ranks.exchange;
-  EXPECT_EQ(one.num_workers(3), 2);
-  EXPECT_EQ(one.vote_delay(), 4);
-  const ExchangeConfig more =
-      parse_as<TrainConfig>(with_servers({"--servers=2", "--staleness=0", "--ranks=3"}))
-          .ranks.exchange;
-  EXPECT_EQ(more.num_workers(3), 1);
-  EXPECT_EQ(more.vote_delay(), 0);
+  const ExchangePlan one = exchange_of(with_servers());
+  EXPECT_EQ(one.num_training_ranks(3), 2);
+  EXPECT_EQ(one.num_summed_ranks(3), 1);
+  EXPECT_EQ(one.kind->max_lag, 4);
+  EXPECT_EQ(exchange_of(train({"--exchange=Parameter_Server:2"})).num_training_ranks(3), 1);
 }
 
 TEST(ExchangeOptions, AreInRange) {
-  for (const char* option : {"--servers=1", "--servers=1000", "--staleness=0", "--staleness=1000"})
-    EXPECT_EQ(fault(with_servers({option})), "no fault") << option;
-  for (const char* option : {"--staleness=-1", "--staleness=1001", "--staleness=2.5", "--servers=0",
-                             "--servers=-1", "--servers=1001"}) {
-    std::string beginning = option;
-    beginning.replace(beginning.find('='), 1, " is ");
-    const std::string text = fault(with_servers({option}));
-    EXPECT_TRUE(text.starts_with(beginning) || text.starts_with("--staleness is '2.5'")) << text;
+  for (const char* number : {"1", "1000"})
+    EXPECT_EQ(fault(train({"--exchange", std::string("parameter-server:") + number})), "no fault");
+  for (const char* number : {"-1", "0", "1001"}) {
+    const std::string text =
+        fault(train({"--exchange", std::string("parameter-server:") + number}));
+    EXPECT_TRUE(text.starts_with(std::string("--exchange is ") + number + ", but must be")) << text;
   }
+  for (const char* value : {"gossip", "all-reduce:2", "parameter-server:2.5"})
+    EXPECT_NE(fault(train({"--exchange", value})), "no fault") << value;
   EXPECT_TRUE(fault(train({"--exchange=gossip"})).starts_with("--exchange is 'gossip'"));
 }
 
 TEST(ExchangeOptions, NeedAWorker) {
-  const std::string none = fault(with_servers({"--servers=3", "--ranks=3"}));
-  EXPECT_TRUE(none.starts_with("--servers is 3, but --ranks is 3")) << none;
-  EXPECT_EQ(fault(with_servers({"--servers=3", "--ranks=4"})), "no fault");
-  EXPECT_EQ(fault(with_servers({"--servers=3", "--ranks=auto"})), "no fault");
-}
-
-TEST(ExchangeOptions, AreOfAParameterServerAlone) {
-  for (const char* option : {"--servers=1", "--staleness=2"}) {
-    const std::string alone = fault(train({option}));
-    EXPECT_NE(alone.find("add --exchange parameter-server"), std::string::npos) << alone;
-  }
+  const auto with_three = [](const char* ranks) {
+    return fault(train({"--exchange=parameter-server:3", ranks}));
+  };
+  EXPECT_NE(with_three("--ranks=3").find("needs at least 4 ranks"), std::string::npos);
+  EXPECT_EQ(with_three("--ranks=4"), "no fault");
+  EXPECT_EQ(with_three("--ranks=auto"), "no fault");
 }
 
 TEST(ExchangeOptions, RefuseWhatServersHaveNoUseFor) {

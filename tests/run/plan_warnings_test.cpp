@@ -36,7 +36,7 @@ class Plan {
 
   std::vector<std::string> warnings() {
     const auto images = static_cast<std::int64_t>(inputs.train.samples.size());
-    inputs.steps_per_epoch = images / job.epoch_plan(1).step.images();
+    inputs.steps_per_epoch = images / job.global_batch();
     job.recipe.schedule.epochs = config.optimization.epochs;
     return plan_warnings(job);
   }

@@ -42,25 +42,20 @@ class ParameterServer : public testing::TestWithParam<const char*> {
   std::unique_ptr<TrainState> new_state() const {
     Recipe recipe;
     recipe.optimizer.name = GetParam();
-    return std::make_unique<TrainState>(std::make_unique<SmallModel>(), recipe, BucketPlan{},
-                                        *no_sums_);
+    return std::make_unique<TrainState>(std::make_unique<SmallModel>(), recipe,
+                                        BucketPlan{.sums_ranks = false}, *communicator_);
   }
   static at::Tensor weight(const TrainState& state) { return state.model->parameters().front(); }
 
   std::unique_ptr<Exchange> servers(int num_servers, TrainState& state) const {
-    ExchangePlan plan{"parameter-server", num_servers, {}};
-    plan.optimizer.name = GetParam();
-    return make_exchange(plan, state, *world, *communicator_);
+    const ExchangePlan plan{find_exchange("parameter-server"), num_servers};
+    return make_exchange(plan, {.name = GetParam()}, state, *world, *communicator_);
   }
 
   // `count` more steps of this rank.
   static void train(TrainState& state, Batches& batches, int num_workers, int count) {
     const bool serves = world->rank() >= num_workers;
-    TrainStep step(state, {.batch_size = 4,
-                           .batches_per_step = serves ? 0 : 1,
-                           .num_ranks = num_workers,
-                           .sums_ranks = false,
-                           .clip_norm = 1});
+    TrainStep step(state, {.batch_size = 4, .batches_per_step = serves ? 0 : 1, .clip_norm = 1});
     for (int i = 0; i < count; ++i) EXPECT_TRUE(step.run(batches, kRate));
   }
 
@@ -76,7 +71,6 @@ class ParameterServer : public testing::TestWithParam<const char*> {
     }
   }
 
-  std::unique_ptr<Communicator> no_sums_ = make_local_communicator();
   std::unique_ptr<Communicator> communicator_ = make_mpi_communicator(*world->mpi());
 };
 
@@ -118,10 +112,13 @@ TEST_P(ParameterServer, ManyWorkersLowerTheLossAndEndWithTheSameWeights) {
 
 TEST_P(ParameterServer, TellsWhoHoldsWhat) {
   const auto state = new_state();
-  const std::vector<std::string> spread = servers(1, *state)->spread();
-  ASSERT_EQ(spread.size(), 1U);
-  EXPECT_EQ(spread[0], world->name_of(world->size() - 1) + ": 1 tensors, 0.00 MB");
-  EXPECT_TRUE(new_state()->exchange->spread().empty());
+  const auto plan = servers(1, *state)->plan();
+  ASSERT_EQ(plan.size(), 2U);
+  EXPECT_EQ(plan[0].second, formatted("%d of %d ranks train, at most 4 steps apart; the learning "
+                                      "rate is divided by each gradient's staleness",
+                                      world->size() - 1, world->size()));
+  EXPECT_EQ(plan[1].second, world->name_of(world->size() - 1) + ": 1 tensors, 0.00 MB");
+  EXPECT_TRUE(new_state()->exchange->plan().empty());
   world->barrier();
 }
 

@@ -128,11 +128,11 @@ class Ranks : public testing::Test {
     DeviceUploader uploader(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
     BatchLoader batches = loader(training_indices(order, share), share.batch_size);
-    TrainEpoch epoch(state, batches, uploader,
-                     {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
-                      .step = {.batch_size = share.batch_size,
-                               .batches_per_step = share.batches_per_step,
-                               .num_ranks = share.num_ranks}});
+    TrainEpoch epoch(
+        state, batches, uploader,
+        {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
+         .step = {.batch_size = share.batch_size, .batches_per_step = share.batches_per_step},
+         .num_ranks = share.num_ranks});
     Outcome outcome;
     while (epoch.step())
       if (epoch.steps_done() == 1) outcome.first_loss = epoch.printed_step().record.so_far.loss_sum;

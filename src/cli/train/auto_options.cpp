@@ -49,7 +49,8 @@ AutoConfig automatic_choice(const Binder& binder, const TrainConfig& config) {
       kDecided.begin(), kDecided.end(), [&](const char* option) { return binder.given(option); });
   if (decided != kDecided.end()) return {.why_not = "--" + std::string(*decided) + " is given"};
   if (config.ranks.sync_batch_norm) return {.why_not = "--sync-batch-norm is given"};
-  if (config.ranks.exchange.has_servers()) return {.why_not = "--exchange is parameter-server"};
+  if (const KnownExchange& exchange = *config.ranks.exchange.kind; exchange.refuses("auto"))
+    return {.why_not = "--exchange is " + std::string(exchange.name)};
   return {.choice = AutoChoice::kIfFewImages};
 }
 

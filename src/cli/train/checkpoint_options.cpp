@@ -148,10 +148,14 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
                         y = rate_scaling_value(option, b, "");
       return x.rule == y.rule && x.factor == y.factor;
     }
+    case ValueKind::kCountedChoice:
+      return exchange_value(option, a, "") == exchange_value(option, b, "");
     default:
       return false;
   }
 }
+
+}  // namespace
 
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
   try {
@@ -160,8 +164,6 @@ bool is_same_setting(const Option& option, const std::string& a, const std::stri
     return false;
   }
 }
-
-}  // namespace
 
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where) {

@@ -1,5 +1,4 @@
-// The options of `kiln train` for how the ranks combine their gradients.
-#include <array>
+// The option --exchange of `kiln train`: how the ranks combine their gradients.
 #include <string>
 
 #include "base/text.h"
@@ -7,103 +6,47 @@
 #include "cli/option_rows.h"
 
 namespace kiln {
-namespace {
 
-constexpr std::int64_t kMostServers = 1000, kMostStaleness = 1000;
-
-// An option that cannot be used with a parameter server, and why.
-struct Beside {
-  const char *option, *shown;
-  bool is_given;
-  const char* reason;
-};
-
-void refuse(Binder& binder, const Beside& beside) {
-  if (!beside.is_given) return;
-  binder.fault(beside.option, ErrorCode::kParameterParsing,
-               std::string(beside.shown) + " cannot be used with --exchange parameter-server, " +
-                   beside.reason + ": leave one of the two out.");
+ExchangePlan exchange_value(const Option& option, const std::string& text,
+                            const std::string& where) {
+  const std::size_t colon = text.find(':');
+  const KnownExchange* kind = find_exchange(choice_value(option, text.substr(0, colon), where));
+  if (colon == std::string::npos) return {kind, kind->num_servers};
+  if (kind->num_servers == 0)
+    throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but " +
+                                                  std::string(kind->name) +
+                                                  " has no number: leave it out.");
+  return {kind, static_cast<int>(integer_value(option, text.substr(colon + 1), where))};
 }
-
-void check_beside(Binder& binder, const TrainConfig& config) {
-  const OptimizationConfig& optimization = config.optimization;
-  const RanksConfig& ranks = config.ranks;
-  const bool of_each_rank = config.data.has_own_images();
-  const std::array all = {
-      Beside{"device", "--device cuda", ranks.device == DeviceChoice::kCuda,
-             "which works over MPI on CPUs"},
-      Beside{"sync-batch-norm", "--sync-batch-norm", ranks.sync_batch_norm,
-             "whose workers do not wait for each other"},
-      Beside{"freeze", "--freeze backbone", optimization.freeze == Freeze::kBackbone,
-             "which needs a complete network to train"},
-      Beside{"auto", "--auto True", optimization.automatic.choice == AutoChoice::kYes,
-             "which does not fit the last layer alone"},
-      Beside{"ema", "--ema", optimization.recipe.ema > 0,
-             "whose workers see different weights in each step"},
-      Beside{"precision", "--precision fp16", optimization.precision == Precision::kFp16,
-             "which has no loss scale for float16"},
-      Beside{"train-data-path", "--train-data-path with {rank}", of_each_rank,
-             "whose servers would not train on their images"},
-      Beside{"shard-by", "--shard-by", config.data.has_train_shard && !of_each_rank,
-             "whose servers would not train on the images of their hosts"},
-      Beside{
-          "lr-scaling", "--lr-scaling linear or sqrt",
-          binder.given("lr-scaling") && optimization.lr_scaling.rule != RateScaling::Rule::kFactor,
-          "where each update uses the images of one worker"},
-      Beside{"gradient-dtype", "--gradient-dtype bf16", ranks.bfloat16_gradients,
-             "which does no all-reduce"},
-  };
-  for (const Beside& beside : all) refuse(binder, beside);
-}
-
-void check_ranks(Binder& binder, const RanksConfig& ranks) {
-  const int servers = ranks.exchange.num_servers;
-  const int started = ranks.launch.value_or(0);
-  if (started == 0 || servers < 1 || servers < started) return;
-  binder.fault("servers", ErrorCode::kParameterParsing,
-               formatted("--servers is %d, but --ranks is %d, which leaves no worker: use more "
-                         "ranks or fewer servers.",
-                         servers, started));
-}
-
-}  // namespace
 
 std::vector<TrainOption> exchange_options() {
-  return {
-      {Effect::kResult,
-       choice("exchange", {"all-reduce", "parameter-server"}, kRanks,
-              "How processes combine their gradients. all-reduce: all of them take each step "
-              "together. parameter-server: the last --servers processes hold the parameters; each "
-              "of the others sends them its gradients and continues with new weights, without "
-              "waiting for the rest. On CPUs only.")},
-      {Effect::kResult, integer("servers", "1", 1, kMostServers, "processes", kRanks,
-                                "Number of parameter servers: processes that each hold an equal "
-                                "share of the parameters and do not train on images.")},
-      {Effect::kBits, integer("staleness", "4", 0, kMostStaleness, "steps", kRanks,
-                              "Steps that a worker of --exchange parameter-server may be ahead of "
-                              "the slowest. 0: all start each step together.")},
-  };
-}
-
-ExchangeConfig bind_exchange(Binder& binder) {
-  ExchangeConfig config;
-  config.name = binder.choice("exchange");
-  config.num_servers = binder.small_integer("servers");
-  config.staleness = binder.small_integer("staleness");
-  return config;
+  Option option = catalogue_choice("exchange", kKnownExchanges,
+                                   "How processes combine their gradients.", kRanks);
+  option.kind = ValueKind::kCountedChoice;
+  option.value_name += "[:N]";
+  option.minimum = 1;
+  option.maximum = 1000;
+  return {{Effect::kResult, option}};
 }
 
 void settle_exchange(Binder& binder, const TrainConfig& config) {
-  if (config.ranks.exchange.has_servers()) {
-    check_beside(binder, config);
-    return check_ranks(binder, config.ranks);
+  const RanksConfig& ranks = config.ranks;
+  const KnownExchange& kind = *ranks.exchange.kind;
+  if (config.data.has_own_images() && kind.refuses("shard-by"))
+    binder.fault("train-data-path", ErrorCode::kParameterParsing,
+                 "--train-data-path with {rank} cannot be used with --exchange " +
+                     std::string(kind.name) +
+                     ", whose servers would not train on their images: leave one of the two out.");
+  for (const UnfitOption& unfit : kind.unfit) {
+    if (!binder.is_set(unfit.name, std::string(unfit.value))) continue;
+    binder.fault(unfit.name, ErrorCode::kParameterParsing,
+                 formatted("--%s%s%s cannot be used with --exchange %s, %s: leave one of the two "
+                           "out.",
+                           unfit.name, unfit.value.empty() ? "" : " ", unfit.value.data(),
+                           kind.name.data(), unfit.reason.data()));
   }
-  for (const char* name : {"servers", "staleness"})
-    if (binder.given(name))
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   "--" + std::string(name) +
-                       " is for a parameter server, but --exchange is all-reduce: add --exchange "
-                       "parameter-server, or leave it out.");
+  if (const int started = ranks.launch.value_or(0); started > 0)
+    binder.check("exchange", [&] { ranks.exchange.require_ranks(started); });
 }
 
 }  // namespace kiln

@@ -16,17 +16,6 @@
 namespace kiln {
 namespace {
 
-// Returns a choice of the rows of `catalogue`. `help` precedes the description of each row.
-Option catalogue_choice(const char* name, const auto& catalogue, std::string help) {
-  std::vector<std::string> names;
-  for (const auto& row : catalogue) {
-    names.emplace_back(row.name);
-    help += (help.empty() ? "" : " ") + std::string(row.name) + ": " +
-            std::string(row.description) + ".";
-  }
-  return choice(name, std::move(names), kRecipe, std::move(help));
-}
-
 std::vector<TrainOption> optimizer_options() {
   return {
       {Effect::kFree, choice("recipe", {"designer", "modern"}, kRecipe,

@@ -287,7 +287,7 @@ RanksConfig bind_ranks(Binder& binder) {
   config.arguments = binder.words();
   config.expect_ranks = binder.small_integer("expect-ranks");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");
-  config.exchange = bind_exchange(binder);
+  config.exchange = binder.exchange();
   config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
   config.collective_timeout_s = binder.small_integer("collective-timeout");
   return config;

@@ -61,23 +61,25 @@ std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& param
 }  // namespace
 
 struct GradientBuckets::State {
-  State(std::vector<at::Tensor> all, Communicator& between)
+  State(std::vector<at::Tensor> all, const BucketPlan& plan, Communicator& between)
       : parameters(std::move(all)),
         gradients(parameters.size()),
         made(parameters.size()),
         is_filled(parameters.size()),
-        communicator(between) {}
+        communicator(between),
+        num_ranks(plan.sums_ranks ? between.size() : 1) {}
 
   std::vector<at::Tensor> parameters, gradients;
   std::vector<at::Tensor> made;  // by backward, and not yet in the bucket
   std::vector<bool> is_filled;   // whether backward has set the gradient in this step
   std::vector<Bucket> buckets;
   Communicator& communicator;
+  const int num_ranks;      // whose gradients are summed
   bool reducing = false;    // the step's last backward has begun
   std::size_t sent = 0;     // buckets handed to the communicator in this step
   double wait_seconds = 0;  // spent waiting for all-reduces
 
-  bool is_alone() const { return communicator.size() == 1; }
+  bool is_alone() const { return num_ranks == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
   void take_gradient(std::size_t i);
   void keep_gradient(std::size_t i, std::size_t bucket);
@@ -109,8 +111,8 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
   buckets.push_back(std::move(bucket));
 }
 
-// Of a single rank. Since the parameter's grad is undefined, backward stores its own tensor there
-// instead of adding to zeros, which saves a pass.
+// Of a rank that is alone. Since the parameter's grad is undefined, backward stores its own tensor
+// there instead of adding to zeros, which saves a pass.
 void GradientBuckets::State::take_gradient(std::size_t i) {
   const c10::AutoGradMode no_grad(false);
   at::Tensor& gradient = parameters[i].mutable_grad();
@@ -171,7 +173,7 @@ void GradientBuckets::State::send(Bucket& bucket) {
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                                  Communicator& communicator)
-    : state_(std::make_unique<State>(std::move(parameters), communicator)) {
+    : state_(std::make_unique<State>(std::move(parameters), plan, communicator)) {
   const c10::AutoGradMode no_grad(false);
   if (!state_->is_alone()) {
     for (const auto& members : group(state_->parameters, plan)) state_->lay_out(members, plan);
@@ -234,7 +236,12 @@ std::size_t GradientBuckets::num_buckets() const {
   return state_->buckets.size();
 }
 
+int GradientBuckets::num_ranks() const {
+  return state_->num_ranks;
+}
+
 std::optional<CommunicationTime> GradientBuckets::communication() const {
+  if (state_->is_alone()) return {};
   const std::optional<double> summing = state_->communicator.all_reduce_seconds();
   if (!summing) return {};
   return CommunicationTime{*summing, state_->wait_seconds};

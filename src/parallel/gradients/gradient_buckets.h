@@ -19,6 +19,7 @@ struct BucketPlan {
   std::size_t first_bytes = 1 << 20;  // small, so that communication starts early
   std::size_t bytes = 25 << 20;
   bool bfloat16 = false;  // sum in bfloat16: half the traffic, but only two to three decimal digits
+  bool sums_ranks = true;  // otherwise each rank keeps its own gradients, as if it were alone
 };
 
 class GradientBuckets {
@@ -26,8 +27,8 @@ class GradientBuckets {
   // `parameters` must be on their final device, in their final memory format, and all of one
   // floating-point type. Gradients computed by backward are moved into gradients(), which have the
   // parameters' strides; the parameters' own grad() stays undefined. `communicator` must outlive
-  // the buckets. With one rank there are no buckets: gradients() take over the memory that backward
-  // has written.
+  // the buckets. A rank that is alone has no buckets: gradients() take over the memory that
+  // backward has written.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -38,7 +39,7 @@ class GradientBuckets {
   // the same tensors in every step. Valid after wait().
   const std::vector<at::Tensor>& gradients() const;
   // The same values in as few tensors as possible: the buckets' flat buffers, padded with zeros
-  // between gradients. With one rank, gradients().
+  // between gradients. For a rank that is alone, gradients().
   std::vector<at::Tensor> flat() const;
   // Call before the first backward of a step: it overwrites the old gradients.
   void clear();
@@ -52,7 +53,9 @@ class GradientBuckets {
   void wait();
 
   std::size_t num_buckets() const;
-  // Total times so far; empty for a single rank or if the communicator does not measure them.
+  // The number of ranks whose gradients are summed.
+  int num_ranks() const;
+  // Total times so far; empty for one rank or if the communicator does not measure them.
   std::optional<CommunicationTime> communication() const;
 
  private:

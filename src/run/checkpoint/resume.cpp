@@ -274,11 +274,9 @@ void check_resumed_inputs(TrainingJob& job) {
   job.world.agree([&] {
     std::vector<std::string> differences;
     const auto rank = static_cast<std::size_t>(job.world.rank());
-    if (is_shard && saved.machine.num_ranks != job.world.size())
-      refuse(job, {formatted("each of its %d ranks had its own images, and now there are %d ranks",
-                             saved.machine.num_ranks, job.world.size())});
-    if (job.config.ranks.exchange.has_servers() && saved.machine.num_ranks != job.world.size())
-      refuse(job, {formatted("its parameters were divided among %d ranks, and now there are %d",
+    if ((is_shard || job.config.ranks.exchange.keeps_ranks()) &&
+        saved.machine.num_ranks != job.world.size())
+      refuse(job, {formatted("each of its %d ranks had its own part, and now there are %d ranks",
                              saved.machine.num_ranks, job.world.size())});
     const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
     compare_data("training", mine.train, job.train_print, differences);
@@ -316,8 +314,8 @@ std::string why_not_bit_equal(const TrainingJob& job) {
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
       job.config.optimization.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
-  if (job.config.ranks.exchange.has_servers())
-    reasons.emplace_back("a parameter server applies gradients in order of arrival");
+  if (const std::string_view why = job.config.ranks.exchange.kind->why_not_repeatable; !why.empty())
+    reasons.emplace_back(why);
   if (reasons.empty()) return {};
   return "The results will not be bit-identical to those of an uninterrupted run: " +
          joined(reasons, "; ") + ".";

@@ -110,7 +110,7 @@ class Warnings {
   void steps() {
     if (job_.uses_features) return;
     const int batch = job_.config.optimization.batch_size;
-    const int ranks = job_.num_workers();
+    const int ranks = job_.num_training_ranks();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
       warn(formatted(
           "%d ranks have only %lld %s per epoch (%lld with one): with few images lower "

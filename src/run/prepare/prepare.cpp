@@ -194,8 +194,9 @@ void read_own_inputs(const OpenFile& valid_stream, TrainingJob& job) {
     job.model_print = print_of_model(inputs);  // before build_model() takes the weights
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
-    problems.collect(
-        [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : job.num_workers()); });
+    problems.collect([&] {
+      check_batch_size(config.optimization, inputs, is_shard ? 1 : job.num_training_ranks());
+    });
     problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
     problems.collect([&] { check_stream_options(config, inputs, world.size()); });
     if (world.leads())
@@ -333,7 +334,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
   require_one_job(world, config.effective_options, job->device);
-  world.agree([&] { check_exchange(world, config.ranks.exchange, job->device); });
+  world.agree([&] { check_exchange(config.ranks.exchange, world.size(), job->device); });
   job->precision = agreed_precision(world, config.optimization.precision, job->device);
   set_tf32(job->precision.precision);
   find_checkpoint(*job);
@@ -349,7 +350,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
-  const int num_ranks = config.ranks.exchange.has_servers() ? 1 : world.size();  // per update
+  const int num_ranks = config.ranks.exchange.num_summed_ranks(world.size());
   job->recipe = recipe_of(config.optimization, job->inputs, num_ranks, job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
   job->recipe.schedule.epochs = job->asked_epochs();
@@ -372,18 +373,17 @@ std::unique_ptr<TrainState> make_state(TrainingJob& job) {
   if (config.sync_batch_norm && job.world.size() > 1)
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(job, *job.model);
-  const bool has_servers = config.exchange.has_servers();
-  if (has_servers) job.no_sums = make_local_communicator();
-  auto state = std::make_unique<TrainState>(std::move(job.model), job.recipe,
-                                            BucketPlan{.bfloat16 = config.bfloat16_gradients},
-                                            has_servers ? *job.no_sums : *job.communicator);
+  auto state = std::make_unique<TrainState>(
+      std::move(job.model), job.recipe,
+      BucketPlan{.bfloat16 = config.bfloat16_gradients,
+                 .sums_ranks = config.exchange.kind->sums_ranks},
+      *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
   if (state->progress.time_plan) apply_time_plan(job, *state->progress.time_plan);
   state->exchange =
-      make_exchange({config.exchange.name, config.exchange.num_servers, job.recipe.optimizer},
-                    *state, job.world, *job.communicator);
+      make_exchange(config.exchange, job.recipe.optimizer, *state, job.world, *job.communicator);
   prepare_loading(job);  // last: the cache takes a share of the remaining memory
   return state;
 }

@@ -59,17 +59,16 @@ struct TrainingJob {
   std::unique_ptr<RunTrace> trace;  // if requested
   // make_state() sets these.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
-  std::unique_ptr<Communicator> no_sums;  // used if a parameter server combines gradients
   CacheChoice cache;
   std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second if the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
-  // The number of ranks that train: all but the parameter servers, which are the last ranks.
-  int num_workers() const { return config.ranks.exchange.num_workers(world.size()); }
-  // The number of images in one step, over all workers.
+  // The number of ranks that train; they are the first ones.
+  int num_training_ranks() const { return config.ranks.exchange.num_training_ranks(world.size()); }
+  // The number of images in one step, over all ranks.
   std::int64_t global_batch() const {
-    return std::int64_t{num_workers()} * config.optimization.batch_size *
+    return std::int64_t{num_training_ranks()} * config.optimization.batch_size *
            config.optimization.accumulate;
   }
   std::size_t num_valid_images() const;  // in the shards of all ranks

@@ -133,20 +133,6 @@ void require_one_model(World& world, const std::string& place, const std::string
   });
 }
 
-void check_exchange(const World& world, const ExchangeConfig& config, const Device& device) {
-  if (!config.has_servers()) return;
-  if (device.is_cuda)
-    throw Error(ErrorCode::kUserError,
-                "--exchange parameter-server works over MPI on CPUs, but the device is " +
-                    device.description + ": add --device cpu, or use --exchange all-reduce.");
-  if (config.num_workers(world.size()) >= 1) return;
-  throw Error(
-      ErrorCode::kUserError,
-      formatted("--exchange parameter-server with --servers %d needs at least %d ranks, one of "
-                "them a worker, but this job has %d: use more --ranks, or --exchange all-reduce.",
-                config.num_servers, config.num_servers + 1, world.size()));
-}
-
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
                                  const Device& device) {
   PrecisionChoice choice;

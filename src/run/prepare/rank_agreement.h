@@ -29,10 +29,6 @@ void require_one_model(World& world, const std::string& place, const std::string
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
                                  const Device& device);
 
-// Checks the requirements of --exchange on ranks and devices. Not a collective. Throws Error
-// kUserError.
-void check_exchange(const World& world, const ExchangeConfig& config, const Device& device);
-
 // The communicator that sums gradients on this device; a local communicator for a single rank.
 // `world` and `log` must outlive it.
 std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/system.h"
@@ -130,18 +131,6 @@ std::string frozen_text(const TrainingJob& job, const TrainState& state, long lo
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 
-// Which ranks hold the parameters, if a parameter server is used.
-void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
-  const std::vector<std::string> spread = state.exchange->spread();
-  if (spread.empty()) return;
-  plan.emplace_back(
-      "parameter server",
-      formatted("%d of %d ranks train, at most %d steps apart; the learning rate is divided by "
-                "each gradient's staleness",
-                job.num_workers(), job.world.size(), job.config.ranks.exchange.staleness));
-  plan.emplace_back("servers", joined(spread, "; "));
-}
-
 void plan_model(const TrainingJob& job, const TrainState& state, long long num_parameters,
                 TextPairs& plan) {
   const TrainingInputs& inputs = job.inputs;
@@ -179,7 +168,7 @@ void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& pl
             (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
             formatted("; global batch of %lld images, learning rate %g x %g = %g",
                       static_cast<long long>(job.global_batch()), rate, peak / rate, peak));
-  plan_exchange(job, state, plan);
+  std::ranges::move(state.exchange->plan(), std::back_inserter(plan));
 }
 
 // For a head that is fitted to features, instead of training in epochs.

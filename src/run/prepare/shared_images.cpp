@@ -220,9 +220,8 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
   inputs.train_shard = all;
+  inputs.train_shard.num_ranks = config.ranks.exchange.num_training_ranks(world.size());
   if (config.data.has_train_shard) choose_part(world, config.data, all, inputs);
-  if (config.ranks.exchange.has_servers())
-    inputs.train_shard.num_ranks = config.ranks.exchange.num_workers(world.size());
   inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
   Dataset& train = inputs.train;
   if (train.is_stream())

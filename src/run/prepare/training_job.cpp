@@ -10,15 +10,13 @@ namespace kiln {
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
   const std::int64_t before = steps_before(epoch);
-  const bool serves = world.rank() >= num_workers();
-  const std::int64_t most_steps = serves ? inputs.steps_per_epoch : 0;  // a server reads no images
+  const bool trains = world.rank() < num_training_ranks();
+  const std::int64_t most_steps = trains ? 0 : inputs.steps_per_epoch;  // no images end its epoch
   return {.epoch = epoch,
           .epochs_before = first_epochs(),
           .schedule = recipe.schedule,
           .step = {.batch_size = config.optimization.batch_size,
-                   .batches_per_step = serves ? 0 : config.optimization.accumulate,
-                   .num_ranks = num_workers(),
-                   .sums_ranks = !config.ranks.exchange.has_servers(),
+                   .batches_per_step = trains ? config.optimization.accumulate : 0,
                    .smallest_batch = inputs.smallest_batch,
                    .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
                    .loss = recipe.loss,
@@ -26,6 +24,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .precision = recipe.precision},
           .mix = recipe.mix,
           .rank = world.rank(),
+          .num_ranks = num_training_ranks(),
           .most_steps = steps == 0 ? most_steps : std::min(steps - before, inputs.steps_per_epoch),
           .trace = trace ? &trace->steps() : nullptr};
 }

@@ -21,8 +21,6 @@ class AllReduce : public Exchange {
     if (update.has_trained) step(update);
   }
 
-  void join() override {}
-
  private:
   // Checks for float16 overflow before clipping, which would spread it to all gradients.
   void step(const StepUpdate& update) {

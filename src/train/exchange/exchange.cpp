@@ -1,35 +1,27 @@
 #include "train/exchange/exchange.h"
 
-#include <array>
-#include <string_view>
-
 #include "base/error.h"
 
 namespace kiln {
 
-std::unique_ptr<Exchange> make_parameter_server(const ExchangePlan& plan, TrainState& state,
-                                                World& world, Communicator& communicator);
+std::unique_ptr<Exchange> make_parameter_server(int num_servers, const OptimizerPlan& optimizer,
+                                                TrainState& state, World& world,
+                                                Communicator& communicator);
 
-namespace {
+void check_exchange(const ExchangePlan& plan, int num_ranks, const Device& device) {
+  if (device.is_cuda && !plan.kind->works_on_gpus)
+    throw Error(ErrorCode::kUserError, "--exchange " + std::string(plan.kind->name) +
+                                           " works over MPI on CPUs, but the device is " +
+                                           device.description +
+                                           ": add --device cpu, or use --exchange all-reduce.");
+  plan.require_ranks(num_ranks);
+}
 
-struct ExchangeMaker {
-  std::string_view name;
-  std::unique_ptr<Exchange> (*make)(const ExchangePlan&, TrainState&, World&, Communicator&);
-};
-
-constexpr std::array kExchanges = {
-    ExchangeMaker{"all-reduce", [](const ExchangePlan&, TrainState& state, World&,
-                                   Communicator&) { return make_all_reduce(state); }},
-    ExchangeMaker{"parameter-server", make_parameter_server},
-};
-
-}  // namespace
-
-std::unique_ptr<Exchange> make_exchange(const ExchangePlan& plan, TrainState& state, World& world,
+std::unique_ptr<Exchange> make_exchange(const ExchangePlan& plan, const OptimizerPlan& optimizer,
+                                        TrainState& state, World& world,
                                         Communicator& communicator) {
-  for (const ExchangeMaker& maker : kExchanges)
-    if (maker.name == plan.name) return maker.make(plan, state, world, communicator);
-  throw InternalError("no exchange is called " + plan.name);
+  if (plan.num_servers == 0) return make_all_reduce(state);
+  return make_parameter_server(plan.num_servers, optimizer, state, world, communicator);
 }
 
 }  // namespace kiln

@@ -7,8 +7,8 @@
 // requests as there are workers, in order of arrival. Servers thus make as many steps as the
 // workers and finish after the last worker's gradients.
 //
-// How far a worker may run ahead is up to its caller, which waits for the votes of earlier steps
-// (run/step_votes.h).
+// How far a worker may run ahead is a number of its row in the catalogue: the run waits for the
+// votes of earlier steps (run/step_votes.h).
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -95,19 +95,16 @@ void share_values(const std::vector<NamedTensor>& tensors, const std::set<std::s
 
 class ParameterServer : public Exchange {
  public:
-  ParameterServer(const ExchangePlan& plan, TrainState& state, World& world,
-                  Communicator& communicator)
+  ParameterServer(int num_servers, TrainState& state, World& world, Communicator& communicator)
       : state_(state),
         world_(world),
-        num_workers_(world.size() - plan.num_servers),
+        num_workers_(world.size() - num_servers),
         parameters_(state.model->trained_parameters()),
         communicator_(communicator) {
     std::vector<std::size_t> bytes;
     for (const NamedTensor& item : parameters_) bytes.push_back(item.tensor.nbytes());
-    shares_ = spread_evenly(bytes, plan.num_servers);
+    shares_ = spread_evenly(bytes, num_servers);
   }
-
-  void begin() override {}
 
   void join() override {
     const c10::AutoGradMode no_grad(false);
@@ -115,16 +112,20 @@ class ParameterServer : public Exchange {
     share_values(state_.optimizer->state(), copy_optimizer_state(), communicator_);
   }
 
-  std::vector<std::string> spread() const override {
-    std::vector<std::string> lines;
+  std::vector<std::pair<std::string, std::string>> plan() const override {
+    std::vector<std::string> held;
     for (std::size_t server = 0; server < shares_.size(); ++server) {
       std::size_t bytes = 0;
       for (const std::size_t i : shares_[server]) bytes += parameters_[i].tensor.nbytes();
-      lines.push_back(world_.name_of(rank_of_server(server)) + ": " +
-                      formatted("%zu tensors, %.2f MB", shares_[server].size(),
-                                static_cast<double>(bytes) / 1e6));
+      held.push_back(world_.name_of(rank_of_server(server)) + ": " +
+                     formatted("%zu tensors, %.2f MB", shares_[server].size(),
+                               static_cast<double>(bytes) / 1e6));
     }
-    return lines;
+    return {{"parameter server",
+             formatted("%d of %d ranks train, at most %d steps apart; the learning rate is divided "
+                       "by each gradient's staleness",
+                       num_workers_, world_.size(), kMaxLagOfWorker)},
+            {"servers", joined(held, "; ")}};
   }
 
  protected:
@@ -149,8 +150,8 @@ class ParameterServer : public Exchange {
 
 class Worker final : public ParameterServer {
  public:
-  Worker(const ExchangePlan& plan, TrainState& state, World& world, Communicator& communicator)
-      : ParameterServer(plan, state, world, communicator) {
+  Worker(int num_servers, TrainState& state, World& world, Communicator& communicator)
+      : ParameterServer(num_servers, state, world, communicator) {
     for (const std::vector<std::size_t>& share : shares_) {
       const std::vector<at::Tensor> weights = chosen(without_names(parameters_), share);
       servers_.push_back(
@@ -191,8 +192,9 @@ class Worker final : public ParameterServer {
 
 class Server final : public ParameterServer {
  public:
-  Server(const ExchangePlan& plan, TrainState& state, World& world, Communicator& communicator)
-      : ParameterServer(plan, state, world, communicator),
+  Server(int num_servers, const OptimizerPlan& optimizer, TrainState& state, World& world,
+         Communicator& communicator)
+      : ParameterServer(num_servers, state, world, communicator),
         is_first_(world.rank() == num_workers_),
         share_(shares_[static_cast<std::size_t>(world.rank() - num_workers_)]),
         weights_(chosen(without_names(parameters_), share_)),
@@ -200,7 +202,7 @@ class Server final : public ParameterServer {
         sent_(weights_),
         clock_(num_workers_) {
     const c10::AutoGradMode no_grad(false);
-    optimizer_ = make_optimizer(plan.optimizer, served_groups(plan.optimizer));
+    optimizer_ = make_optimizer(optimizer, served_groups(optimizer));
     copy_state(state.optimizer->state(), optimizer_->state());
   }
 
@@ -286,11 +288,12 @@ class Server final : public ParameterServer {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_parameter_server(const ExchangePlan& plan, TrainState& state,
-                                                World& world, Communicator& communicator) {
-  if (world.rank() < world.size() - plan.num_servers)
-    return std::make_unique<Worker>(plan, state, world, communicator);
-  return std::make_unique<Server>(plan, state, world, communicator);
+std::unique_ptr<Exchange> make_parameter_server(int num_servers, const OptimizerPlan& optimizer,
+                                                TrainState& state, World& world,
+                                                Communicator& communicator) {
+  if (world.rank() < world.size() - num_servers)
+    return std::make_unique<Worker>(num_servers, state, world, communicator);
+  return std::make_unique<Server>(num_servers, optimizer, state, world, communicator);
 }
 
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace kiln {
@@ -11,8 +12,22 @@ namespace kiln {
 // Divides tensors among servers evenly by bytes: assigns whole tensors, largest first, each to the
 // server with the fewest bytes so far. Returns the ascending tensor indices of each server. If
 // there are more servers than tensors, the last ones get none.
-std::vector<std::vector<std::size_t>> spread_evenly(const std::vector<std::size_t>& bytes,
-                                                    int num_servers);
+inline std::vector<std::vector<std::size_t>> spread_evenly(const std::vector<std::size_t>& bytes,
+                                                           int num_servers) {
+  std::vector<std::size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t one, std::size_t other) { return bytes[one] > bytes[other]; });
+  std::vector<std::vector<std::size_t>> shares(static_cast<std::size_t>(num_servers));
+  std::vector<std::size_t> held(shares.size());
+  for (const std::size_t tensor : order) {
+    const auto lightest = std::min_element(held.begin(), held.end());
+    *lightest += bytes[tensor];
+    shares[static_cast<std::size_t>(lightest - held.begin())].push_back(tensor);
+  }
+  for (std::vector<std::size_t>& share : shares) std::sort(share.begin(), share.end());
+  return shares;
+}
 
 // Tracks the staleness of a server's workers. The staleness of a gradient is the number of updates
 // made by other workers since its worker got the weights it was computed from.
