@@ -5,60 +5,46 @@
 #include "base/error.h"
 
 namespace kiln {
-namespace {
 
-// A shape without an overload does not compile.
-const NetworkFamily& family_of(const ResNetShape& /*shape*/) {
-  static const NetworkFamily kResNet{.name = "ResNet",
-                                     .designer_module = "resnet",
-                                     .head = "fc.",
-                                     .options = {kZeroInitResidual},
-                                     .stride_rounding_up = 32,
-                                     .stride_rounding_down = 1};
-  return kResNet;
+const std::vector<NetworkFamily>& network_families() {
+  static const std::vector<NetworkFamily> kFamilies{{.name = "ResNet",
+                                                     .designer_module = "resnet",
+                                                     .first_layer = "conv1.weight",
+                                                     .options = {kZeroInitResidual},
+                                                     .stride_rounding_up = 32,
+                                                     .stride_rounding_down = 1},
+                                                    {.name = "DenseNet",
+                                                     .designer_module = "densenet",
+                                                     .first_layer = "features.conv0.weight",
+                                                     .options = {kMemoryEfficient},
+                                                     .stride_rounding_up = 4,
+                                                     .stride_rounding_down = 8}};
+  return kFamilies;
 }
-
-const NetworkFamily& family_of(const DenseNetShape& /*shape*/) {
-  static const NetworkFamily kDenseNet{.name = "DenseNet",
-                                       .designer_module = "densenet",
-                                       .head = "classifier.",
-                                       .options = {kMemoryEfficient},
-                                       .stride_rounding_up = 4,
-                                       .stride_rounding_down = 8};
-  return kDenseNet;
-}
-
-}  // namespace
 
 const std::vector<KnownNetwork>& known_networks() {
   static const std::vector<KnownNetwork> kNetworks{
-      {"resnet18", ResNetShape{false, {2, 2, 2, 2}}, {"resnet18-f37072fd.pth"}},
-      {"resnet34", ResNetShape{false, {3, 4, 6, 3}}, {"resnet34-b627a593.pth"}},
-      {"resnet50",
-       ResNetShape{true, {3, 4, 6, 3}},
-       {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"}},
-      {"resnet101",
-       ResNetShape{true, {3, 4, 23, 3}},
-       {"resnet101-63fe2227.pth", "resnet101-cd907fc2.pth"}},
-      {"resnet152",
-       ResNetShape{true, {3, 8, 36, 3}},
-       {"resnet152-394f9c45.pth", "resnet152-f82ba261.pth"}},
+      {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
+      {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},
+      {"resnet50", "ResNet", {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"}},
+      {"resnet101", "ResNet", {"resnet101-63fe2227.pth", "resnet101-cd907fc2.pth"}},
+      {"resnet152", "ResNet", {"resnet152-394f9c45.pth", "resnet152-f82ba261.pth"}},
       {"resnext50_32x4d",
-       ResNetShape{true, {3, 4, 6, 3}, 32, 4},
+       "ResNet",
        {"resnext50_32x4d-7cdf4587.pth", "resnext50_32x4d-1a0047aa.pth"}},
       {"resnext101_32x8d",
-       ResNetShape{true, {3, 4, 23, 3}, 32, 8},
+       "ResNet",
        {"resnext101_32x8d-8ba56ff5.pth", "resnext101_32x8d-110c445d.pth"}},
       {"wide_resnet50_2",
-       ResNetShape{true, {3, 4, 6, 3}, 1, 128},
+       "ResNet",
        {"wide_resnet50_2-95faca4d.pth", "wide_resnet50_2-9ba9bcbe.pth"}},
       {"wide_resnet101_2",
-       ResNetShape{true, {3, 4, 23, 3}, 1, 128},
+       "ResNet",
        {"wide_resnet101_2-32ee1156.pth", "wide_resnet101_2-d733dc28.pth"}},
-      {"densenet121", DenseNetShape{32, {6, 12, 24, 16}, 64}, {"densenet121-a639ec97.pth"}},
-      {"densenet161", DenseNetShape{48, {6, 12, 36, 24}, 96}, {"densenet161-8d451a50.pth"}},
-      {"densenet169", DenseNetShape{32, {6, 12, 32, 32}, 64}, {"densenet169-b2777c0a.pth"}},
-      {"densenet201", DenseNetShape{32, {6, 12, 48, 32}, 64}, {"densenet201-c1103571.pth"}},
+      {"densenet121", "DenseNet", {"densenet121-a639ec97.pth"}},
+      {"densenet161", "DenseNet", {"densenet161-8d451a50.pth"}},
+      {"densenet169", "DenseNet", {"densenet169-b2777c0a.pth"}},
+      {"densenet201", "DenseNet", {"densenet201-c1103571.pth"}},
   };
   return kNetworks;
 }
@@ -76,7 +62,7 @@ int NetworkFamily::final_map_side(int image_side) const {
 }
 
 const NetworkFamily& KnownNetwork::family() const {
-  return std::visit([](const auto& one) -> const NetworkFamily& { return family_of(one); }, shape);
+  return *find_family(family_name);
 }
 
 std::vector<std::string> network_names() {
@@ -92,8 +78,8 @@ const KnownNetwork* find_network(std::string_view name) {
 }
 
 const NetworkFamily* find_family(std::string_view name) {
-  for (const KnownNetwork& network : known_networks())
-    if (const NetworkFamily& family = network.family(); family.name == name) return &family;
+  for (const NetworkFamily& family : network_families())
+    if (family.name == name) return &family;
   return nullptr;
 }
 

@@ -5,24 +5,9 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 namespace kiln {
-
-// ResNet, ResNeXt and Wide ResNet.
-struct ResNetShape {
-  bool bottleneck;
-  std::array<int, 4> num_blocks;
-  int groups = 1;
-  int width_per_group = 64;
-};
-
-struct DenseNetShape {
-  int growth_rate;
-  std::array<int, 4> num_layers;
-  int num_init_features;
-};
 
 // Options that some networks have, by their names in model_spec.yaml.
 inline constexpr std::string_view kMemoryEfficient = "memory_efficient";
@@ -32,7 +17,7 @@ inline constexpr std::string_view kZeroInitResidual = "zero_init_residual";
 struct NetworkFamily {
   std::string_view name;             // "ResNet"; also the name of the designer's class
   std::string_view designer_module;  // the last part of its Python module
-  std::string_view head;             // name prefix of the final layer's tensors: "fc."
+  std::string_view first_layer;      // "conv1.weight": recognizes a network in a file
   std::vector<std::string_view> options;
   // These determine the size of the feature map before global pooling. The first layers, which
   // round up, have a combined stride of `stride_rounding_up`; those after them round down.
@@ -47,10 +32,10 @@ struct NetworkFamily {
   int final_map_side(int image_side) const;
 };
 
-// A row of the catalogue.
+// A row of the catalogue. Its layers are in the file of its family: resnet.cpp.
 struct KnownNetwork {
   std::string_view name;  // as in torchvision
-  std::variant<ResNetShape, DenseNetShape> shape;
+  std::string_view family_name;
   // File names of torchvision's ImageNet weights, which contain the first eight hex digits of the
   // file's SHA-256. The second file is from the newer training recipe, if there is one.
   std::array<std::string_view, 2> published;
@@ -61,6 +46,7 @@ struct KnownNetwork {
 // Where torchvision publishes a file of weights.
 std::string weights_url(std::string_view published_file);
 
+const std::vector<NetworkFamily>& network_families();
 const std::vector<KnownNetwork>& known_networks();
 std::vector<std::string> network_names();
 

@@ -3,7 +3,10 @@
 #include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/autocast.h"
@@ -12,6 +15,22 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kBottleneckFactor = 4;
+
+struct DenseNetShape {
+  int growth_rate;
+  std::array<int, 4> num_layers;
+  int num_init_features;
+};
+
+const DenseNetShape& shape_of(std::string_view name) {
+  static const std::map<std::string_view, DenseNetShape> kShapes{
+      {"densenet121", {32, {6, 12, 24, 16}, 64}},
+      {"densenet161", {48, {6, 12, 36, 24}, 96}},
+      {"densenet169", {32, {6, 12, 32, 32}, 64}},
+      {"densenet201", {32, {6, 12, 48, 32}, 64}},
+  };
+  return kShapes.at(name);
+}
 
 // concat -> norm1 -> relu -> conv1, which saves only its inputs for backward and recomputes the
 // rest there. The recomputation does not update the running statistics a second time. It restores
@@ -79,6 +98,12 @@ class DenseLayer : public torch::nn::Module {
     return conv2_->forward(norm2_->forward(bottleneck).relu_());
   }
 
+  void count(KeptNumbers& kept) const {
+    if (!memory_efficient_) kept.add(2 * conv1_->in_channels());
+    kept.add(*conv1_);
+    kept.add(conv2_->out_channels());
+  }
+
  private:
   bool recomputes() const {
     return memory_efficient_ && is_training() && at::GradMode::is_enabled();
@@ -119,6 +144,10 @@ class DenseBlock : public torch::nn::Module {
     return at::cat(features, 1);
   }
 
+  void count(KeptNumbers& kept) const {
+    for (const auto& layer : layers_) layer->count(kept);
+  }
+
  private:
   std::vector<std::shared_ptr<DenseLayer>> layers_;
 };
@@ -132,6 +161,12 @@ class Transition : public torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) {
     return at::avg_pool2d(conv_->forward(norm_->forward(x).relu_()), 2, 2);
+  }
+
+  void count(KeptNumbers& kept) const {
+    kept.add(2 * conv_->in_channels());
+    kept.area /= 4;
+    kept.add(conv_->out_channels());
   }
 
  private:
@@ -170,6 +205,19 @@ class Features : public torch::nn::Module {
 
   std::int64_t channels() const { return channels_; }
 
+  double kept_numbers() const {
+    KeptNumbers kept;
+    kept.add(*conv0_);
+    kept.area /= 4;  // pooling
+    kept.add(conv0_->out_channels());
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      blocks_[i]->count(kept);
+      if (i < transitions_.size()) transitions_[i]->count(kept);
+    }
+    kept.add(2 * channels_);
+    return kept.sum;
+  }
+
  private:
   std::int64_t channels_;
   std::shared_ptr<Conv2d> conv0_;
@@ -180,18 +228,25 @@ class Features : public torch::nn::Module {
 
 class DenseNet : public Network {
  public:
-  DenseNet(const DenseNetShape& shape, int num_classes, bool memory_efficient) {
+  DenseNet(const DenseNetShape& shape, bool memory_efficient, int num_outputs) {
     features_ = register_module("features", std::make_shared<Features>(shape, memory_efficient));
     classifier_ =
-        register_module("classifier", std::make_shared<Linear>(features_->channels(), num_classes));
-    const at::NoGradGuard no_grad;
-    classifier_->bias().zero_();
+        register_module("classifier", std::make_shared<Linear>(features_->channels(), num_outputs));
   }
 
   at::Tensor features(const at::Tensor& images) override {
     return features_->forward(images).relu_();
   }
-  const Linear& classifier() const override { return *classifier_; }
+  Linear& head() override { return *classifier_; }
+
+  void initialize() override {
+    classifier_->initialize();
+    const at::NoGradGuard no_grad;
+    classifier_->bias().zero_();
+    init_convolutions(*this, Fan::kIn);
+  }
+
+  double kept_numbers() const override { return features_->kept_numbers(); }
 
  private:
   std::shared_ptr<Features> features_;
@@ -200,11 +255,9 @@ class DenseNet : public Network {
 
 }  // namespace
 
-std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, int num_classes,
-                                       bool memory_efficient) {
-  auto network = std::make_shared<DenseNet>(shape, num_classes, memory_efficient);
-  init_convolutions(*network, Fan::kIn);
-  return network;
+std::shared_ptr<Network> make_densenet(const ModelOptions& options, int num_outputs) {
+  return std::make_shared<DenseNet>(shape_of(options.model_name), options.memory_efficient,
+                                    num_outputs);
 }
 
 }  // namespace kiln

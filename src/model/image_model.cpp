@@ -4,11 +4,12 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <set>
-#include <variant>
+#include <utility>
 
 #include "model/catalogue.h"
 #include "model/layers.h"
@@ -19,14 +20,12 @@ namespace {
 
 constexpr int kPretrainedClasses = 1000;
 
-std::shared_ptr<Network> make_network(const ResNetShape& shape, const ModelOptions& options,
-                                      int num_classes) {
-  return make_resnet(shape, num_classes, options.zero_init_residual);
-}
-
-std::shared_ptr<Network> make_network(const DenseNetShape& shape, const ModelOptions& options,
-                                      int num_classes) {
-  return make_densenet(shape, num_classes, options.memory_efficient);
+std::shared_ptr<Network> make_network(const ModelOptions& options) {
+  const std::string_view family = known_network(options.model_name).family_name;
+  const auto* const row =
+      std::find_if(kFamilyMakers.begin(), kFamilyMakers.end(),
+                   [&](const FamilyMaker& maker) { return maker.family == family; });
+  return row->make(options, options.with_output_layer ? kPretrainedClasses : options.num_classes);
 }
 
 // The state dict's order: a module's parameters, its buffers, then its children.
@@ -42,33 +41,35 @@ void list_state(const torch::nn::Module& module, const std::string& prefix,
 
 class NetworkModel : public ImageModel {
  public:
-  explicit NetworkModel(const ModelOptions& options) {
+  NetworkModel(std::shared_ptr<Network> network, const ModelOptions& options) {
     root_ = std::make_shared<torch::nn::Module>();
-    const int head = options.with_output_layer ? kPretrainedClasses : options.num_classes;
-    network_ = root_->register_module(
-        "model", std::visit([&](const auto& shape) { return make_network(shape, options, head); },
-                            known_network(options.model_name).shape));
+    network_ = root_->register_module("model", std::move(network));
     for (const auto& module : network_->modules())
       if (auto norm = std::dynamic_pointer_cast<BatchNorm2d>(module)) norms_.push_back(norm);
     if (options.with_output_layer)
       out_linear_ = root_->register_module(
           "out_linear_model", std::make_shared<Linear>(kPretrainedClasses, options.num_classes));
+    if (!options.is_initialized) return;
+    network_->initialize();
+    if (out_linear_) out_linear_->initialize();
   }
 
   at::Tensor forward(const at::Tensor& images) override {
-    const at::Tensor logits = network_->classifier().forward(pooled_features(images));
+    const at::Tensor logits = network_->head().forward(pooled_features(images));
     return out_linear_ ? out_linear_->forward(logits) : logits;
   }
 
   at::Tensor pooled_features(const at::Tensor& images) override {
     count_batch();
     const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
-    return network_->features(images).mean({2, 3});
+    return network_->head_input(network_->features(images).mean({2, 3}));
   }
 
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {
     const at::NoGradGuard no_grad;
-    const at::Tensor maps = (network_->features(images) * weights_of(classes)).sum(1).relu_();
+    const at::Tensor features = network_->features(images);
+    const at::Tensor weights = weights_of(features.mean({2, 3}), classes);
+    const at::Tensor maps = (features * weights).sum(1).relu_();
     const at::Tensor largest = maps.amax({1, 2}, /*keepdim=*/true);
     return maps / largest.masked_fill(largest == 0, 1);
   }
@@ -102,9 +103,15 @@ class NetworkModel : public ImageModel {
   }
 
   std::vector<NamedTensor> head() const override {
-    const std::vector<NamedTensor> all = named_parameters();
-    // The head is registered last.
-    return {all.end() - (out_linear_ ? 4 : 2), all.end()};
+    std::vector<at::Tensor> own = network_->head().parameters();
+    if (out_linear_)
+      for (const at::Tensor& parameter : out_linear_->parameters()) own.push_back(parameter);
+    std::vector<NamedTensor> head = named_parameters();
+    std::erase_if(head, [&](const NamedTensor& item) {
+      return std::none_of(own.begin(), own.end(),
+                          [&](const at::Tensor& tensor) { return tensor.is_same(item.tensor); });
+    });
+    return head;
   }
 
   std::vector<NamedTensor> state() const override {
@@ -139,15 +146,21 @@ class NetworkModel : public ImageModel {
     for (const auto& norm : norms_) norm->fold();
   }
 
+  double kept_numbers() const override { return network_->kept_numbers(); }
+
  private:
-  // The weights of the last feature maps for these classes, [classes, C, 1, 1]. Two linear layers
-  // are multiplied into one.
-  at::Tensor weights_of(const std::vector<int>& classes) const {
-    const at::Tensor& first = network_->classifier().weight();
+  // The gradients of these classes' logits with respect to the means of the last feature maps,
+  // [classes, C, 1, 1]. Two linear layers are multiplied into one.
+  at::Tensor weights_of(const at::Tensor& means, const std::vector<int>& classes) const {
+    const at::Tensor& first = network_->head().weight();
     const std::vector<std::int64_t> ids(classes.begin(), classes.end());
     const at::Tensor rows = at::tensor(ids, at::TensorOptions(first.device()).dtype(at::kLong));
-    const at::Tensor weights = out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
-                                           : first.index_select(0, rows);
+    const at::Tensor of_input = out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
+                                            : first.index_select(0, rows);
+    const at::AutoGradMode with_graph(true);
+    const at::Tensor leaf = means.detach().requires_grad_();
+    const at::Tensor weights =
+        torch::autograd::grad({network_->head_input(leaf)}, {leaf}, {of_input.detach()}).front();
     return weights.view({weights.size(0), weights.size(1), 1, 1});
   }
 
@@ -188,8 +201,13 @@ std::vector<NamedTensor> ImageModel::buffers() const {
   return others;
 }
 
+std::unique_ptr<ImageModel> image_model_of(std::shared_ptr<Network> network,
+                                           const ModelOptions& options) {
+  return std::make_unique<NetworkModel>(std::move(network), options);
+}
+
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {
-  return std::make_unique<NetworkModel>(options);
+  return image_model_of(make_network(options), options);
 }
 
 }  // namespace kiln

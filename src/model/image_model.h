@@ -21,6 +21,7 @@ struct ModelOptions {
   bool memory_efficient =
       false;  // DenseNet: recompute the concatenations and bottlenecks in backward
   bool zero_init_residual = false;  // ResNet: the last BatchNorm of each block starts at 0
+  bool is_initialized = true;  // false: no values until they are loaded; takes no time or memory
 };
 
 struct NamedTensor {
@@ -34,14 +35,15 @@ class ImageModel {
   virtual ~ImageModel() = default;
 
   virtual at::Tensor forward(const at::Tensor& images) = 0;
-  // The input of the head, [N, D]: each channel of the last feature maps, averaged over the image.
+  // The input of the head, [N, D]: each channel of the last feature maps, averaged over the image,
+  // and what the network computes from these means.
   virtual at::Tensor pooled_features(const at::Tensor& images) = 0;
   // Class activation maps, Zhou et al., arXiv:1512.04150: which regions of image n speak for class
   // `classes[n]`. [N, h, w] from 0 to 1. The channels of the last feature maps are summed with the
-  // weights that the head gives them for the class, negative sums are set to 0, and each map is
-  // scaled so that its maximum is 1; it is all 0 if nothing speaks for the class. For these
-  // networks this equals Grad-CAM, arXiv:1610.02391, up to scale. For inference only: call it in
-  // eval mode.
+  // gradients of the class's logit with respect to their means, negative sums are set to 0, and
+  // each map is scaled so that its maximum is 1; it is all 0 if nothing speaks for the class. This
+  // equals Grad-CAM, arXiv:1610.02391, up to scale. For inference only: call it in eval mode, but
+  // not in InferenceMode.
   virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
   // Frozen BatchNorm stays in eval mode.
   virtual void train(bool on) = 0;
@@ -72,10 +74,13 @@ class ImageModel {
   // rounding. Afterwards state() must not be saved: the folded weights are not those of a model
   // file.
   virtual void fold_batch_norm() = 0;
+  // How many numbers a step keeps for backward, for each pixel of an image: at least.
+  virtual double kept_numbers() const = 0;
 };
 
 // Returns a network initialized with random weights from LibTorch's default generator; seed it
-// first. Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
+// first, unless the options want no values. Throws Error kInvalidModelDirectory, listing the known
+// names, for an unknown name.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
 
 }  // namespace kiln

@@ -28,7 +28,7 @@ void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
   shift_ = shift.to(weight_.scalar_type());
 }
 
-BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before) : BatchNorm2d(before->weight().size(0)) {
+BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before) : BatchNorm2d(before->out_channels()) {
   before_ = std::move(before);
 }
 
@@ -72,14 +72,24 @@ void BatchNorm2d::fold() {
 }
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features) {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(in_features));
-  weight_ =
-      register_parameter("weight", at::empty({out_features, in_features}).uniform_(-bound, bound));
-  bias_ = register_parameter("bias", at::empty({out_features}).uniform_(-bound, bound));
+  weight_ = register_parameter("weight", at::empty({out_features, in_features}));
+  bias_ = register_parameter("bias", at::empty({out_features}));
+}
+
+void Linear::initialize() {
+  const at::NoGradGuard no_grad;
+  const double bound = 1.0 / std::sqrt(static_cast<double>(weight_.size(1)));
+  weight_.uniform_(-bound, bound);
+  bias_.uniform_(-bound, bound);
 }
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
   return at::linear(x, weight_, bias_);
+}
+
+void KeptNumbers::add(const Conv2d& conv) {
+  area /= static_cast<double>(conv.stride() * conv.stride());
+  add(2 * conv.out_channels());
 }
 
 void init_convolutions(Network& network, Fan fan) {

@@ -1,6 +1,6 @@
 // The three layers with weights, and the base class of a network. They use torchvision's parameter
-// and buffer names. Unlike in LibTorch's own modules, convolutions are not initialized on
-// construction: see init_convolutions().
+// and buffer names. Unlike in LibTorch's own modules, the weights of convolutions and linear layers
+// have no values on construction: see Network::initialize().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,12 +23,14 @@ struct ConvShape {
   std::int64_t groups = 1;
 };
 
-// Weights are uninitialized until init_convolutions.
 class Conv2d : public torch::nn::Module {
  public:
   explicit Conv2d(const ConvShape& shape);
   at::Tensor forward(const at::Tensor& x) const;
   at::Tensor& weight() { return weight_; }
+  std::int64_t in_channels() const { return weight_.size(1) * groups_; }
+  std::int64_t out_channels() const { return weight_.size(0); }
+  std::int64_t stride() const { return stride_; }
   // Inference only: from now on multiplies each output channel by `scale` and adds `shift`; both
   // are [out_channels].
   void fold_in(const at::Tensor& scale, const at::Tensor& shift);
@@ -70,10 +72,11 @@ class BatchNorm2d : public torch::nn::Module {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
-// Weight and bias uniform in +-1/sqrt(in_features), LibTorch's default, drawn on construction.
 class Linear : public torch::nn::Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features);
+  // Draws weight and bias uniformly from +-1/sqrt(in_features), LibTorch's default.
+  void initialize();
   at::Tensor forward(const at::Tensor& x) const;
   const at::Tensor& weight() const { return weight_; }  // [out_features, in_features]
   at::Tensor& bias() { return bias_; }
@@ -82,16 +85,29 @@ class Linear : public torch::nn::Module {
   at::Tensor weight_, bias_;
 };
 
-// Convolutions, global average pooling, and a linear layer.
+// The numbers in the feature maps that backward needs, for each pixel of an image.
+struct KeptNumbers {
+  double sum = 0;
+  double area = 1;  // of the present feature map, as a share of the image's
+
+  void add(std::int64_t channels) { sum += static_cast<double>(channels) * area; }
+  // The results of a convolution and of the ReLU after its normalization.
+  void add(const Conv2d& conv);
+};
+
+// Convolutions, global average pooling, and at last a linear layer.
 class Network : public torch::nn::Module {
  public:
   // [N, 3, H, W] -> feature maps before pooling, [N, C, h, w].
   virtual at::Tensor features(const at::Tensor& images) = 0;
-  // [N, C] -> logits.
-  virtual const Linear& classifier() const = 0;
-  at::Tensor forward(const at::Tensor& images) {
-    return classifier().forward(features(images).mean({2, 3}));
-  }
+  // The means of the feature maps, [N, C] -> the input of the head, [N, D]. Overridden by a network
+  // with layers between the two, which a fitted head and a frozen backbone leave as they are.
+  virtual at::Tensor head_input(const at::Tensor& means) { return means; }
+  // [N, D] -> logits. Its name in the state dict is the network's own.
+  virtual Linear& head() = 0;
+  // Gives all layers their initial values, drawn from LibTorch's default generator.
+  virtual void initialize() = 0;
+  virtual double kept_numbers() const = 0;
 };
 
 enum class Fan { kIn, kOut };

@@ -2,28 +2,39 @@
 // because torch::nn takes ten seconds to compile.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string_view>
 
-#include "model/catalogue.h"
+#include "model/image_model.h"
 #include "model/layers.h"
 
 namespace kiln {
 
+// [N, 3, H, W] -> [N, num_outputs]; H and W at least the family's smallest side. Returned without
+// initial values. `options.model_name` must be one of the family's.
+using NetworkMaker = std::shared_ptr<Network>(const ModelOptions& options, int num_outputs);
+
 // ResNet, ResNeXt and Wide ResNet as torchvision defines them (stride in the 3x3 convolution:
 // "v1.5"). He et al., arXiv:1512.03385; Xie et al., arXiv:1611.05431; Zagoruyko and Komodakis,
 // arXiv:1605.07146.
-
-// [N, 3, H, W] -> [N, num_classes]; H and W at least 1. Returned initialized.
-std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,
-                                     bool zero_init_residual);
+NetworkMaker make_resnet;
 
 // DenseNet-BC as torchvision defines it. Huang et al., arXiv:1608.06993; memory_efficient: Pleiss
-// et al., arXiv:1707.06990.
+// et al., arXiv:1707.06990: in training, backward recomputes each layer's concatenation and
+// bottleneck instead of keeping them in memory.
+NetworkMaker make_densenet;
 
-// [N, 3, H, W] -> [N, num_classes]; H and W at least 29. Returned initialized. `memory_efficient`:
-// in training, backward recomputes each layer's concatenation and bottleneck instead of keeping
-// them in memory.
-std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, int num_classes,
-                                       bool memory_efficient);
+// A row for each family of the catalogue.
+struct FamilyMaker {
+  std::string_view family;
+  NetworkMaker* make;
+};
+inline constexpr std::array kFamilyMakers{FamilyMaker{"ResNet", make_resnet},
+                                          FamilyMaker{"DenseNet", make_densenet}};
+
+// `network` behind the interface, with an output layer if `options` ask for one.
+std::unique_ptr<ImageModel> image_model_of(std::shared_ptr<Network> network,
+                                           const ModelOptions& options);
 
 }  // namespace kiln

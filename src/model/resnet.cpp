@@ -1,11 +1,35 @@
 #include "model/networks.h"
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace kiln {
 namespace {
+
+struct ResNetShape {
+  bool bottleneck;
+  std::array<int, 4> num_blocks;
+  int groups = 1;
+  int width_per_group = 64;
+};
+
+const ResNetShape& shape_of(std::string_view name) {
+  static const std::map<std::string_view, ResNetShape> kShapes{
+      {"resnet18", {false, {2, 2, 2, 2}}},
+      {"resnet34", {false, {3, 4, 6, 3}}},
+      {"resnet50", {true, {3, 4, 6, 3}}},
+      {"resnet101", {true, {3, 4, 23, 3}}},
+      {"resnet152", {true, {3, 8, 36, 3}}},
+      {"resnext50_32x4d", {true, {3, 4, 6, 3}, 32, 4}},
+      {"resnext101_32x8d", {true, {3, 4, 23, 3}, 32, 8}},
+      {"wide_resnet50_2", {true, {3, 4, 6, 3}, 1, 128}},
+      {"wide_resnet101_2", {true, {3, 4, 23, 3}, 1, 128}},
+  };
+  return kShapes.at(name);
+}
 
 struct BlockShape {
   std::int64_t in_channels;
@@ -25,6 +49,7 @@ class Downsample : public torch::nn::Module {
     norm_ = register_module("1", std::make_shared<BatchNorm2d>(conv_));
   }
   at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
+  std::int64_t out_channels() const { return conv_->out_channels(); }
 
  private:
   std::shared_ptr<Conv2d> conv_;
@@ -39,12 +64,16 @@ class Block : public torch::nn::Module {
     return out.add_(downsample_ ? downsample_->forward(x) : x).relu_();
   }
   virtual BatchNorm2d& last_norm() = 0;
+  void count(KeptNumbers& kept) const {
+    for (const auto& conv : convs_) kept.add(*conv);
+    if (downsample_) kept.add(downsample_->out_channels());
+  }
 
  protected:
   virtual at::Tensor branch(const at::Tensor& x) = 0;
 
   std::shared_ptr<Conv2d> add_conv(const std::string& name, const ConvShape& shape) {
-    return register_module(name, std::make_shared<Conv2d>(shape));
+    return convs_.emplace_back(register_module(name, std::make_shared<Conv2d>(shape)));
   }
   std::shared_ptr<BatchNorm2d> add_norm(const std::string& name,
                                         const std::shared_ptr<Conv2d>& before) {
@@ -57,6 +86,7 @@ class Block : public torch::nn::Module {
   }
 
  private:
+  std::vector<std::shared_ptr<Conv2d>> convs_;  // of the branch, in order
   std::shared_ptr<Downsample> downsample_;
 };
 
@@ -128,7 +158,8 @@ class Stage : public torch::nn::Module {
 
 class ResNet : public Network {
  public:
-  ResNet(const ResNetShape& shape, int num_classes) {
+  ResNet(const ResNetShape& shape, bool zero_init_residual, int num_outputs)
+      : zero_init_residual_(zero_init_residual) {
     conv1_ = register_module("conv1", std::make_shared<Conv2d>(ConvShape{3, 64, 7, 2}));
     bn1_ = register_module("bn1", std::make_shared<BatchNorm2d>(conv1_));
     std::int64_t channels = 64;
@@ -137,7 +168,7 @@ class ResNet : public Network {
       channels = shape.bottleneck ? fill_stage<Bottleneck>(shape, i, channels)
                                   : fill_stage<BasicBlock>(shape, i, channels);
     }
-    fc_ = register_module("fc", std::make_shared<Linear>(channels, num_classes));
+    fc_ = register_module("fc", std::make_shared<Linear>(channels, num_outputs));
   }
 
   at::Tensor features(const at::Tensor& images) override {
@@ -146,12 +177,25 @@ class ResNet : public Network {
     for (const auto& stage : stages_) x = stage->forward(x);
     return x;
   }
-  const Linear& classifier() const override { return *fc_; }
+  Linear& head() override { return *fc_; }
 
-  void zero_last_norms() {
+  void initialize() override {
+    fc_->initialize();
+    init_convolutions(*this, Fan::kOut);
+    if (!zero_init_residual_) return;
     const at::NoGradGuard no_grad;
     for (const auto& stage : stages_)
       for (const auto& block : stage->blocks()) block->last_norm().weight().zero_();
+  }
+
+  double kept_numbers() const override {
+    KeptNumbers kept;
+    kept.add(*conv1_);
+    kept.area /= 4;  // pooling
+    kept.add(conv1_->out_channels());
+    for (const auto& stage : stages_)
+      for (const auto& block : stage->blocks()) block->count(kept);
+    return kept.sum;
   }
 
  private:
@@ -168,6 +212,7 @@ class ResNet : public Network {
     return out_channels;
   }
 
+  bool zero_init_residual_;
   std::shared_ptr<Conv2d> conv1_;
   std::shared_ptr<BatchNorm2d> bn1_;
   std::array<std::shared_ptr<Stage>, 4> stages_;
@@ -176,12 +221,9 @@ class ResNet : public Network {
 
 }  // namespace
 
-std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,
-                                     bool zero_init_residual) {
-  auto network = std::make_shared<ResNet>(shape, num_classes);
-  init_convolutions(*network, Fan::kOut);
-  if (zero_init_residual) network->zero_last_norms();
-  return network;
+std::shared_ptr<Network> make_resnet(const ModelOptions& options, int num_outputs) {
+  return std::make_shared<ResNet>(shape_of(options.model_name), options.zero_init_residual,
+                                  num_outputs);
 }
 
 }  // namespace kiln

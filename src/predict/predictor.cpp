@@ -79,7 +79,8 @@ std::unique_ptr<ImageModel> load(const ModelDirectory& directory, const fs::path
   const ModelSpec& spec = directory.spec;
   auto model = make_image_model({.model_name = spec.model_name,
                                  .num_classes = *spec.num_classes,
-                                 .with_output_layer = spec.pretrained});
+                                 .with_output_layer = spec.pretrained,
+                                 .is_initialized = false});
   load_tensors(model->state(), directory.state, (folder / spec.model_file).string());
   return model;
 }
@@ -178,7 +179,6 @@ QueuedTensor Predictor::logits(const at::Tensor& images) {
 }
 
 at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {
-  const at::InferenceMode inference;
   return model_->class_maps(images, classes).cpu().contiguous();
 }
 

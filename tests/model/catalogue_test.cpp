@@ -17,15 +17,19 @@
 namespace kiln {
 namespace {
 
-std::vector<std::string> names_with(const ImageModel& model, const std::string& prefix) {
+// The first of each family.
+std::vector<std::string> first_networks() {
   std::vector<std::string> names;
-  for (const NamedTensor& item : model.state())
-    if (item.name.starts_with(prefix)) names.push_back(item.name);
+  for (const NetworkFamily& family : network_families())
+    for (const KnownNetwork& network : known_networks())
+      if (network.family_name == family.name) {
+        names.emplace_back(network.name);
+        break;
+      }
   return names;
 }
 
-// One of each family, the smallest.
-class EveryFamily : public testing::TestWithParam<const char*> {
+class EveryFamily : public testing::TestWithParam<std::string> {
  protected:
   const KnownNetwork& network_ = known_network(GetParam());
   const NetworkFamily& family_ = network_.family();
@@ -34,9 +38,17 @@ class EveryFamily : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryFamily, HeadIsTheLastLayer) {
-  const std::string head = "model." + std::string(family_.head);
-  EXPECT_EQ(names_with(*model_, head), (std::vector<std::string>{head + "weight", head + "bias"}));
-  EXPECT_EQ(model_->state().back().name, head + "bias");
+  const std::vector<NamedTensor> head = model_->head(), state = model_->state();
+  ASSERT_EQ(head.size(), 2U);
+  EXPECT_EQ(head[0].name, state[state.size() - 2].name);
+  EXPECT_EQ(head[1].name, state.back().name);
+  const at::NoGradGuard no_grad;
+  const at::Tensor input = model_->pooled_features(at::randn({2, 3, 64, 64}));
+  EXPECT_EQ(head[0].tensor.sizes(), (std::vector<std::int64_t>{3, input.size(1)}));
+}
+
+TEST_P(EveryFamily, BeginsWithItsFirstLayer) {
+  EXPECT_EQ(model_->state().front().name, "model." + std::string(family_.first_layer));
 }
 
 TEST_P(EveryFamily, TakesImagesOfTheSmallestSideAndNoSmallerOnes) {
@@ -50,8 +62,8 @@ TEST_P(EveryFamily, TakesImagesOfTheSmallestSideAndNoSmallerOnes) {
   EXPECT_ANY_THROW(model_->forward(at::randn({1, 3, side - 1, side - 1})));
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, EveryFamily, testing::Values("resnet18", "densenet121"),
-                         [](const auto& family) { return std::string(family.param); });
+INSTANTIATE_TEST_SUITE_P(Catalogue, EveryFamily, testing::ValuesIn(first_networks()),
+                         [](const auto& family) { return family.param; });
 
 TEST(Catalogue, FamiliesDifferInOptionsAndRounding) {
   const NetworkFamily& resnet = *find_family("ResNet");

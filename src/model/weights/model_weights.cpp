@@ -104,33 +104,42 @@ at::Tensor view_of(const StoredTensor& stored) {
                        at::TensorOptions().dtype(torch_type(stored.dtype)));
 }
 
-void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
-                  const std::string& where) {
-  std::unordered_map<std::string, const StoredTensor*> unclaimed;
+std::string head_prefix(const ImageModel& model) {
+  const std::string weight = model.head().front().name;
+  return weight.substr(0, weight.rfind('.') + 1);
+}
+
+std::string differences(const std::vector<NamedTensor>& targets, const StateDict& stored) {
+  std::unordered_map<std::string_view, const StoredTensor*> unclaimed;
   for (const StoredTensor& tensor : stored) unclaimed.emplace(tensor.name, &tensor);
   std::vector<std::string> missing, unexpected, misfits;
-  std::vector<std::pair<at::Tensor, const StoredTensor*>> pairs;
   for (const NamedTensor& sample : targets) {
     const auto found = unclaimed.find(sample.name);
     if (found == unclaimed.end()) {
       missing.push_back(sample.name);
       continue;
     }
-    const std::string fault = misfit(sample.tensor, *found->second);
-    if (!fault.empty()) misfits.push_back(fault);
-    pairs.emplace_back(sample.tensor, found->second);
+    if (std::string fault = misfit(sample.tensor, *found->second); !fault.empty())
+      misfits.push_back(std::move(fault));
     unclaimed.erase(found);
   }
   for (const StoredTensor& tensor : stored)
     if (unclaimed.contains(tensor.name)) unexpected.push_back(tensor.name);
-  if (!missing.empty() || !unexpected.empty() || !misfits.empty())
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                "The weights in '" + where + "' do not match this network" +
-                    listing("missing", missing) + listing("unexpected", unexpected) +
-                    listing("mismatched shape or type", misfits) +
-                    ". Give weights of the named model.");
+  return listing("missing", missing) + listing("unexpected", unexpected) +
+         listing("mismatched shape or type", misfits);
+}
+
+void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
+                  const std::string& where) {
+  if (const std::string text = differences(targets, stored); !text.empty())
+    throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + where +
+                                                       "' do not match this network" + text +
+                                                       ". Give weights of the named model.");
+  std::unordered_map<std::string_view, const StoredTensor*> by_name;
+  for (const StoredTensor& tensor : stored) by_name.emplace(tensor.name, &tensor);
   const at::NoGradGuard no_grad;
-  for (auto& [own, tensor] : pairs) own.copy_(view_of(*tensor));
+  for (const NamedTensor& target : targets)
+    at::Tensor(target.tensor).copy_(view_of(*by_name.at(target.name)));
 }
 
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
@@ -150,9 +159,8 @@ void load_pretrained(ImageModel& model, const StateDict& stored, const std::stri
   load_tensors(model.state(), whole, where);
 }
 
-void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
-                     const std::string& where) {
-  const std::string head = "model." + std::string(network.family().head);
+void check_untrained(const ImageModel& model, const StateDict& stored, const std::string& where) {
+  const std::string head = head_prefix(model);
   std::map<std::string_view, const StoredTensor*> by_name;
   for (const StoredTensor& tensor : stored) by_name.emplace(tensor.name, &tensor);
   for (const NamedTensor& wanted : model.state()) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "model/catalogue.h"
 #include "model/image_model.h"
 #include "store/state_dict_file.h"
 
@@ -20,6 +19,13 @@ StateDict to_state_dict(std::vector<NamedTensor> tensors);
 TensorView view_of(const NamedTensor& item);
 // A tensor that shares the stored bytes, which must outlive it.
 at::Tensor view_of(const StoredTensor& stored);
+
+// What the names of the last linear layer's tensors begin with: "model.fc.".
+std::string head_prefix(const ImageModel& model);
+
+// How `stored` differs from the targets of the same names: "; missing: …; unexpected: …; mismatched
+// shape or type: …", with the first five names of each. Empty if it does not.
+std::string differences(const std::vector<NamedTensor>& targets, const StateDict& stored);
 
 // Copies every stored tensor into the target of the same name, on any device. Targets are the
 // state() of a model or an optimizer. Strict: throws Error kInvalidModelDirectory naming `where`
@@ -38,7 +44,6 @@ void load_pretrained(ImageModel& model, const StateDict& stored, const std::stri
 // Checks that stored tensors belong to this network; their values are not used. Every tensor except
 // the head's must match by name and shape. Throws Error kInvalidModelDirectory naming `where` and
 // the tensor.
-void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
-                     const std::string& where);
+void check_untrained(const ImageModel& model, const StateDict& stored, const std::string& where);
 
 }  // namespace kiln

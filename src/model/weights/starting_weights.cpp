@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -20,9 +21,76 @@ namespace {
 constexpr std::string_view kOutputLayer = "out_linear_model.";
 constexpr std::string_view kPrefix = "model.";
 constexpr std::size_t kNamed = 5;
+constexpr double kAlike = 0.5;  // less similar weights belong to no known network
 
 std::string torchvision_name(const std::string& name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+constexpr std::size_t kKernelDimensions = 4;
+
+std::vector<NamedTensor> kernels_of(const ImageModel& model) {
+  std::vector<NamedTensor> kernels = model.state();
+  std::erase_if(kernels, [](const NamedTensor& item) {
+    return item.tensor.dim() != static_cast<std::int64_t>(kKernelDimensions);
+  });
+  return kernels;
+}
+
+// Without their bytes.
+StateDict kernels_of(const StateDict& state) {
+  StateDict kernels;
+  for (const StoredTensor& tensor : state)
+    if (tensor.shape.size() == kKernelDimensions)
+      kernels.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+  return kernels;
+}
+
+// Jaccard similarity by name and shape: from 0, none in common, to 1, exactly the same.
+double likeness(const StateDict& kernels, const std::vector<NamedTensor>& network) {
+  std::unordered_map<std::string_view, at::IntArrayRef> theirs;
+  for (const StoredTensor& tensor : kernels) theirs.emplace(tensor.name, tensor.shape);
+  const auto shared = std::count_if(network.begin(), network.end(), [&](const NamedTensor& kernel) {
+    const auto found = theirs.find(kernel.name);
+    return found != theirs.end() && found->second == kernel.tensor.sizes();
+  });
+  const auto all = static_cast<std::ptrdiff_t>(network.size() + theirs.size()) - shared;
+  return static_cast<double>(shared) / static_cast<double>(all);
+}
+
+// The known network whose convolutions are most similar; the first of several equally similar ones.
+struct NearestNetwork {
+  std::string name;
+  double likeness = -1;
+};
+NearestNetwork nearest_network(const StateDict& kernels) {
+  NearestNetwork nearest;
+  for (const std::string& name : network_names()) {
+    const auto model = make_image_model({.model_name = name, .is_initialized = false});
+    const double share = likeness(kernels, kernels_of(*model));
+    if (share > nearest.likeness) nearest = {name, share};
+  }
+  return nearest;
+}
+
+// Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
+// exactly the convolutions of the model.
+void require_weights_of(const ImageModel& model, const std::string& name,
+                        const WeightSource& source) {
+  const StateDict theirs = kernels_of(source.state);
+  const std::vector<NamedTensor> own = kernels_of(model);
+  if (likeness(theirs, own) == 1) return;
+  const NearestNetwork nearest = nearest_network(theirs);
+  std::string remedy = ". Give weights of " + name + ".";
+  if (nearest.likeness < kAlike)
+    remedy = ". They do not match any network that this program knows." + remedy.substr(1);
+  else if (nearest.name != name)
+    remedy = std::string(". They are ") +
+             (nearest.likeness == 1 ? "those of " : "most like those of ") + nearest.name +
+             ": use that network, or weights of " + name + ".";
+  throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + source.where +
+                                                     "' are not those of " + name +
+                                                     differences(own, theirs) + remedy);
 }
 
 // A linear layer; its tensors are undefined if there is none.
@@ -76,11 +144,8 @@ Layer one_layer_of(const Layer& first, const Layer& second) {
 
 class Loading {
  public:
-  Loading(ImageModel& model, const KnownNetwork& network, WeightSource& source)
-      : model_(model),
-        head_("model." + std::string(network.family().head)),
-        source_(source),
-        state_(model.state()) {}
+  Loading(ImageModel& model, WeightSource& source)
+      : model_(model), head_(head_prefix(model)), source_(source), state_(model.state()) {}
 
   std::string run(const std::vector<std::string>& classes) {
     const at::NoGradGuard no_grad;
@@ -205,7 +270,7 @@ class Loading {
   }
 
   ImageModel& model_;
-  std::string head_;  // "model.fc." or "model.classifier."
+  std::string head_;  // "model.fc."
   WeightSource& source_;
   std::vector<NamedTensor> state_;
   StateDict backbone_, last_;
@@ -216,10 +281,10 @@ class Loading {
 
 }  // namespace
 
-std::string load_weights(ImageModel& model, const KnownNetwork& network,
+std::string load_weights(ImageModel& model, const std::string& name,
                          const std::vector<std::string>& classes, WeightSource source) {
-  require_weights_of(network, source);
-  return Loading(model, network, source).run(classes);
+  require_weights_of(model, name, source);
+  return Loading(model, source).run(classes);
 }
 
 }  // namespace kiln

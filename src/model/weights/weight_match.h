@@ -1,19 +1,11 @@
-// Matches a source's weights to a network: whether they belong to the network at all, and which row
-// of their last layer belongs to which class.
+// Matches the rows of a source's last layer to classes.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "model/catalogue.h"
-#include "model/weights/weight_source.h"
-
 namespace kiln {
-
-// Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
-// exactly the convolutions of `network`.
-void require_weights_of(const KnownNetwork& network, const WeightSource& source);
 
 // For each class of the data, the row of the source's last layer to load, or kFreshRow for none.
 inline constexpr std::int64_t kFreshRow = -1;

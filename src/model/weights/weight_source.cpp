@@ -36,8 +36,6 @@ constexpr std::array<std::string_view, 6> kWrappers{"module",
                                                     "_forward_module",
                                                     "_fsdp_wrapped_module",
                                                     "_checkpoint_wrapped_module"};
-// The first layer of the known networks.
-constexpr std::array<std::string_view, 2> kFirstLayers{"conv1.weight", "features.conv0.weight"};
 constexpr std::size_t kMaxNetworks = 20;  // in one state dict; more are not offered
 constexpr const char* kForms =
     "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
@@ -106,7 +104,8 @@ std::vector<std::string> networks_in(const StateDict& state) {
   for (const StoredTensor& tensor : state) {
     if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
     const std::string name = unwrapped(tensor.name);
-    for (const std::string_view layer : kFirstLayers) {
+    for (const NetworkFamily& family : network_families()) {
+      const std::string_view layer = family.first_layer;
       if (name == layer) prefixes.insert(prefixes.begin(), "");
       if (name.ends_with("." + std::string(layer)) && prefixes.size() < kMaxNetworks)
         prefixes.push_back(name.substr(0, name.size() - layer.size() - 1));

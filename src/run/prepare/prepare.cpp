@@ -35,10 +35,9 @@ namespace {
 
 void take_weights(ImageModel& model, TrainingInputs& inputs) {
   const bool trained = inputs.weights->trained;
-  inputs.weights_text =
-      load_weights(model, known_network(inputs.untrained.spec.model_name), inputs.train.classes,
-                   *std::exchange(inputs.weights, std::nullopt)) +
-      (trained ? "; momentum and schedule start over" : "");
+  inputs.weights_text = load_weights(model, inputs.untrained.spec.model_name, inputs.train.classes,
+                                     *std::exchange(inputs.weights, std::nullopt)) +
+                        (trained ? "; momentum and schedule start over" : "");
 }
 
 // Loads the weights of the untrained model if they are pretrained, or else only checks them.
@@ -48,7 +47,7 @@ void use_untrained(ImageModel& model, const std::string& where, const TrainingIn
   if (spec.pretrained)
     load_pretrained(model, state, where);
   else
-    check_untrained(model, known_network(spec.model_name), state, where);
+    check_untrained(model, state, where);
 }
 
 // Initializes the weights from the seed, then loads given weights, if any. Draws the same random
@@ -121,7 +120,7 @@ bool draws(const TransformSpec& pixels) {
 bool uses_features(const TrainingJob& job) {
   return job.config.optimization.freeze == Freeze::kBackbone && !job.inputs.train.is_stream() &&
          job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
-         !job.config.data.has_train_shard && job.model->head().size() == 2;
+         !job.config.data.has_train_shard && !model_options(job.inputs).with_output_layer;
 }
 
 // The command line rules out other reasons why --folds has no features to work with.

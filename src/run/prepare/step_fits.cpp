@@ -18,7 +18,7 @@ namespace {
 constexpr int kSideStep = 32, kMaxSide = 2048;  // pixels; the most that --image-size takes
 
 double least_bytes(const StepNeed& need) {
-  return least_step_bytes(known_network(need.network), need.step);
+  return least_step_bytes(need.kept_numbers, need.step);
 }
 
 // The share of the step's images, or of their pixels, that should fit.
@@ -73,6 +73,12 @@ void check(const StepNeed& need, std::vector<std::string>& warnings) {
 
 }  // namespace
 
+double least_step_bytes(double kept_numbers, const StepSize& step) {
+  constexpr double kImage = 3 * 4, kFirstMap = 64.0 / 4;
+  const double pixels = static_cast<double>(step.height) * step.width * step.batch_size;
+  return pixels * (kImage + (step.is_backward ? kept_numbers : kFirstMap) * (step.is_half ? 2 : 4));
+}
+
 std::string step_fault(const StepNeed& need) {
   const double least = least_bytes(need);
   return least <= need.free ? "" : sentence(need, "takes at least", least);
@@ -89,14 +95,12 @@ void check_step_memory(TrainingJob& job) {
   const bool is_backward =
       !job.uses_features && job.config.optimization.freeze != Freeze::kBackbone;
   const Precision precision = job.precision.precision;
-  const ModelSpec& spec = inputs.untrained.spec;
-  StepNeed need{.network = spec.model_name,
+  StepNeed need{.kept_numbers = job.model->kept_numbers(),
                 .step = {.height = inputs.pixels.output.height,
                          .width = inputs.pixels.output.width,
                          .batch_size = job.config.optimization.batch_size,
                          .is_backward = is_backward,
-                         .is_half = precision == Precision::kBf16 || precision == Precision::kFp16,
-                         .memory_efficient = spec.memory_efficient},
+                         .is_half = precision == Precision::kBf16 || precision == Precision::kFp16},
                 .least_batch = inputs.smallest_batch,
                 .free = free_bytes(job),
                 .size_option = by_chain ? "" : "--image-size"};

@@ -70,7 +70,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
       model_name + " with the weights of '" + source.where + "' (" + source.kind + ")";
   // The last layer is not used, so any number of classes will do.
   backbone.model = make_image_model({.model_name = model_name, .num_classes = kAnyClasses});
-  load_weights(*backbone.model, network, {}, std::move(source));
+  load_weights(*backbone.model, model_name, {}, std::move(source));
   backbone.model->prepare(device);
   backbone.model->fold_batch_norm();
   return backbone;

@@ -79,7 +79,7 @@ int run(const InitModelConfig& config, Process& process) {
                               .zero_init_residual = config.zero_init_residual});
     if (!source) return;
     classes = source->classes;
-    taken = load_weights(*model, known_network(config.model_name), classes, std::move(*source));
+    taken = load_weights(*model, config.model_name, classes, std::move(*source));
   });
   problems.collect(check_output);
   problems.throw_if_any();

@@ -10,11 +10,9 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "base/error.h"
+#include "model/catalogue.h"
 #include "model/weights/model_weights.h"
-#include "model/weights/network_kernels.h"
 
 namespace kiln {
 namespace {
@@ -46,7 +44,7 @@ WeightSource source_of(const ImageModel& model, Names classes = {}) {
 }
 
 std::string load(ImageModel& model, const Names& classes, WeightSource source) {
-  return load_weights(model, known_network("resnet18"), classes, std::move(source));
+  return load_weights(model, "resnet18", classes, std::move(source));
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -64,16 +62,66 @@ void expect_same_backbone(const ImageModel& a, const ImageModel& b) {
       expect_equal(item.tensor, tensor_of(b, item.name));
 }
 
-TEST(NetworkKernels, AreThoseOfTheNetworks) {
-  for (const char* name :
-       {"resnet18", "resnet50", "resnext50_32x4d", "densenet121", "densenet161"}) {
-    std::map<std::string, std::vector<std::int64_t>> kernels, convolutions;
-    for (const Kernel& kernel : kernels_of(known_network(name)))
-      kernels[kernel.name] = kernel.shape;
-    for (const NamedTensor& item : seeded(1, 2, false, name)->state())
-      if (item.tensor.dim() == 4) convolutions[item.name] = item.tensor.sizes().vec();
-    EXPECT_EQ(kernels, convolutions) << name;
+std::unique_ptr<ImageModel> without_values(const std::string& network) {
+  return make_image_model({.model_name = network, .num_classes = 2, .is_initialized = false});
+}
+
+// The convolutions of a network, without their bytes, which are not read before they fit.
+WeightSource kernels_of(const std::string& network) {
+  WeightSource source;
+  source.where = "w.pth";
+  for (const NamedTensor& item : without_values(network)->state())
+    if (item.tensor.dim() == 4)
+      source.state.push_back({item.name, DType::kFloat32, item.tensor.sizes().vec(), ""});
+  return source;
+}
+
+std::string fault_of(const std::string& network, WeightSource source) {
+  try {
+    load_weights(*without_values(network), network, {}, std::move(source));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModelDirectory);
+    return error.message();
   }
+  return "no fault";
+}
+
+// Convolutions alone are the right ones, but not all that is needed.
+TEST(RequireWeightsOf, TellsAllNetworksApart) {
+  for (const std::string& network : network_names()) {
+    const std::string other = network == "resnet18" ? "resnet34" : "resnet18";
+    const std::string fault = fault_of(other, kernels_of(network));
+    EXPECT_TRUE(contains(fault, "They are those of " + network + ": use")) << fault;
+    EXPECT_TRUE(contains(fault_of(network, kernels_of(network)), "; missing: model.")) << network;
+  }
+}
+
+// A network's file may have all that a smaller one needs.
+TEST(RequireWeightsOf, OffersTheNetworkThatTheyAreOf) {
+  const std::string fault = fault_of("resnet18", kernels_of("resnet34"));
+  EXPECT_TRUE(contains(fault, "The weights in 'w.pth' are not those of resnet18")) << fault;
+  EXPECT_TRUE(contains(fault, "They are those of resnet34: use that network")) << fault;
+  EXPECT_TRUE(contains(fault_of("densenet121", kernels_of("densenet169")), "of densenet169"));
+}
+
+TEST(RequireWeightsOf, NamesWhatDiffers) {
+  WeightSource source = kernels_of("resnet18");
+  source.state[0].shape[1] = 1;
+  source.state[1].name = "model.other.weight";
+  const std::string fault = fault_of("resnet18", source);
+  EXPECT_TRUE(contains(fault, "missing: model.layer1.0.conv1.weight; unexpected: model.other."))
+      << fault;
+  EXPECT_TRUE(
+      contains(fault, "model.conv1.weight has shape [64, 1, 7, 7] instead of [64, 3, 7, 7]"));
+  EXPECT_TRUE(contains(fault, "Give weights of resnet18."));
+}
+
+TEST(RequireWeightsOf, SaysWhereNothingIsAlike) {
+  WeightSource source;
+  source.state.push_back({"model.patch_embed.weight", DType::kFloat32, {8, 3, 4, 4}, ""});
+  EXPECT_TRUE(contains(fault_of("resnet50", source), "do not match any network that this program"));
+  source.state.clear();
+  EXPECT_TRUE(contains(fault_of("resnet50", source), "do not match any network that this program"));
 }
 
 TEST(LoadWeights, TakesAllForTheSameClasses) {
