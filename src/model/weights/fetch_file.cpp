@@ -293,10 +293,10 @@ void fetch(const FetchRequest& request, std::optional<Arrival>& arrival, const f
 
 void check_hash(const FetchRequest& request, const Expected& expected, const std::string& hash) {
   if (expected.allows(hash)) return;
-  const std::string advice =
-      request.sha256.empty()
-          ? "If these digits are not a hash, give the full one to `kiln init-model --weights-sha256`."
-          : "Check the URL and the hash.";
+  const std::string advice = request.sha256.empty()
+                                 ? "If these digits are not a hash, give the full one to `kiln "
+                                   "init-model --weights-sha256`."
+                                 : "Check the URL and the hash.";
   throw Error(ErrorCode::kFailedToDownloadFiles,
               "The file from '" + shown_url(request.url) + "' has the SHA-256 " + hash + ", but " +
                   expected.source + " says " + expected.digits +
