@@ -11,6 +11,7 @@ set -euo pipefail
 photos=$1 runs=${2:-5} size=${3:-32}
 root=$(cd "$(dirname "$0")/.." && pwd)
 kiln=${KILN:-$root/build/release/kiln}
+bench=${KILN_BENCH:-$(dirname "$kiln")/kiln_bench}
 work=$(mktemp -d -p "${KILN_WORK:-${TMPDIR:-/tmp}}")
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
@@ -22,7 +23,7 @@ done
 for run in $(seq "$runs"); do
   for form in folders tar tfrecord recordio; do
     echo "run $run of $runs: $form" >&2
-    "$kiln" bench loader --data "$work/$form" --size "$size" --augment none --threads 1 2>/dev/null >"$work/$form-$run.json"
+    "$bench" loader --data "$work/$form" --size "$size" --augment none --threads 1 2>/dev/null >"$work/$form-$run.json"
   done
 done
 python3 - "$work" <<'PYTHON'

@@ -7,12 +7,12 @@
 #
 # CIFAR has train/ and val/ with class folders, such as ../shared/data/cifar10-small. For each of SEEDS seeds (3) the images of
 # the held-out classes are shuffled: a fifth judges, the others are learned. 15 epochs for the backbone, 40 for a head. Seconds
-# are of the whole command; beside the forward pass, which is that of `kiln bench step --inference`, images are enlarged to
+# are of the whole command; beside the forward pass, which is that of `kiln_bench step --inference`, images are enlarged to
 # SIZE (128). To reach: at most 1.5 x the pass + 2 s, and on the mean at most 1 point below the better of two loops. Leave the
 # machine alone meanwhile.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-kiln=$1 cifar=$2 seeds=${3:-3} epochs=${4:-15} head_epochs=${5:-40} size=${6:-128}
+kiln=$1 bench=$(dirname "$1")/kiln_bench cifar=$2 seeds=${3:-3} epochs=${4:-15} head_epochs=${5:-40} size=${6:-128}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 train() { # NAME OPTIONS...
@@ -57,7 +57,7 @@ for seed in $(seq "$seeds"); do
   train "loop-$seed" "${head[@]}" "${loop[@]}" --shard-by train
   train "flip-$seed" "${head[@]}" "${loop[@]}" --augment flip
   train "large-$seed" "${head[@]}" --image-size "$size"
-  "$kiln" bench step --inference --model-name resnet18 --size "$size" --batch-size 64 --classes 5 --threads "$(nproc)" \
+  "$bench" step --inference --model-name resnet18 --size "$size" --batch-size 64 --classes 5 --threads "$(nproc)" \
     --device cpu >"$work/forward-$seed.json"
 done
 python3 - "$work" "$seeds" "$size" <<'PYTHON'

@@ -11,7 +11,7 @@ set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 peers=$1 photos=$2 small=$3 runs=${4:-3}
 root=$(cd "$(dirname "$0")/.." && pwd)
-kiln=${KILN:-$root/build/release/kiln}
+bench=${KILN_BENCH:-$root/build/release/kiln_bench}
 torch=${KILN_TORCH_ROOT:-$root/.deps/libtorch}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -22,7 +22,7 @@ for run in $(seq "$runs"); do
     for case in "photos $photos 224" "small $small 32"; do
       read -r name data size <<<"$case"
       echo "run $run of $runs: $name, $threads threads" >&2
-      "$kiln" bench loader --data "$data" --size "$size" --augment standard --threads "$threads" 2>/dev/null >"$work/$run.json"
+      "$bench" loader --data "$data" --size "$size" --augment standard --threads "$threads" 2>/dev/null >"$work/$run.json"
       python3 -c 'import json, sys; print(json.dumps({"loader": "kiln", "img_per_s": json.load(open(sys.argv[1]))["images_per_second"]}))' \
         "$work/$run.json" >>"$work/$name-$threads.jsonl"
       python3 "$peers/loader_rates.py" --images "$data" --size "$size" --threads "$threads" 2>/dev/null \
@@ -30,7 +30,7 @@ for run in $(seq "$runs"); do
     done
   done
 done
-"$kiln" bench loader --data "$small" --size 32 --batch-size 32 --step-ms 5 2>/dev/null >"$work/steps.json"
+"$bench" loader --data "$small" --size 32 --batch-size 32 --step-ms 5 2>/dev/null >"$work/steps.json"
 python3 - "$work" <<'PYTHON'
 import json, pathlib, statistics, sys
 

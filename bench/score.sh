@@ -13,6 +13,7 @@ set -euo pipefail
 images=$(realpath "$1") runs=${2:-3} network=${3:-resnet18} size=${4:-224} batch=${5:-64}
 root=$(cd "$(dirname "$0")/.." && pwd)
 kiln=${KILN:-$root/build/release/kiln}
+bench=${KILN_BENCH:-$(dirname "$kiln")/kiln_bench}
 torch=${KILN_TORCH_ROOT:-$root/.deps/libtorch}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,11 +26,11 @@ kiln_score() { # OUT
     --output-path "$work/kiln.csv" --raw --device cpu --threads "$threads" --batch-size "$batch"
 }
 kiln_forward() { # OUT
-  "$kiln" bench step --inference --model-name "$network" --size "$size" --batch-size "$batch" --classes "$classes" \
+  "$bench" step --inference --model-name "$network" --size "$size" --batch-size "$batch" --classes "$classes" \
     --threads "$threads" --device cpu >"$1"
 }
 kiln_loader() { # OUT
-  "$kiln" bench loader --data "$images" --size "$size" --augment none --batch-size "$batch" --threads "$threads" \
+  "$bench" loader --data "$images" --size "$size" --augment none --batch-size "$batch" --threads "$threads" \
     --passes 1 2>/dev/null >"$1"
 }
 peer() { # OUT SCRIPT OPTIONS...

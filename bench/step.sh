@@ -13,17 +13,18 @@ peers=$1 runs=${2:-3} size=${3:-64} batch=${4:-16} steps=${5:-10}
 networks=("${@:6}")
 root=$(cd "$(dirname "$0")/.." && pwd)
 kiln=$root/build/release/kiln
+bench=${KILN_BENCH:-$root/build/release/kiln_bench}
 torch=${KILN_TORCH_ROOT:-$root/.deps/libtorch}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-[ ${#networks[@]} -gt 0 ] || mapfile -t networks < <("$kiln" describe --format json-schema --command "bench step" |
+[ ${#networks[@]} -gt 0 ] || mapfile -t networks < <("$kiln" describe --format json-schema --command init-model |
   python3 -c 'import json, sys; print(*json.load(sys.stdin)["properties"]["model-name"]["enum"], sep="\n")')
 threads=$(nproc)
 
 for run in $(seq "$runs"); do
   for network in "${networks[@]}"; do
     echo "run $run of $runs: $network" >&2
-    "$kiln" bench step --model-name "$network" --size "$size" --batch-size "$batch" --classes 10 --steps "$steps" \
+    "$bench" step --model-name "$network" --size "$size" --batch-size "$batch" --classes 10 --steps "$steps" \
       --threads "$threads" >"$work/kiln-$network-$run.json"
     PYTHONPATH=$torch:$root/.deps/parity python3 "$peers/step_rates.py" --model "$network" --size "$size" \
       --batch-size "$batch" --steps "$steps" --threads "$threads" >"$work/peer-$network-$run.jsonl"

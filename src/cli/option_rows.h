@@ -162,26 +162,23 @@ std::vector<std::string> own_component_names();  // component_table.cpp
 // The rows of the command table, each defined in the file that holds the command's options and
 // fills its struct. Only for the table in options.cpp.
 
-CommandInfo train_command();             // train_options.cpp
-CommandInfo score_command();             // score_options.cpp
-CommandInfo evaluate_command();          //
-CommandInfo audit_command();             //
-CommandInfo launch_command();            // launch_options.cpp
-CommandInfo tune_command();              // tune_options.cpp
-CommandInfo init_model_command();        // model_options.cpp
-CommandInfo convert_command();           // data_options.cpp
-CommandInfo split_command();             // parts_options.cpp
-CommandInfo pack_command();              // data_options.cpp
-CommandInfo transform_init_command();    // transform_options.cpp
-CommandInfo transform_apply_command();   //
-CommandInfo demo_data_command();         // data_options.cpp
-CommandInfo bench_loader_command();      // view_options.cpp
-CommandInfo bench_step_command();        //
-CommandInfo bench_collective_command();  //
-CommandInfo watch_command();             // view_options.cpp
-CommandInfo inspect_command();           //
-CommandInfo report_command();            //
-CommandInfo compare_command();           //
+CommandInfo train_command();            // train_options.cpp
+CommandInfo score_command();            // score_options.cpp
+CommandInfo evaluate_command();         //
+CommandInfo audit_command();            //
+CommandInfo launch_command();           // launch_options.cpp
+CommandInfo tune_command();             // tune_options.cpp
+CommandInfo init_model_command();       // model_options.cpp
+CommandInfo convert_command();          // data_options.cpp
+CommandInfo split_command();            // parts_options.cpp
+CommandInfo pack_command();             // data_options.cpp
+CommandInfo transform_init_command();   // transform_options.cpp
+CommandInfo transform_apply_command();  //
+CommandInfo demo_data_command();        // data_options.cpp
+CommandInfo watch_command();            // view_options.cpp
+CommandInfo inspect_command();          //
+CommandInfo report_command();           //
+CommandInfo compare_command();          //
 // `names`: the commands and components that can be described.
 CommandInfo describe_command(const std::vector<std::string>& names);
 

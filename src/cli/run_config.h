@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/platform/launch_environment.h"
-#include "cli/bench_config.h"
 #include "cli/train_config.h"
 #include "record/augment_set.h"
 #include "record/record_options.h"
@@ -18,7 +17,7 @@
 
 namespace kiln {
 
-// `kiln launch`, and --ranks of `kiln train` and `kiln bench collective`.
+// `kiln launch`, and --ranks of `kiln train`.
 struct LaunchConfig {
   int ranks = 0;                // 0: auto
   std::vector<RankHost> hosts;  // empty: this host
@@ -152,6 +151,17 @@ struct DemoDataConfig {
   std::int64_t random_seed = 1;
 };
 
+// A training step whose speed is measured.
+struct StepConfig {
+  std::string model_name;
+  int batch_size = 16;
+  int size = 0;
+  int classes = 0;
+  int steps = 5;
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  DeviceChoice device = DeviceChoice::kAuto;
+};
+
 struct InspectConfig {
   std::string path;
   bool json = false;
@@ -163,7 +173,7 @@ struct InspectConfig {
   int image_size = 0;  // 0: auto
   std::int64_t random_seed = 1;
   // A training job on the images whose speed is measured and reported; empty: none.
-  std::optional<BenchStepConfig> pace = {};
+  std::optional<StepConfig> pace = {};
   int epochs = 5;  // epochs of that job
   RecordOptions records = {};
 };
@@ -176,12 +186,6 @@ struct ReportConfig {
 struct CompareConfig {
   std::vector<std::string> log_paths;
   std::string output_path;
-};
-
-struct BenchCollectiveConfig {
-  RanksConfig ranks;
-  std::string log_path;
-  bool log_path_given = false;
 };
 
 struct WatchConfig {
@@ -207,8 +211,7 @@ struct VersionRequest {};
 using Command =
     std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig, TuneConfig,
                  InitModelConfig, ConvertConfig, SplitImagesConfig, TransformInitConfig,
-                 TransformApplyConfig, PackConfig, DemoDataConfig, InspectConfig,
-                 BenchCollectiveConfig, BenchLoaderConfig, BenchStepConfig, WatchConfig,
+                 TransformApplyConfig, PackConfig, DemoDataConfig, InspectConfig, WatchConfig,
                  DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -1,8 +1,7 @@
-// The options of commands that show or measure something: `kiln watch`, `inspect`, `report`,
-// `compare`, `describe` and `bench`.
+// The options of commands that show something: `kiln watch`, `inspect`, `report`, `compare` and
+// `describe`.
 #include "cli/binder.h"
 #include "cli/option_rows.h"
-#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -12,7 +11,6 @@ Command bind_watch(Binder& binder) {
 }
 
 const std::string kForecast = "Forecast";
-constexpr int kForecastSteps = 5;
 
 Option forecast_network() {
   Option option = network_name(
@@ -71,7 +69,6 @@ void bind_forecast(Binder& binder, InspectConfig& config) {
   config.pace.emplace();
   config.pace->model_name = binder.choice("model-name");
   config.pace->batch_size = binder.small_integer("batch-size");
-  config.pace->steps = kForecastSteps;
   config.pace->device = binder.device();
   config.pace->precision = precision_named(binder.choice("precision"));
 }
@@ -153,103 +150,6 @@ Command bind_describe(Binder& binder) {
   return DescribeConfig{binder.choice("format"), binder.choice("command"), binder.path("image")};
 }
 
-std::vector<Option> bench_loader_options() {
-  return {
-      required_path("data", "PATH", "Images: a folder or archive, in any format that train reads."),
-      integer("size", "224", 16, 2048, "pixels", kImages,
-              "Resize images to this height and width."),
-      augment("standard", "Data augmentation, as in training."),
-      integer("batch-size", "64", 1, kMillion, "images", kImages, "Images per batch."),
-      integer("passes", "3", 1, kMillion, "passes", kMachine,
-              "Passes to measure, after one that warms the page cache."),
-      integer("step-ms", "0", 0, 60'000, "milliseconds", kMachine,
-              "Sleep this long after every batch to simulate a training step."),
-      integer("threads", "auto", 1, 256, "threads", kMachine,
-              "Loader threads. auto: one per processor."),
-      integer("read-ahead", "auto", 1, 4096, "files", kMachine,
-              "Files to read ahead of decoding. auto: 64 on slow storage."),
-      read_threads(),
-  };
-}
-
-Command bind_bench_loader(Binder& binder) {
-  BenchLoaderConfig config;
-  config.data = binder.path("data");
-  config.size = binder.small_integer("size");
-  config.augment = binder.augment();
-  config.threads = binder.small_integer("threads");
-  config.batch_size = binder.small_integer("batch-size");
-  config.passes = binder.small_integer("passes");
-  config.step_ms = binder.small_integer("step-ms");
-  config.read_ahead = binder.small_integer("read-ahead");
-  config.read_threads = binder.small_integer("read-threads");
-  return config;
-}
-
-std::vector<Option> bench_step_options() {
-  Option model_name = choice("model-name", network_names(), kModel, "Network architecture.");
-  model_name.kind = ValueKind::kModelName;
-  model_name.value_name = "MODEL";
-  model_name.default_text = "resnet18";
-  return {
-      model_name,
-      integer("batch-size", "64", 2, kMillion, "images", kImages, "Images per batch."),
-      integer("size", "224", 1, 2048, "pixels", kImages, "Height and width of the images."),
-      integer("classes", "1000", 2, kMillion, "classes", kModel, "Number of classes."),
-      yes_or_no("inference", ValueKind::kSwitch, "False", kModel,
-                "Measure the bare forward pass of `kiln score` instead of a training step."),
-      precision(kModel, "Numeric precision, as in training."),
-      integer("steps", "20", 1, kMillion, "steps", kMachine,
-              "Steps to measure, after three warm-up steps."),
-      choice("device", {"auto", "cuda", "cpu"}, kMachine, "Device to train on."),
-      integer("threads", "auto", 1, 1024, "threads", kMachine,
-              "Compute threads. auto: one per processor."),
-  };
-}
-
-Command bind_bench_step(Binder& binder) {
-  BenchStepConfig config;
-  config.model_name = binder.choice("model-name");
-  config.batch_size = binder.small_integer("batch-size");
-  config.size = binder.small_integer("size");
-  config.classes = binder.small_integer("classes");
-  config.inference = binder.boolean("inference");
-  config.precision = precision_named(binder.choice("precision"));
-  config.steps = binder.small_integer("steps");
-  config.device = binder.device();
-  config.threads = binder.small_integer("threads");
-  const KnownNetwork* network = find_network(config.model_name);
-  const bool has_size = config.size > 0;  // false if out of range, which is already reported
-  if (network != nullptr && has_size && config.size < network->family().smallest_side())
-    binder.fault("size", ErrorCode::kGreaterThanOrEqualTo,
-                 "--size is " + std::to_string(config.size) + ", but " + config.model_name +
-                     " needs images of at least " +
-                     std::to_string(network->family().smallest_side()) + " pixels.");
-  return config;
-}
-
-std::vector<Option> bench_collective_options() {
-  return {
-      ranks(false, kRanks,
-            "Processes to start. auto: one per GPU of this host. Omit it if mpirun or srun starts "
-            "them."),
-      choice("device", {"auto", "cuda", "cpu"}, kMachine,
-             "Device that holds the data: GPUs use NCCL, CPUs use MPI."),
-      optional_path("log-path", "DIR", "logs", kReporting,
-                    "Folder for 70_mpi_log.txt, which holds the output of mpirun and all ranks."),
-  };
-}
-
-Command bind_bench_collective(Binder& binder) {
-  BenchCollectiveConfig config;
-  config.ranks.launch = binder.ranks();
-  config.ranks.arguments = binder.words();
-  config.ranks.device = binder.device();
-  config.log_path = binder.path("log-path");
-  config.log_path_given = binder.given("log-path");
-  return config;
-}
-
 }  // namespace
 
 CommandInfo watch_command() {
@@ -279,23 +179,6 @@ CommandInfo compare_command() {
 CommandInfo describe_command(const std::vector<std::string>& names) {
   return {"describe", "Print a command's options as a component file, schema or table.",
           "--format FORMAT [options]", describe_options(names), bind_describe};
-}
-
-CommandInfo bench_loader_command() {
-  return {"bench loader", "Benchmark the data loader; prints a JSON object.",
-          "--data PATH [options]", bench_loader_options(), bind_bench_loader};
-}
-
-CommandInfo bench_step_command() {
-  return {"bench step",
-          "Benchmark the training step of a network on random images; prints a JSON object.",
-          "[options]", bench_step_options(), bind_bench_step};
-}
-
-CommandInfo bench_collective_command() {
-  return {"bench collective",
-          "Benchmark Kiln's all-reduce over several processes against MPI's; prints a JSON object.",
-          "--ranks N|auto [options]", bench_collective_options(), bind_bench_collective};
 }
 
 }  // namespace kiln

@@ -26,22 +26,6 @@ int run_program(const std::vector<std::string>& arguments, Process& process);
 // all images have the same class, or if they cannot be divided into folds.
 int run(const AuditConfig& config, Process& process);
 
-// `kiln bench collective`: compares all-reduce with MPI's own on the same data.
-// Starts the ranks if requested, or joins those already started, of which there must be several
-// (Error kUserError otherwise). Rank 0 prints one JSON object; its medians are rank 0's times from
-// call to result.
-int run(const BenchCollectiveConfig& config, Process& process);
-
-// `kiln bench loader`: measures images per second from files to normalized float batches.
-// Makes several passes over the images of a folder or archive, like training epochs; the first one
-// is not counted. Prints one JSON object. Images that cannot be decoded are counted.
-int run(const BenchLoaderConfig& config, Process& process);
-
-// `kiln bench step`: measures a training step on the same random batch: images per second, the
-// share of what this machine can do (judged by a large matrix product and a copy of a large
-// tensor), and on a CPU where the time goes. Prints one JSON object.
-int run(const BenchStepConfig& config, Process& process);
-
 // `kiln compare`: compares runs in a table and an HTML page.
 // Throws as `kiln report` does.
 int run(const CompareConfig& config, Process& process);
@@ -75,8 +59,8 @@ int run(const InitModelConfig& config, Process& process);
 // bad. Throws what the readers throw, and Error kUserError if the kind of the path is unknown.
 int run(const InspectConfig& config, Process& process);
 
-// The launch requested by `train --ranks` or `bench collective --ranks`. Empty without --ranks, in
-// a rank started by launch, and if this process suffices.
+// The launch requested by --ranks. Empty without it, in a rank started by launch, and if this
+// process suffices.
 std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
                                       bool log_path_given);
 

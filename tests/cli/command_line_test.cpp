@@ -235,9 +235,7 @@ TEST(CommandLine, UnknownCommandsAreFaults) {
   EXPECT_NE(
       fault({"zebra"}).find("train, score, evaluate, audit, launch, tune, init-model, convert, "
                             "split, transform init, transform apply, "
-                            "pack, demo-data, bench "
-                            "loader, bench step, bench collective, watch, inspect, report, compare "
-                            "or describe"),
+                            "pack, demo-data, watch, inspect, report, compare or describe"),
       std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);
@@ -260,8 +258,6 @@ TEST(CommandLine, OtherCommandsTakeTheirOptions) {
   EXPECT_TRUE(inspect.json);
   EXPECT_TRUE(inspect.check);
   EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", "--odd"}).path, "--odd");
-  EXPECT_FALSE(parse_as<BenchStepConfig>({"bench", "step"}).inference);
-  EXPECT_TRUE(parse_as<BenchStepConfig>({"bench", "step", "--inference"}).inference);
   const auto report = parse_as<ReportConfig>({"report", "logs"});
   EXPECT_EQ(report.log_path, "logs");
   EXPECT_EQ(report.output_path, "");
@@ -319,8 +315,8 @@ TEST(CommandLine, LogPathIsGivenWhereItIsOneThatCanBeWrittenTo) {
 TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
   EXPECT_EQ(log_path(train()), "logs");
   EXPECT_EQ(log_path(train({"--log-path", "o/logs"})), "") << "it would lie in the output";
-  for (const Words& words : {Words{"train", "--help"}, Words{"bench", "collective"},
-                             Words{"watch", "logs"}, Words{"trian"}, Words{"--version"}, Words{}})
+  for (const Words& words : {Words{"train", "--help"}, Words{"watch", "logs"}, Words{"trian"},
+                             Words{"--version"}, Words{}})
     EXPECT_EQ(log_path(words), "");
 }
 

@@ -76,8 +76,9 @@ TEST(Help, FitsIn100Columns) {
 
 TEST(Help, TakesPrecedenceOverFaults) {
   EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
-  EXPECT_EQ(help({"help", "bench", "collective"}), help({"bench", "collective", "--help"}));
-  EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench loader'?");
+  EXPECT_EQ(help({"help", "transform", "init"}), help({"transform", "init", "--help"}));
+  EXPECT_EQ(fault({"transform"}),
+            "'transform' is not a command of kiln. Did you mean 'transform init'?");
   EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
 }
 

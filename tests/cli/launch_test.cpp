@@ -96,8 +96,6 @@ TEST(Train, RanksAreEmptyUnlessGiven) {
 TEST(Train, KeepsTheCommandLineOfItsRanks) {
   const Words words = train({"--ranks=2", "--epochs", "3"});
   EXPECT_EQ(parse_as<TrainConfig>(words).ranks.arguments, words);
-  const Words bench = {"bench", "collective", "--ranks", "2"};
-  EXPECT_EQ(parse_as<BenchCollectiveConfig>(bench).ranks.arguments, bench);
 }
 
 }  // namespace

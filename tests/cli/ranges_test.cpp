@@ -97,28 +97,6 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   EXPECT_EQ(numeric, 42);
 }
 
-// A single fault for each value beyond its range, and none for those at its ends.
-TEST(Ranges, OfBenchStep) {
-  const auto fault_of = [](const std::string& flag, long long value) {
-    return fault({"bench", "step", flag, std::to_string(value)});
-  };
-  struct {
-    std::string flag;
-    long long least, most;
-  } const ranges[] = {{"--batch-size", 2, 1'000'000},
-                      {"--size", 1, 2048},
-                      {"--classes", 2, 1'000'000},
-                      {"--steps", 1, 1'000'000},
-                      {"--threads", 1, 1024}};
-  for (const auto& [flag, least, most] : ranges) {
-    EXPECT_EQ(fault_of(flag, least), "no fault");
-    EXPECT_EQ(fault_of(flag, most), "no fault");
-    for (const long long value : {least - 1, most + 1, -1LL, 99'999'999'999LL})
-      EXPECT_TRUE(fault_of(flag, value).starts_with(flag + " is ")) << fault_of(flag, value);
-  }
-  EXPECT_TRUE(fault({"bench", "step", "--precision", "fp8"}).starts_with("--precision is 'fp8'"));
-}
-
 TEST(Ranges, MessagesNameOptionValueAndRange) {
   EXPECT_EQ(fault(train({"--epochs", "0"})),
             "--epochs is 0, but must be greater than 0 (range 1 to 1000000).");

@@ -1,6 +1,5 @@
 """`kiln convert`, `kiln demo-data`, and what the program says of itself."""
 import json
-import os
 import shutil
 
 from flow import FlowTest, files_below, kiln, main
@@ -110,84 +109,6 @@ class DemoDataTest(FlowTest):
         self.assertEqual(files_below(self.folder / "made"), {"thesis.tex": b"precious"})
 
 
-class BenchLoaderTest(FlowTest):
-    def test_one_json_object(self):
-        data = self.copy_data()
-        files = sorted(path for path in data.rglob("*") if path.is_file())
-        files[0].write_bytes(b"no image")
-        result = kiln("bench", "loader", "--data", data, "--size", 20, "--threads", 2, "--passes", 5, "--batch-size", 10,
-                      "--step-ms", 2)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        measured = json.loads(result.stdout)
-        self.assertEqual((measured["images"], measured["bad_images"], measured["threads"]), (47, 1, 2))
-        self.assertEqual(len(measured["resident_bytes_after_passes"]), 5)
-        stored = sum(path.stat().st_size for path in files)
-        self.assertAlmostEqual(measured["megabytes_per_second"] * 47 / measured["images_per_second"] * 1e6, stored, -1)
-        self.assertLessEqual(measured["images_per_second"], 47 / 0.010)  # five steps of 2 ms
-        stages = measured["microseconds_per_image"]
-        self.assertEqual(list(stages), ["read", "decode", "resample", "augment", "to_floats", "waited_for"])
-        self.assertGreater(min(stages["read"], stages["decode"], stages["resample"], stages["to_floats"]), 0)
-        self.assertLess(measured["share_waited"], 1)
-
-    def test_memory_is_level_whatever_parts_of_the_images_are_taken(self):
-        made = kiln("demo-data", "--output-path", self.folder / "large", "--images", 10, "--classes", 2, "--size", 700)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        # Readers from the beginning: should reads be slow, the first of them would come later.
-        result = kiln("bench", "loader", "--data", self.folder / "large/train", "--size", 224, "--augment", "standard",
-                      "--threads", 2, "--passes", 12, "--batch-size", 2, "--read-ahead", 4)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        resident = json.loads(result.stdout)["resident_bytes_after_passes"]
-        self.assertLess(max(resident[2:]) - resident[1], 4 << 20)  # three files of 1 MiB may be read ahead for the first time
-
-    def test_a_path_that_is_no_utf8(self):
-        data = os.fsencode(self.folder) + b"/im\xe9ges"
-        shutil.copytree(os.fsencode(self.data / "val"), data)
-        result = kiln("bench", "loader", "--data", os.fsdecode(data), "--size", 20, "--passes", 1)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertTrue(json.loads(result.stdout)["data"].endswith("im\ufffdges"))
-
-    def test_too_little_memory_names_its_own_options(self):
-        result = kiln("bench", "loader", "--data", self.data / "val", "--size", 2048, "--batch-size", 1_000_000)
-        self.assert_refused(result, 3, "Out of memory", "--batch-size or --size, fewer --threads")
-
-    def test_what_it_cannot_measure(self):
-        self.assert_refused(kiln("bench", "loader"), 2, "--data PATH is missing")
-        self.assert_refused(kiln("bench", "loader", "--data", self.folder / "nowhere"), 1, "does not exist")
-
-
-class BenchStepTest(FlowTest):
-    def test_one_json_object(self):
-        result = kiln("bench", "step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 2, "--threads", 1,
-                      "--device", "cpu")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        measured = json.loads(result.stdout)
-        self.assertEqual([measured[name] for name in ("model_name", "image_size", "batch_size", "classes", "steps", "threads")],
-                         ["resnet18", 16, 4, 7, 2, 1])
-        self.assertAlmostEqual(measured["images_per_second"] * measured["seconds_per_step"], 4, 3)
-        shares = measured["share_of_step"]
-        self.assertAlmostEqual(sum(shares.values()), 1, 6)
-        self.assertGreater(min(shares[name] for name in ("convolution", "batch_norm", "optimizer")), 0)
-        for name in ("machine_gigaflops_per_second", "machine_gigabytes_per_second", "share_of_machine_flops"):
-            self.assertGreater(measured[name], 0, name)
-
-    def test_the_forward_pass_of_a_trained_model(self):
-        words = ["bench", "step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 2, "--threads", 1, "--device", "cpu"]
-        step, forward = (json.loads(kiln(*words, *more).stdout) for more in ([], ["--inference"]))
-        self.assertEqual((step["inference"], forward["inference"]), (False, True))
-        self.assertAlmostEqual(step["gigaflops_per_step"], 3 * forward["gigaflops_per_step"], 6)
-        shares = forward["share_of_step"]
-        self.assertGreater(shares["convolution"], 0)
-        # ResNet's BatchNorm always follows a convolution, which it is folded into.
-        self.assertEqual([shares[name] for name in ("batch_norm", "gradient_accumulation", "optimizer")], [0, 0, 0])
-
-    def test_what_it_cannot_measure(self):
-        self.assert_refused(kiln("bench", "step", "--model-name", "densenet121", "--size", 28), 1, "--size", "29")
-        self.assert_refused(kiln("bench", "step", "--model-name", "alexnet"), 1, "alexnet")
-        self.assert_refused(kiln("bench", "step", "--batch-size", 1), 1, "--batch-size")
-        for precision in ("fp16", "tf32"):
-            self.assert_refused(kiln("bench", "step", "--precision", precision, "--device", "cpu"), 1, "--precision " + precision)
-
-
 class HelpTest(FlowTest):
     def test_without_a_command(self):
         self.assert_refused(kiln(), 2, "train", "init-model", "convert", "demo-data", "inspect", "COMMAND --help")
@@ -198,9 +119,7 @@ class HelpTest(FlowTest):
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
                          ["train", "score", "evaluate", "audit", "launch", "tune", "init-model", "convert", "split", "transform",
-                          "transform", "pack", "demo-data", "bench", "bench",
-                          "bench",
-                          "watch", "inspect", "report", "compare", "describe"])
+                          "transform", "pack", "demo-data", "watch", "inspect", "report", "compare", "describe"])
 
     def test_help_of_train(self):
         result = kiln("train", "--help")

@@ -7,11 +7,10 @@ import pathlib
 import re
 import shutil
 import struct
-import subprocess
 import sys
 
-from flow import KILN, kiln, main
-from jobs import ENVIRONMENT, LAUNCH, MPIRUN, JobTest
+from flow import main
+from jobs import LAUNCH, MPIRUN, JobTest
 
 sys.path.append(os.environ.get("KILN_PARITY_PACKAGES") or str(pathlib.Path(__file__).parents[2] / ".deps/parity"))
 try:
@@ -228,30 +227,6 @@ class BadImageTest(JobTest):
                     self.assertIn(str(path.relative_to(train)), told[0])
                 self.assertIn(f"That is {len(bad)} of 48 images", told[0])
                 self.assertFalse((self.folder / "model/_meta.yaml").exists())
-
-
-class BenchTest(JobTest):
-    def test_collectives(self):
-        bench = ["bench", "collective", "--log-path", self.folder / "logs"]
-        for words in ([KILN, *bench, "--ranks", 2], ["mpirun", "--oversubscribe", "-np", 2, KILN, *bench]):
-            with self.subTest(words=words[:1]):
-                self.at_night_unless(words[0] == KILN)
-                result = subprocess.run([*map(str, words)], capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
-                self.assertEqual(result.returncode, 0, result.stderr)
-                measured = json.loads(result.stdout)
-                self.assertEqual(measured["ranks"], 2)
-                for one in measured["sums"]:
-                    self.assertAlmostEqual(one["bus_gigabytes_per_second"], one["bytes"] / one["seconds"] / 1e9, 6)
-                    self.assertAlmostEqual(one["speed_ratio"], one["mpi_allreduce_seconds"] / one["seconds"], 6)
-                    self.assertLessEqual(one["seconds_least"], one["seconds"])
-                    self.assertLessEqual(one["seconds"], one["seconds_most"])
-                self.assertIn(25 << 20, [one["bytes"] for one in measured["sums"]])
-
-    def test_one_process_has_nobody_to_sum_with(self):
-        for words in ([], ["--ranks", 1]):
-            result = kiln("bench", "collective", *words, "--log-path", self.folder / "logs")
-            self.assert_refused(result, 1, "--ranks")
-            self.assertEqual(result.stdout, "")
 
 
 if __name__ == "__main__":

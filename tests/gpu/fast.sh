@@ -78,7 +78,7 @@ loader() {
     tell "no photographs were packed: demo data"
   fi
   for threads in $(in_full && echo 1 8 "$(nproc)" || echo 1); do
-    tell "$threads threads: $(kiln bench loader --data "$data/train" --threads "$threads" --size $side --passes 1 |
+    tell "$threads threads: $(kiln_bench loader --data "$data/train" --threads "$threads" --size $side --passes 1 |
       python3 -c 'import json, sys; found = json.load(sys.stdin); print(round(found["images_per_second"]), "img/s")')"
   done
   shortened "one thread"

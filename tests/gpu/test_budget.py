@@ -4,7 +4,7 @@ import os
 import pathlib
 import shutil
 
-from stand_in import GpuTest, main
+from stand_in import FOLDER, GpuTest, main
 
 README = pathlib.Path(__file__).with_name("README.md")
 HEADER = "| options | operators | uploads | downloads | waits | sums |"
@@ -54,13 +54,13 @@ class BudgetTest(GpuTest):
             write(before, found, end)
         self.assertEqual(stories, [], "\n".join(["", *stories]))
 
-    def account(self, *words):
-        [account] = self.counted(*words, copy_us=0)
+    def account(self, *words, **settings):
+        [account] = self.counted(*words, copy_us=0, **settings)
         return account
 
     def test_bench_step_waits_for_every_tenth_step_and_has_cudnn_measure(self):
-        few, many = (self.account("bench", "step", "--device", "cuda", "--batch-size", 2, "--size", 32, "--steps", steps)
-                     for steps in (10, 30))
+        few, many = (self.account("step", "--device", "cuda", "--batch-size", 2, "--size", 32, "--steps", steps,
+                                  program=(FOLDER / "kiln_bench",)) for steps in (10, 30))
         self.assertEqual(many["wait", "device"] - few["wait", "device"], 2)
         self.assertEqual({name for kind, name in many if kind == "algorithm"}, {"measured"})
 

@@ -2,7 +2,7 @@
 device, which refuses a tensor of the CPU among those of the device, as CUDA does."""
 import re
 
-from stand_in import GpuTest, kiln, main
+from stand_in import FOLDER, GpuTest, kiln, main
 from flow import KILN, start_until
 
 # Runs of `kiln train`. FOLDER is the test's.
@@ -72,7 +72,8 @@ class CommandsTest(GpuTest):
         self.run_kiln("audit", *model, "--data-path", self.data / "train", "--output-path", self.folder / "audit")
 
     def test_measuring(self):
-        self.run_kiln("bench", "collective", "--ranks", 2, "--device", "cuda", "--log-path", self.folder / "logs", sum_us=0)
+        self.run_kiln("collective", "--device", "cuda", sum_us=0,
+                      program=("mpirun", "--oversubscribe", "-np", 2, FOLDER / "kiln_bench"))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def option_faults(line):
     """Options in a `kiln COMMAND …` line that the command does not have."""
     faults = []
     line = re.sub(r"(^|\s)#.*", "", line)
-    for start in re.finditer(r"(?:^|[\s/(])kiln(?::[\w.-]+)? ((?:(?:bench|transform) )?[a-z][a-z-]*)(?= |$)", line):
+    for start in re.finditer(r"(?:^|[\s/(])kiln(?::[\w.-]+)? ((?:transform )?[a-z][a-z-]*)(?= |$)", line):
         command, rest = start[1], re.split(r"&&|;|\||>", line[start.end():])[0]
         own, *inner = re.split(r"\s--\s", rest, maxsplit=1)
         for part, name in [(own, command), *((words, words.split()[0]) for words in inner)]:
@@ -99,7 +99,7 @@ class DocumentsTest(unittest.TestCase):
     def test_options_in_text_exist(self):
         """Such as `--save last` in a sentence; docs/coming-from.md also names options of other programs."""
         listed = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
-        commands = re.findall(r"^  ((?:(?:bench|transform) )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
+        commands = re.findall(r"^  ((?:transform )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
         known = set().union(*map(options_of, commands)) | OF_OTHERS
         named = [(path.name, option) for path in DOCUMENTS if path.name != "coming-from.md"
                  for option in re.findall(r"`(--[a-z][a-z0-9-]*)", path.read_text(encoding="utf-8"))]

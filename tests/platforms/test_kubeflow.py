@@ -192,7 +192,7 @@ class SchemaTest(unittest.TestCase):
             jsonschema.validate(read(f"examples/imagenet/{name}.yaml"), json.loads(describe("json-schema")))
 
     def test_defaults_are_values_of_their_type(self):
-        for command in ("train", "init-model", "convert", "pack", "bench loader"):
+        for command in ("train", "init-model", "convert", "pack", "demo-data"):
             schema = json.loads(describe("json-schema", "--command", command))
             for name, option in schema["properties"].items():
                 if "default" in option:

@@ -173,9 +173,6 @@ PendingCollective MpiCollectives::start(const Collective& what) const {
                      what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
                      &request);
       break;
-    case Collective::Kind::kMpiAllReduce:
-      MPI_Allreduce(MPI_IN_PLACE, what.data, count, type, MPI_SUM, collectives_);
-      break;
     case Collective::Kind::kBroadcast:
       MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);
       break;

@@ -35,7 +35,7 @@ inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
 }
 
 // An all-reduce as a ring of point-to-point messages, polled. For large arrays it is as fast as
-// MPI's blocking all-reduce; MPI's non-blocking one takes 1.5 times as long (bench/collective.sh).
+// MPI's blocking all-reduce; MPI's non-blocking one takes 1.5 times as long (`kiln_bench mpi`).
 // The data is split into one chunk per rank. First every chunk travels once around the ring and
 // accumulates the ranks' values (reduce-scatter); then each finished chunk travels around again
 // (all-gather). All ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce

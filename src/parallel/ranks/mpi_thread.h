@@ -25,8 +25,7 @@ constexpr std::size_t kNumLanes = 2;
 
 // One collective operation, on host memory.
 struct Collective {
-  // kMpiAllReduce is plain MPI_Allreduce, which blocks without a deadline: for benchmarks.
-  enum class Kind { kAllReduce, kMpiAllReduce, kBroadcast, kGather, kBarrier };
+  enum class Kind { kAllReduce, kBroadcast, kGather, kBarrier };
   Kind kind = Kind::kBarrier;
   const char* name = "";  // for messages: "gradient all-reduce"
   // Summed or broadcast (from rank 0) in place; for kGather: this rank's part.

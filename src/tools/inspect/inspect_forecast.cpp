@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -10,8 +11,6 @@
 #include "model/catalogue.h"
 #include "parallel/device/device.h"
 #include "parallel/processors/compute_threads.h"
-#include "run/prepare/prepare.h"
-#include "tools/inspect/spread.h"
 #include "tools/inspect/step_probe.h"
 #include "train/compute_device.h"
 
@@ -29,7 +28,7 @@ ImageSize size_of(const InspectConfig& config, Dataset& set) {
 TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
   TrainingForecast forecast;
   forecast.size = size_of(config, set);
-  BenchStepConfig pace = *config.pace;
+  StepConfig pace = *config.pace;
   pace.size = std::max(forecast.size.height, forecast.size.width);
   pace.classes = std::max(2, static_cast<int>(set.classes.size()));
   if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
@@ -42,8 +41,12 @@ TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
   keep_freed_memory();
   const PrecisionChoice choice = choose_precision(pace.precision, units_of(device));
   set_tf32(choice.precision);
-  const StepFigures figures = measure_training(pace, choice.precision, torch_device(device));
-  forecast.images_per_second = pace.batch_size / spread_of(figures.seconds).median;
+  const at::Device place = torch_device(device);
+  std::vector<double> seconds =
+      seconds_of_steps(training_step(pace, choice.precision, place), pace.steps, place);
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  forecast.images_per_second = pace.batch_size / *middle;
   forecast.epoch_seconds = static_cast<double>(set.samples.size()) / forecast.images_per_second;
   forecast.run_seconds = forecast.epoch_seconds * config.epochs;
   forecast.peak_memory_bytes = peak_memory_bytes();

@@ -1,19 +1,16 @@
 #include "tools/inspect/step_probe.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/system.h"
 #include "parallel/gradients/communicator.h"
-#include "predict/predictor.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -27,9 +24,8 @@ constexpr double kLearningRate = 0.01;
 // Returns the same random batch again and again.
 class OneBatch : public StepContext {
  public:
-  OneBatch(const BenchStepConfig& config, at::Device device)
-      : batch_{at::randn({config.batch_size, 3, config.size, config.size}, device)
-                   .contiguous(at::MemoryFormat::ChannelsLast),
+  OneBatch(const StepConfig& config, at::Device device)
+      : batch_{random_images(config, device),
                at::randint(config.classes, {config.batch_size},
                            at::TensorOptions().dtype(at::kLong).device(device))} {}
   std::optional<DeviceBatch> next() override { return batch_; }
@@ -38,30 +34,29 @@ class OneBatch : public StepContext {
   DeviceBatch batch_;
 };
 
-template <typename Step>
-StepFigures measure_each(const BenchStepConfig& config, at::Device device, const Step& step) {
-  at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
-  const auto seconds_of = [&](int num_steps) {
-    const Stopwatch watch;
-    for (int i = 0; i < num_steps; ++i) step();
-    wait_for(device);
-    return watch.seconds() / num_steps;
-  };
-  seconds_of(kWarmUpSteps);
-  StepFigures figures;
-  while (static_cast<int>(figures.seconds.size()) < config.steps) {
-    const int left = config.steps - static_cast<int>(figures.seconds.size());
-    const int together = device.is_cuda() ? std::min(kStepsPerWait, left) : 1;
-    figures.seconds.insert(figures.seconds.end(), static_cast<std::size_t>(together),
-                           seconds_of(together));
-  }
-  const OperatorTimes observed;
-  figures.observed_seconds = seconds_of(1);
-  figures.operators = observed.sums();
-  return figures;
+Recipe recipe_of(Precision precision) {
+  Recipe recipe;
+  recipe.precision = precision;
+  return recipe;
 }
 
-std::unique_ptr<ImageModel> fresh_model(const BenchStepConfig& config, at::Device device) {
+struct Training {
+  Training(const StepConfig& config, Precision precision, at::Device device)
+      : state(random_model(config, device), recipe_of(precision), BucketPlan{}, *communicator),
+        step(state, {.batch_size = config.batch_size, .precision = precision}),
+        batch(config, device) {
+    state.model->train(true);
+  }
+
+  const std::unique_ptr<Communicator> communicator = make_local_communicator();
+  TrainState state;
+  TrainStep step;
+  OneBatch batch;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageModel> random_model(const StepConfig& config, at::Device device) {
   at::manual_seed(1);
   std::unique_ptr<ImageModel> model =
       make_image_model({.model_name = config.model_name, .num_classes = config.classes});
@@ -69,35 +64,39 @@ std::unique_ptr<ImageModel> fresh_model(const BenchStepConfig& config, at::Devic
   return model;
 }
 
-}  // namespace
+at::Tensor random_images(const StepConfig& config, at::Device device) {
+  return at::randn({config.batch_size, 3, config.size, config.size}, device)
+      .contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+std::function<void()> training_step(const StepConfig& config, Precision precision,
+                                    at::Device device) {
+  return [training = std::make_shared<Training>(config, precision, device)] {
+    training->step.run(training->batch, kLearningRate);
+  };
+}
+
+std::vector<double> seconds_of_steps(const std::function<void()>& step, int num_steps,
+                                     at::Device device) {
+  at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
+  const auto mean_seconds = [&](int count) {
+    const Stopwatch watch;
+    for (int i = 0; i < count; ++i) step();
+    wait_for(device);
+    return watch.seconds() / count;
+  };
+  mean_seconds(kWarmUpSteps);
+  std::vector<double> seconds;
+  while (static_cast<int>(seconds.size()) < num_steps) {
+    const int left = num_steps - static_cast<int>(seconds.size());
+    const int together = device.is_cuda() ? std::min(kStepsPerWait, left) : 1;
+    seconds.insert(seconds.end(), static_cast<std::size_t>(together), mean_seconds(together));
+  }
+  return seconds;
+}
 
 void wait_for(at::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
-}
-
-StepFigures measure_training(const BenchStepConfig& config, Precision precision,
-                             at::Device device) {
-  std::unique_ptr<ImageModel> model = fresh_model(config, device);
-  model->train(true);
-  const std::unique_ptr<Communicator> communicator = make_local_communicator();
-  Recipe recipe;
-  recipe.precision = precision;
-  TrainState state(std::move(model), recipe, BucketPlan{}, *communicator);
-  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
-  OneBatch batch(config, device);
-  return measure_each(config, device, [&] { step.run(batch, kLearningRate); });
-}
-
-StepFigures measure_inference(const BenchStepConfig& config, Precision precision,
-                              at::Device device) {
-  const std::unique_ptr<ImageModel> model = fresh_model(config, device);
-  model->fold_batch_norm();
-  const at::InferenceMode inference;
-  const at::Tensor images = OneBatch(config, device).next()->images;
-  std::optional<QueuedTensor> logits;
-  return measure_each(config, device, [&] {
-    logits.emplace(forward(*model, images, precision).to(at::kFloat).contiguous());
-  });
 }
 
 }  // namespace kiln

@@ -126,7 +126,7 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     note("algorithm", at::globalContext().benchmarkCuDNN() ? "measured" : "guessed");
   Exchange exchange(schema);
   const std::size_t begin = stack->size() - schema.arguments().size();
-  // Would take a CPU a minute. `kiln bench step` times it and uses no number of it.
+  // Would take a CPU a minute. `kiln_bench step` times it and uses no number of it.
   if (schema.name() == "aten::mm" && (*stack)[begin].toTensor().size(0) >= kNoMatrixForCpus) {
     stack->erase(stack->end() - 3, stack->end() - 1);  // the output is the last argument
     return;

@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -5,25 +6,65 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "base/system.h"
+#include "base/text.h"
+#include "kiln_bench.h"
+#include "model/catalogue.h"
+#include "operator_times.h"
 #include "parallel/device/device.h"
 #include "parallel/processors/compute_threads.h"
-#include "run/prepare/prepare.h"
+#include "predict/predictor.h"
 #include "run/process/versions.h"
-#include "tools/commands.h"
-#include "tools/inspect/spread.h"
 #include "tools/inspect/step_probe.h"
-#include "train/precision.h"
+#include "train/compute_device.h"
 
 namespace kiln {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct StepFigures {
+  bool is_inference = false;
+  std::vector<double> seconds;  // of each step; on a GPU, the mean of it and its neighbors
+  OperatorSums operators;       // of one further step
+  double observed_seconds = 0;  // of that step
+};
+
+StepFigures measure(const std::function<void()>& step, int num_steps, at::Device device) {
+  StepFigures figures;
+  figures.seconds = seconds_of_steps(step, num_steps, device);
+  const OperatorTimes observed;
+  const Stopwatch watch;
+  step();
+  wait_for(device);
+  figures.observed_seconds = watch.seconds();
+  figures.operators = observed.sums();
+  return figures;
+}
+
+// Measures what Predictor::logits() does with a batch.
+StepFigures measure_inference(const StepConfig& config, Precision precision, at::Device device) {
+  const std::unique_ptr<ImageModel> model = random_model(config, device);
+  model->fold_batch_norm();
+  const at::InferenceMode inference;
+  const at::Tensor images = random_images(config, device);
+  std::optional<QueuedTensor> logits;
+  StepFigures figures = measure(
+      [&] { logits.emplace(forward(*model, images, precision).to(at::kFloat).contiguous()); },
+      config.steps, device);
+  figures.is_inference = true;
+  return figures;
+}
 
 // The fastest of a few runs, after one for warm-up: what the machine is capable of.
 template <typename Work>
@@ -68,10 +109,10 @@ Json shares(const StepFigures& figures) {
   return json;
 }
 
-Json to_json(const BenchStepConfig& config, const Device& device, const StepFigures& figures,
+Json to_json(const StepConfig& config, const Device& device, const StepFigures& figures,
              const MachineLimits& limits) {
   const Spread seconds = spread_of(figures.seconds);
-  const int passes = config.inference ? 1 : 3;  // backward: twice the forward pass
+  const int passes = figures.is_inference ? 1 : 3;  // backward: twice the forward pass
   const double flops = passes * figures.operators.forward_flops;
   Json json = {{"version", program_version()},
                {"device", device.description},
@@ -80,7 +121,7 @@ Json to_json(const BenchStepConfig& config, const Device& device, const StepFigu
                {"image_size", config.size},
                {"batch_size", config.batch_size},
                {"classes", config.classes},
-               {"inference", config.inference},
+               {"inference", figures.is_inference},
                {"steps", config.steps},
                {"images_per_second", config.batch_size / seconds.median},
                {"images_per_second_least", config.batch_size / seconds.most},
@@ -99,23 +140,46 @@ Json to_json(const BenchStepConfig& config, const Device& device, const StepFigu
   return json;
 }
 
+// Takes the option --precision; empty: auto.
+std::optional<Precision> take_precision(Words& words) {
+  const std::string name = words.take("precision", "fp32");
+  const std::optional<Precision> precision = precision_named(name);
+  if (precision || name == "auto") return precision;
+  throw Error(ErrorCode::kUserError,
+              "--precision is '" + name + "', but must be fp32, tf32, fp16, bf16 or auto.");
+}
+
 }  // namespace
 
-int run(const BenchStepConfig& config, Process& process) {
-  process.log.use_standard_error();
+void bench_step(Words& words, Process& process) {
+  const StepConfig config{.model_name = words.take("model-name", "resnet18"),
+                          .batch_size = words.take_number("batch-size", 64, 2),
+                          .size = words.take_number("size", 224),
+                          .classes = words.take_number("classes", 1000, 2),
+                          .steps = words.take_number("steps", 20),
+                          .precision = take_precision(words),
+                          .device = words.take_device()};
+  const bool is_inference = words.take_flag("inference");
+  const int threads = words.take_number("threads", usable_cpus());
+  words.finish();
+  if (find_network(config.model_name) == nullptr)
+    throw Error(ErrorCode::kUserError, "--model-name is '" + config.model_name +
+                                           "', but must be one of " +
+                                           join_choices(network_names()) + ".");
   const Device device = choose_device(config.device);
-  use_compute_threads(config.threads > 0 ? config.threads : usable_cpus());
+  use_compute_threads(threads);
   keep_freed_memory();
   const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
   if (!choice.warning.empty()) process.log.warning(choice.warning);
   set_tf32(choice.precision);
-  const MachineLimits limits = measure_limits(choice.precision, torch_device(device));
-  const auto measure = config.inference ? measure_inference : measure_training;
-  const StepFigures figures = measure(config, choice.precision, torch_device(device));
+  const at::Device place = torch_device(device);
+  const MachineLimits limits = measure_limits(choice.precision, place);
+  const StepFigures figures =
+      is_inference ? measure_inference(config, choice.precision, place)
+                   : measure(training_step(config, choice.precision, place), config.steps, place);
   Json json = to_json(config, device, figures, limits);
   json["precision"] = precision_name(choice.precision);
   std::printf("%s\n", json.dump(2).c_str());
-  return 0;
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-#include "train/operator_times.h"
+#include "operator_times.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
