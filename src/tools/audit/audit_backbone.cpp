@@ -14,8 +14,8 @@
 #include "predict/prediction_faults.h"
 #include "predict/predictor.h"
 #include "run/inputs/training_loaders.h"
-#include "run/prepare/prepare.h"
 #include "tools/score/scoring_progress.h"
+#include "train/compute_device.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -18,12 +18,12 @@
 #include "report/event_records.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/evaluation_page.h"
-#include "run/prepare/prepare.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/evaluate/model_evaluation.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
+#include "train/compute_device.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -109,7 +109,6 @@ int run(const ScoreConfig& config, Process& process) {
   end_on_stop_signals();
   keep_freed_memory();
   if (config.output_path.empty()) log.use_standard_error();
-  if (config.prediction.plain) log.speak_plainly();
   ScoreJob job;
   open_job(config, job);
   const int num_processors =
