@@ -24,14 +24,12 @@ TEST(Checkpoints, AreOffByDefault) {
   EXPECT_EQ(config.every.epochs, 1);
   EXPECT_EQ(config.every.steps, 0);
   EXPECT_EQ(config.every.seconds, 600);
-  EXPECT_EQ(config.keep, 2);
   EXPECT_EQ(config.resume, ResumeChoice::kAuto);
 }
 
 TEST(Checkpoints, TakeTheirOptions) {
   const CheckpointConfig config = checkpoint({"--resume", "never"});
   EXPECT_EQ(config.path, "c");
-  EXPECT_EQ(config.keep, 7);
   EXPECT_EQ(config.resume, ResumeChoice::kNever);
   EXPECT_EQ(checkpoint({"--resume", "require"}).resume, ResumeChoice::kRequire);
 }
