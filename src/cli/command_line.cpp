@@ -8,7 +8,7 @@
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/binder.h"
-#include "cli/option_rows.h"
+#include "cli/command_rows.h"
 
 namespace kiln {
 namespace {

@@ -6,19 +6,23 @@
 #include <utility>
 #include <vector>
 
-#include "cli/option_rows.h"
+#include "base/error.h"
+#include "cli/command_rows.h"
 
 namespace kiln {
 namespace {
 
-// The default and help of an option in a variant. If a text is empty, that of the command is kept.
-struct Wording {
-  const char *option, *default_text, *help;
+// An option on a variant's canvas. If its default or help is empty, that of the command is kept.
+struct ShownOption {
+  const char* name;
+  Canvas canvas;
+  const char* default_text = "";
+  const char* help = "";
 };
 
 struct OwnComponent {
   const char *name, *command, *summary;
-  std::vector<Wording> wordings;
+  std::vector<ShownOption> options;
 };
 
 // Options that --auto decides are not shown: a form passes a value for each option that it shows,
@@ -28,21 +32,38 @@ const std::vector<OwnComponent>& own_components() {
       {"fine-tune",
        "train",
        "Fine-tune pretrained weights on one folder of labeled images, and write a ModelDirectory.",
-       {{"data-path", "",
+       {{"data-path", Canvas::kDataIn, "",
          "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder "
          "of shards. They are split into training and validation images; duplicates stay on one "
          "side."},
-        {"weights", "",
+        {"weights", Canvas::kModelFileIn, "",
          "Initial weights: a torchvision or timm state dict (.pth or .safetensors), or SageMaker's "
          "model.tar.gz. Matching tensors are loaded; other classes get a new last layer."},
-        {"model-name", "", "Network architecture of the weights."},
-        {"time-limit", "30min",
-         "Finish within this time (such as 30min; units s, min, h), with the best model so far."},
-        {"labels", "",
+        {"trained-model-path", Canvas::kModelOut},
+        {"labels", Canvas::kFileIn, "",
          "CSV file with columns path and label that corrects labels before the images are split, "
-         "such as doubtful.csv from `kiln audit`."}}},
+         "such as doubtful.csv from `kiln audit`."},
+        {"config", Canvas::kFileIn},
+        {"ranks", Canvas::kRanksOfHost},
+        {"kfp-executor-input", Canvas::kKubeflowRun},
+        {"model-name", Canvas::kParameter, "", "Network architecture of the weights."},
+        {"valid-fraction", Canvas::kParameter},
+        {"time-limit", Canvas::kParameter, "30min",
+         "Finish within this time (such as 30min; units s, min, h), with the best model so far."},
+        {"random-seed", Canvas::kParameter},
+        {"class-weights", Canvas::kParameter},
+        {"best-by", Canvas::kParameter},
+        {"on-bad-image", Canvas::kParameter},
+        {"max-bad-images", Canvas::kParameter}}},
   };
   return kOwn;
+}
+
+Option& option_named(CommandInfo& command, std::string_view name) {
+  for (Option& option : command.options)
+    if (option.name == name) return option;
+  throw InternalError("The table of options: " + command.name + " has no '" + std::string(name) +
+                      "'");
 }
 
 bool has_output(const CommandInfo& command) {
@@ -54,11 +75,11 @@ bool has_output(const CommandInfo& command) {
 ComponentInfo component_of(const OwnComponent& own) {
   CommandInfo command = *find_command(own.command);
   for (Option& option : command.options) option.canvas = Canvas::kHidden;
-  place_on_canvas(own.name, command);
-  for (const Wording& wording : own.wordings) {
-    Option& option = option_named(command, wording.option);
-    if (*wording.default_text != '\0') option.default_text = wording.default_text;
-    if (*wording.help != '\0') option.help = wording.help;
+  for (const ShownOption& shown : own.options) {
+    Option& option = option_named(command, shown.name);
+    option.canvas = shown.canvas;
+    if (*shown.default_text != '\0') option.default_text = shown.default_text;
+    if (*shown.help != '\0') option.help = shown.help;
   }
   // Ports come before parameters, as in the commands' own tables.
   std::stable_partition(command.options.begin(), command.options.end(),

@@ -1,47 +1,60 @@
 // The options of `kiln init-model`, and those of `kiln train` that describe a network.
-#include "cli/binder.h"
-#include "cli/option_rows.h"
+#include <cstddef>
+#include <string_view>
+
+#include "base/url.h"
+#include "cli/command_rows.h"
 #include "model/catalogue.h"
 
 namespace kiln {
 namespace {
 
-Option weights(const std::string& last_layer) {
-  return optional_path(
-      "weights", "FILE", "", kModel,
-      "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model "
-      "directory, SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which "
-      "is downloaded once and cached in ~/.cache/kiln/weights. Of several state dicts in a file, "
-      "such as state_dict and state_dict_ema, FILE#NAME takes one. " +
-          last_layer);
+constexpr std::size_t kSha256Digits = 64;
+
+std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
+  std::string hash = path_value(option, text, where);
+  for (char& byte : hash)
+    if (byte >= 'A' && byte <= 'F') byte = static_cast<char>(byte - 'A' + 'a');
+  if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
+    return hash;
+  throw Error(
+      ErrorCode::kParameterParsing,
+      where + " is '" + text + "', but must be 64 hexadecimal digits, as sha256sum prints them.");
 }
 
-Option zero_init_residual() {
-  return yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
-                   "ResNet only: zero-initialize the last BatchNorm of every residual branch.");
-}
+const std::string kInitialWeights =
+    "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model directory, "
+    "SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which is downloaded "
+    "once and cached in ~/.cache/kiln/weights. Of several state dicts in a file, such as "
+    "state_dict and state_dict_ema, FILE#NAME takes one. ";
+const std::string kZeroInitHelp =
+    "ResNet only: zero-initialize the last BatchNorm of every residual branch.";
+const std::string kMemoryEfficientHelp =
+    "DenseNet only: recompute activations in the backward pass to save memory.";
 
-Option memory_efficient() {
-  return yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
-                   "DenseNet only: recompute activations in the backward pass to save memory.");
-}
-
-std::vector<Option> init_model_options() {
-  Option name = network_name("Network architecture; the flag name may be omitted.");
-  name.required = true;
-  name.positional = true;
+Rows<InitModelConfig> init_model_rows() {
+  using Config = InitModelConfig;
   return {
-      name,
-      required_path("untrained-model-path", "DIR",
-                    "Output folder for the UntrainedModelDirectory."),
-      weights("A model keeps its classes; another last layer without 1000 outputs is not loaded."),
-      weights_sha256(),
-      yes_or_no(
-          "pretrained", ValueKind::kBoolean, "", kModel,
+      opt(&Config::model_name, "model-name", network_name(), kModel,
+          "Network architecture; the flag name may be omitted.")
+          .positional()
+          .canvas(Canvas::kParameter),
+      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"), kPaths,
+          "Output folder for the UntrainedModelDirectory.")
+          .required()
+          .canvas(Canvas::kModelOut),
+      opt(&Config::weights, "weights", path("FILE"), kModel,
+          kInitialWeights +
+              "A model keeps its classes; another last layer without 1000 outputs is not loaded.")
+          .canvas(Canvas::kFileIn),
+      opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
+      opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
           "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
-      zero_init_residual(),
-      memory_efficient(),
-      seed(kModel, "Seed for the initial weights."),
+      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
+          .canvas(Canvas::kParameter),
+      opt(&Config::memory_efficient, "memory-efficient", on_off(), kModel, kMemoryEfficientHelp)
+          .canvas(Canvas::kParameter),
+      seed_row<Config>(kModel, "Seed for the initial weights.").canvas(Canvas::kParameter),
   };
 }
 
@@ -66,9 +79,9 @@ std::string published_files(const KnownNetwork& network) {
          (newer.empty() ? "" : ", or " + weights_url(newer) + " of its newer recipe");
 }
 
-void check_pretrained(Binder& binder, const std::string& model_name, bool pretrained) {
-  const KnownNetwork* network = find_network(model_name);
-  if (pretrained && !binder.given("weights")) {
+void check_pretrained(Binder& binder, const InitModelConfig& config) {
+  const KnownNetwork* network = find_network(config.model_name);
+  if (config.pretrained == true && !binder.given("weights")) {
     binder.fault(
         "pretrained", ErrorCode::kFailedToDownloadFiles,
         "--pretrained is True, but Kiln has no default weights to download: give a file or its URL "
@@ -77,64 +90,79 @@ void check_pretrained(Binder& binder, const std::string& model_name, bool pretra
                                 : " (torchvision publishes " + published_files(*network) + ")") +
             ", or set --pretrained False.");
   }
-  if (binder.given("weights") && binder.given("pretrained") && !pretrained) {
+  if (binder.given("weights") && config.pretrained == false) {
     binder.fault("pretrained", ErrorCode::kParameterParsing,
                  "--pretrained is False, but --weights is given: leave one of them out.");
   }
 }
 
-Command bind_init_model(Binder& binder) {
-  InitModelConfig config;
-  config.model_name = binder.choice("model-name");
-  config.untrained_model_path = binder.path("untrained-model-path");
-  config.weights = binder.path("weights");
-  config.weights_sha256 = bind_weights_sha256(binder, config.weights);
-  config.zero_init_residual = binder.boolean("zero-init-residual");
-  config.memory_efficient = binder.boolean("memory-efficient");
-  config.random_seed = binder.integer("random-seed");
+void check_init_model(Binder& binder, InitModelConfig& config) {
+  check_weights(binder, config.weights);
+  check_weights_hash(binder);
   check_zero_init(binder, config.model_name, config.zero_init_residual);
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
     binder.fault("memory-efficient", ErrorCode::kParameterParsing,
                  "--memory-efficient applies to DenseNets only, but the model is " +
                      config.model_name + ": leave it out.");
-  check_pretrained(binder, config.model_name, binder.boolean("pretrained"));
-  config.pretrained = binder.given("weights");
-  return config;
+  check_pretrained(binder, config);
 }
 
 }  // namespace
 
-std::vector<TrainOption> network_options() {
-  Option name = network_name(
-      "Network to train, instead of --untrained-model-path: from --weights or from scratch.");
-  // All are kFree, because a run that resumes compares the network and its weights instead.
+const char* const kWeightsHashHelp =
+    "Expected SHA-256 of the --weights file: fail if it differs. Default: the eight digits in the "
+    "name of a downloaded file, if it has any.";
+
+Reader<std::string> sha256() {
+  Reader<std::string> reader = path("HEX");
+  reader.parse = sha256_value;
+  return reader;
+}
+
+void check_weights(Binder& binder, const std::string& weights) {
+  const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
+  if (!fault.empty())
+    binder.fault("weights", ErrorCode::kParameterParsing,
+                 "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+}
+
+void check_weights_hash(Binder& binder) {
+  if (binder.given("weights-sha256") && !binder.given("weights"))
+    binder.fault("weights-sha256", ErrorCode::kParameterParsing,
+                 "--weights-sha256 is the hash of a file, but --weights is not given.");
+}
+
+// All are free, because a run that resumes compares the network and its weights instead.
+Rows<NetworkConfig> network_rows() {
+  using Config = NetworkConfig;
   return {
-      {Effect::kFree, name},
-      {Effect::kFree, weights("Matching tensors are loaded; other classes get a new last layer.")},
-      {Effect::kFree, zero_init_residual()},
+      opt(&Config::model_name, "model-name", network_name(), kModel,
+          "Network to train, instead of --untrained-model-path: from --weights or from scratch.")
+          .free(),
+      opt(&Config::weights, "weights", path("FILE"), kModel,
+          kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")
+          .free(),
+      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
+          .free()
+          .of_recipe(),
   };
 }
 
-NetworkConfig bind_network(Binder& binder) {
-  NetworkConfig config;
-  config.model_name = binder.choice("model-name");
-  config.weights = binder.path("weights");
-  check_weights_url(binder, config.weights);
-  config.zero_init_residual = binder.boolean("zero-init-residual");
+void check_network(Binder& binder, const NetworkConfig& config) {
+  check_weights(binder, config.weights);
   check_zero_init(binder, config.model_name, config.zero_init_residual);
-  if (!config.model_name.empty() || binder.given("model-name")) return config;
+  if (binder.given("model-name")) return;
   for (const char* option : {"weights", "zero-init-residual"})
     if (binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +
                        " needs the name of the network: give --model-name instead of "
                        "--untrained-model-path.");
-  return config;
 }
 
 CommandInfo init_model_command() {
-  return {"init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
-          "MODEL --untrained-model-path DIR [options]", init_model_options(), bind_init_model};
+  return command("init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
+                 "MODEL --untrained-model-path DIR [options]", init_model_rows(), check_init_model);
 }
 
 }  // namespace kiln

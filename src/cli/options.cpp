@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 #include "cli/arguments.h"
-#include "cli/option_rows.h"
+#include "cli/command_rows.h"
 
 namespace kiln {
 namespace {
@@ -25,7 +25,6 @@ std::vector<CommandInfo> build_table() {
                  [](const CommandInfo& command) { return command.name; });
   for (const std::string& name : own_component_names()) names.push_back(name);
   commands.push_back(describe_command(names));
-  for (CommandInfo& command : commands) place_on_canvas(command.name, command);
   return commands;
 }
 
@@ -182,6 +181,31 @@ std::string meant_option(const CommandInfo& command, std::string_view name) {
   std::vector<std::string> names;
   for (const Option& option : command.options) names.push_back(option.name);
   return closest(word, names);
+}
+
+bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (a.empty() || b.empty()) return false;
+  try {
+    return option.same_value(option, a, b);
+  } catch (const Error&) {  // a text from another version of the program
+    return false;
+  }
+}
+
+std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now) {
+  std::vector<ChangedOption> changed;
+  for (const Option& option : find_command("train")->options) {
+    const auto text_in = [&](const OptionTexts& texts) {
+      const auto found = std::find_if(texts.begin(), texts.end(),
+                                      [&](const auto& text) { return text.first == option.name; });
+      return found == texts.end() ? option.default_text : found->second;
+    };
+    const std::string old_text = text_in(before), new_text = text_in(now);
+    if (is_same_setting(option, old_text, new_text)) continue;
+    changed.push_back({option.name, old_text, new_text, option.effect.value_or(Effect::kResult)});
+  }
+  return changed;
 }
 
 std::string range_text(const Option& option) {

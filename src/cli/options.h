@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,12 +63,12 @@ enum class Canvas {
 };
 
 struct Option {
-  std::string name;          // without dashes
-  std::string value_name;    // as shown in help: DIR, N, auto|N
-  std::string default_text;  // empty: none
-  std::string unit;
-  std::string group;
-  std::string help;
+  std::string name = {};          // without dashes
+  std::string value_name = {};    // as shown in help: DIR, N, auto|N
+  std::string default_text = {};  // empty: none
+  std::string unit = {};
+  std::string group = {};
+  std::string help = {};
   ValueKind kind = ValueKind::kPath;
   bool required = false;
   // For a required option: the name of another option that may be given instead, but not both.
@@ -80,15 +81,20 @@ struct Option {
   std::vector<std::string> choices = {};
   Canvas canvas = Canvas::kHidden;
   std::optional<Effect> effect = {};  // set for every option of train
+  bool is_of_recipe = false;          // --recipe may set it, or it affects a weight update, too
+  bool is_repeated = true;            // repeat.yaml has it
+  bool may_differ = false;            // between the ranks of a run
+  // Whether two texts have the same value. Throws Error if one of them is invalid.
+  std::function<bool(const Option&, const std::string&, const std::string&)> same_value = {};
 };
 
 struct CommandInfo {
-  std::string name;
-  std::string summary;
-  std::string usage;  // the text after `kiln NAME`
-  std::vector<Option> options;
+  std::string name = {};
+  std::string summary = {};
+  std::string usage = {};  // the text after `kiln NAME`
+  std::vector<Option> options = {};
   // Fills the command's struct from the given options. Faults are collected in the binder.
-  Command (*bind)(Binder& binder) = nullptr;
+  std::function<Command(Binder&)> bind = {};
   // What to do instead of starting several processes of it together, a sentence; empty: nothing.
   std::string instead_of_ranks = {};
 };
@@ -120,6 +126,9 @@ const Option* find_option(const CommandInfo& command, std::string_view name);
 // The option of `command` that was probably meant by a mistyped `name`, or by an option name from
 // another training program; empty: none.
 std::string meant_option(const CommandInfo& command, std::string_view name);
+
+// Whether two texts of an option have the same value; false if one of them is invalid.
+bool is_same_setting(const Option& option, const std::string& a, const std::string& b);
 
 // An option of train whose value differs between two runs.
 struct ChangedOption {

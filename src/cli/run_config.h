@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -22,24 +23,24 @@ struct LaunchConfig {
   int ranks = 0;                // 0: auto
   std::vector<RankHost> hosts;  // empty: this host
   DeviceChoice device = DeviceChoice::kAuto;
-  std::string log_path;  // for the ranks, too
+  std::string log_path = "logs";  // for the ranks, too
   bool log_path_given = false;
   std::vector<std::string> rank_arguments;  // starting with the command
 };
 
 // `kiln tune`.
 struct TuneConfig {
-  int steps = 30;                  // measured steps per trial
-  std::string output_path;         // the file to write, for train's --config
-  bool learning_rates = false;     // also tries learning rates, judged by the loss
-  TrainConfig train;               // the job
-  std::vector<std::string> given;  // options on its command line, without dashes
+  int steps = 30;                          // measured steps per trial
+  std::string output_path = "tuned.yaml";  // the file to write, for train's --config
+  bool learning_rates = false;             // also tries learning rates, judged by the loss
+  TrainConfig train;                       // the job
+  std::vector<std::string> given;          // options on its command line, without dashes
 };
 
 struct InitModelConfig {
   std::string model_name, untrained_model_path;
   std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: none
-  bool pretrained = false;
+  std::optional<bool> pretrained;       // must agree with whether there are weights
   bool memory_efficient = false;
   bool zero_init_residual = false;
   std::int64_t random_seed = 1;
@@ -106,8 +107,10 @@ struct ConvertConfig {
 // `kiln split`.
 struct SplitImagesConfig {
   std::string src_path;
-  std::vector<std::string> part_names, part_paths;  // two or three
-  std::vector<double> fractions;                    // of each part
+  std::string train_path, test_path, output_path;  // either the first two or the last
+  double fraction = 0.9;                           // of the first of two parts
+  std::vector<std::string> part_names = {"train", "test"}, part_paths;  // two or three
+  std::vector<double> fractions;                                        // of each part
   bool stratify = true;
   std::string group_by;  // a regular expression; empty: none
   bool keep_duplicates_together = false;
@@ -131,6 +134,16 @@ struct PackConfig {
 
 struct TransformInitConfig {
   std::string output_path;
+  // By option: whether an operation is added, and the arguments of operations as JSON.
+  std::map<std::string, bool> switches = {};
+  std::map<std::string, std::string> arguments = {{"size", "256"},
+                                                  {"crop-size", "224"},
+                                                  {"padding", "0"},
+                                                  {"random-resized-crop-size", "256"},
+                                                  {"random-crop-size", "224"},
+                                                  {"random-rotation-degrees", "0"},
+                                                  {"random-affine-degrees", "0"}};
+  // What follows from them.
   std::string operations;            // JSON, as in `_transforms.json`
   std::vector<std::string> ignored;  // the designer's switches that have no effect there either
 };
@@ -172,8 +185,8 @@ struct InspectConfig {
   std::string output_path = {};
   int image_size = 0;  // 0: auto
   std::int64_t random_seed = 1;
-  // A training job on the images whose speed is measured and reported; empty: none.
-  std::optional<StepConfig> pace = {};
+  // A training job on the images whose speed is measured and reported; without a network: none.
+  StepConfig pace = {};
   int epochs = 5;  // epochs of that job
   RecordOptions records = {};
 };
@@ -185,7 +198,7 @@ struct ReportConfig {
 
 struct CompareConfig {
   std::vector<std::string> log_paths;
-  std::string output_path;
+  std::string output_path = "compare.html";
 };
 
 struct WatchConfig {
@@ -193,7 +206,7 @@ struct WatchConfig {
 };
 
 struct DescribeConfig {
-  std::string format, command;
+  std::string format, command = "train";
   std::string image;  // empty: kiln, tagged with this version
 };
 

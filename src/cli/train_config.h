@@ -2,14 +2,13 @@
 // include the unit.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/insight_config.h"
-#include "cli/recipe_config.h"
-#include "cli/stream_config.h"
 #include "record/augment_set.h"
 #include "record/record_options.h"
 #include "record/training_record.h"
@@ -26,8 +25,16 @@ enum class OnBadImage { kSkip, kFail };
 struct Allowance {
   double value = 0.01;
   bool is_share = true;
+  bool operator==(const Allowance&) const = default;
   // A share is rounded down, but not to 0.
-  std::int64_t of(std::int64_t total) const;
+  std::int64_t of(std::int64_t total) const {
+    if (!is_share) return static_cast<std::int64_t>(value);
+    // In floating point 100 * 0.29 is slightly less than 29, but 29% of 100 images must be 29.
+    constexpr double kRounding = 1 + 1e-12;
+    const auto share =
+        static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+    return value > 0 ? std::max<std::int64_t>(share, 1) : 0;
+  }
 };
 
 // The factor applied to the learning rate for `num_ranks` processes.
@@ -35,8 +42,28 @@ struct RateScaling {
   enum class Rule { kLinear, kSqrt, kFactor };
   Rule rule = Rule::kLinear;
   double factor = 1;  // for kFactor
-  double of(int num_ranks) const;
+  bool operator==(const RateScaling&) const = default;
+  double of(int num_ranks) const {
+    if (rule == Rule::kFactor) return factor;
+    return rule == Rule::kSqrt ? std::sqrt(num_ranks) : num_ranks;
+  }
 };
+
+// The size of training images. Training starts at `first` and grows; 0: constant size.
+struct ImageSizes {
+  int first = 0, last = 0;  // last 0: auto
+  bool operator==(const ImageSizes&) const = default;
+};
+
+// The center crop of validation images. `side` is 0 for auto and for larger.
+struct CropSize {
+  int side = 0;
+  bool is_larger = false;
+  bool operator==(const CropSize&) const = default;
+};
+
+// Which ranks see which images (--shard-by).
+enum class ShardBy { kRank, kNone, kTrain, kRecord, kHost };
 
 // The network to train and its initial weights, if they do not come from a model directory.
 struct NetworkConfig {
@@ -55,6 +82,15 @@ struct SplitConfig {
   std::string labels;      // a file of labels; empty: none
 };
 
+// Training images that arrive as a stream.
+struct StreamConfig {
+  std::int64_t steps_per_epoch = 0;  // 0: not given
+  int shuffle_buffer = 1000;         // images
+  // By --shard-by. by_record: every rank gets all images and keeps its share. by_host: ranks of
+  // different hosts get the same images at the same path, also as files, and divide them.
+  bool by_record = false, by_host = false;
+};
+
 // What is read, and how images are preprocessed.
 struct DataConfig {
   // With split.data_path, both data paths are equal to it.
@@ -67,17 +103,16 @@ struct DataConfig {
   StreamConfig stream;
   NetworkConfig network;
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
-  int image_size = 0;          // at the end of training; 0: auto
-  int first_image_size = 0;    // training starts at this size and grows; 0: constant size
+  ImageSizes image_size;
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto
-  int eval_crop = 0;    // 0: auto, or larger_eval_crop
-  bool larger_eval_crop = false;
+  CropSize eval_crop;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
   int loader_threads = 0;  // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
+  ShardBy shard_by = ShardBy::kRank;
   // Each host has different images (--shard-by); each rank then scans its own. Otherwise rank 0
   // scans for all.
   bool has_train_shard = false, has_valid_shard = false;
@@ -101,10 +136,26 @@ inline constexpr int kNoEarlyStop = 1'000'000;
 enum class AutoChoice { kNo, kIfFewImages, kYes };
 
 struct AutoConfig {
+  std::optional<bool> asked = {};  // --auto
   AutoChoice choice = AutoChoice::kNo;
   std::string why_not = {};  // why kNo, if --auto would be on by default without other options
   // True for options that were not given.
   bool sets_learning_rate = true, sets_augment = true;
+};
+
+// How the weights are optimized, apart from the learning rate and its scaling. The defaults are the
+// designer's recipe.
+struct RecipeConfig {
+  std::string name = "designer";  // the value of --recipe; what it sets is in the other fields
+  std::string optimizer = "sgd";  // a row of train/optimizer/catalogue.h
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  bool decays_norm_and_bias = true;
+  double clip_norm = 0;  // maximum norm of the gradient; 0: no clipping
+  double ema = 0;        // decay of the exponential moving average of the weights; 0: none
+  std::string schedule = "polynomial";  // a row of train/schedule/catalogue.h
+  double label_smoothing = 0;
+  double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
 };
 
 // How the weights are optimized, and which ones are saved.
@@ -152,7 +203,7 @@ struct RanksConfig {
 // What is written, and how often to log.
 struct OutputConfig {
   std::string trained_model_path;
-  std::string log_path;  // "logs" unless given
+  std::string log_path = "logs";
   bool log_path_given = false;
   std::string explain;     // folder for heat maps of mistakes; empty: none
   int print_freq = 10;     // steps
@@ -166,6 +217,7 @@ struct CheckpointEvery {
   int epochs = 1;
   std::int64_t steps = 0;  // optimizer steps
   double seconds = 600;
+  bool operator==(const CheckpointEvery&) const = default;
 };
 
 // Whether a run continues from existing checkpoints.
@@ -175,6 +227,12 @@ struct CheckpointConfig {
   std::string path;  // empty: none is written
   CheckpointEvery every;
   ResumeChoice resume = ResumeChoice::kAuto;
+};
+
+// What a run reports about its speed and cost, besides its records.
+struct InsightConfig {
+  std::string trace_path;     // output file; empty: no timeline of steps
+  double price_per_hour = 0;  // all machines of the run together, in any currency; 0: unknown
 };
 
 // Every option with its text, in table order.
@@ -187,6 +245,7 @@ struct TrainConfig {
   OutputConfig output;
   CheckpointConfig checkpoint;
   InsightConfig insight;
+  std::string options_file;  // --config, which has been read; empty: none
   OptionTexts effective_options;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty

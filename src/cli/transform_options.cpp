@@ -1,14 +1,11 @@
-// The options of `kiln transform init` and `kiln transform apply`, and --transform-path of `kiln
-// train`.
+// The options of `kiln transform init` and `kiln transform apply`.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include "base/text.h"
-#include "cli/binder.h"
-#include "cli/option_rows.h"
+#include "cli/command_rows.h"
 
 namespace kiln {
 namespace {
@@ -46,110 +43,6 @@ constexpr std::array<OperationSwitch, 13> kSwitches = {{
     {"random-grayscale", "", "", "Accepted and ignored, as in the designer."},
 }};
 
-Option image_size(std::string name, std::string default_text, std::string help) {
-  return {.name = std::move(name),
-          .value_name = "N|[H,W]",
-          .default_text = std::move(default_text),
-          .unit = "pixels",
-          .group = kOperations,
-          .help = std::move(help),
-          .kind = ValueKind::kImageSize,
-          .minimum = 1,
-          .maximum = 10'000};
-}
-
-std::vector<Option> arguments() {
-  return {
-      image_size("size", "256",
-                 "Of --resize: the shorter side, where the ratio of the sides is kept, or a height "
-                 "and a width."),
-      image_size("crop-size", "224", "Of --center-crop: both sides, or a height and a width."),
-      integer("padding", "0", 0, 10'000, "pixels", kOperations, "Of --pad, on every side."),
-      image_size("random-resized-crop-size", "256",
-                 "Of --random-resized-crop: both sides, or a height and a width."),
-      image_size("random-crop-size", "224",
-                 "Of --random-crop: both sides, or a height and a width."),
-      integer("random-rotation-degrees", "0", 0, 360, "degrees", kOperations,
-              "Of --random-rotation."),
-      integer("random-affine-degrees", "0", 0, 360, "degrees", kOperations, "Of --random-affine."),
-  };
-}
-
-std::vector<Option> init_options() {
-  std::vector<Option> options = {
-      positional_path("output-path", "DIR",
-                      "Output folder for the TransformationDirectory; the flag name may be "
-                      "omitted.")};
-  const std::vector<Option> all = arguments();
-  for (const OperationSwitch& known : kSwitches) {
-    options.push_back(yes_or_no(known.name, ValueKind::kSwitch, "False", kOperations, known.help));
-    for (const Option& argument : all)
-      if (argument.name == known.argument) options.push_back(argument);
-  }
-  return options;
-}
-
-// Returns an operation's argument as JSON: "{}" if `name` is empty.
-std::string argument_text(Binder& binder, const char* name) {
-  if (std::string_view(name).empty()) return "{}";
-  return std::string_view(name).ends_with("size") ? binder.image_size(name)
-                                                  : std::to_string(binder.integer(name));
-}
-
-Command bind_init(Binder& binder) {
-  TransformInitConfig config;
-  config.output_path = binder.path("output-path");
-  std::string operations;
-  for (const OperationSwitch& known : kSwitches) {
-    const std::string operation = known.operation;
-    const std::string argument = argument_text(binder, known.argument);
-    if (!binder.boolean(known.name)) continue;
-    if (operation.empty())
-      config.ignored.emplace_back(known.name);
-    else
-      operations += (operations.empty() ? "[\"" : ", [\"") + operation + "\", " + argument + "]";
-  }
-  config.operations = "[" + operations + "]";
-  return config;
-}
-
-std::vector<Option> apply_options() {
-  Option mode = choice("mode", {"For training", "For inference"}, kOperations,
-                       "For inference: without the operations whose names begin with Random.");
-  mode.required = true;
-  mode.default_text = "";
-  return with_record_options(
-      {mode,
-       required_path("input-image-transform-path", "DIR",
-                     "TransformationDirectory, as written by `kiln transform init`."),
-       required_path("input-image-dir-path", "DIR",
-                     "Images, in any format that convert reads; labels are kept."),
-       required_path("output-path", "DIR",
-                     "Output folder for the ImageDirectory, whose images are PNG files."),
-       exif(kOperations, "The orientation is not written."),
-       integer("random-seed", "0", kLowest, kHighest, "", kOperations,
-               "Seed of the random operations, drawn once per image."),
-       integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-               "Threads that read, transform and write images. auto: one per processor.")});
-}
-
-Command bind_apply(Binder& binder) {
-  TransformApplyConfig config;
-  config.for_inference = binder.choice("mode") == "For inference";
-  config.transform_path = binder.path("input-image-transform-path");
-  config.image_path = binder.path("input-image-dir-path");
-  config.output_path = binder.path("output-path");
-  config.random_seed = binder.integer("random-seed");
-  config.loader_threads = binder.small_integer("loader-threads");
-  config.records = bind_records(binder);
-  bind_exif(binder, config.records);
-  require_apart(binder, "output-path", config.output_path, "input-image-transform-path",
-                config.transform_path);
-  require_apart(binder, "output-path", config.output_path, "input-image-dir-path",
-                config.image_path);
-  return config;
-}
-
 // Removes a length, and the spaces around it, from the front of `text`. Returns it without spaces;
 // empty if there is none.
 std::string take_length(std::string_view& text) {
@@ -171,42 +64,16 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-}  // namespace
-
-std::vector<TrainOption> transform_options() {
-  return {{Effect::kFree,
-           optional_path("transform-path", "DIR", "", kImages,
-                         "TransformationDirectory, as written by `kiln transform init`, instead of "
-                         "--image-size, --augment, --eval-resize and --eval-crop: its operations "
-                         "are applied to each training image, with new random draws in each epoch. "
-                         "Validation and inference skip those whose names begin with Random.")}};
-}
-
-void bind_transform(Binder& binder, DataConfig& config) {
-  config.transform_path = binder.path("transform-path");
-  if (config.transform_path.empty()) return;
-  const std::pair<const char*, bool> others[] = {
-      {"image-size", config.image_size > 0},
-      {"augment", config.augment != Augment::kNone},
-      {"eval-resize", config.eval_resize > 0},
-      {"eval-crop", config.eval_crop > 0 || config.larger_eval_crop}};
-  for (const auto& [name, is_given] : others)
-    if (is_given)
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   std::string("--") + name +
-                       " cannot be used with --transform-path, whose operations resize, crop and "
-                       "augment the images: leave one of the two out.");
-}
-
-std::string image_size_value(const Option& option, const std::string& text,
-                             const std::string& where) {
+// As JSON: "256" or "[224, 160]".
+std::string argument_value(const Option& option, const std::string& text,
+                           const std::string& where) {
   const auto checked = [&](const std::string& length) {
     Option side = option;
     side.kind = ValueKind::kInteger;
     return std::to_string(integer_value(side, length, where));
   };
   std::string_view rest = text;
-  if (!take(rest, '[')) return checked(text);
+  if (option.kind != ValueKind::kImageSize || !take(rest, '[')) return checked(text);
   const std::string height = take_length(rest);
   const bool has_two = take(rest, ',');
   const std::string width = take_length(rest);
@@ -218,17 +85,132 @@ std::string image_size_value(const Option& option, const std::string& text,
   return "[" + checked(height) + ", " + checked(width) + "]";
 }
 
+Row<TransformInitConfig> argument(const char* name, Option kind, const char* help) {
+  return opt<TransformInitConfig>(
+             [name](TransformInitConfig& config) -> std::string& { return config.arguments[name]; },
+             name,
+             Reader<std::string>{std::move(kind), argument_value,
+                                 [](const Option&, const std::string& json) { return json; }},
+             kOperations, help)
+      .canvas(Canvas::kParameter);
+}
+
+Row<TransformInitConfig> size_argument(const char* name, const char* help) {
+  return argument(name,
+                  {.value_name = "N|[H,W]",
+                   .unit = "pixels",
+                   .kind = ValueKind::kImageSize,
+                   .minimum = 1,
+                   .maximum = 10'000},
+                  help);
+}
+
+Row<TransformInitConfig> number_argument(const char* name, const char* unit, std::int64_t maximum,
+                                         const char* help) {
+  return argument(
+      name, {.value_name = "N", .unit = unit, .kind = ValueKind::kInteger, .maximum = maximum},
+      help);
+}
+
+Rows<TransformInitConfig> argument_rows() {
+  return {
+      size_argument("size",
+                    "Of --resize: the shorter side, where the ratio of the sides is kept, or a "
+                    "height and a width."),
+      size_argument("crop-size", "Of --center-crop: both sides, or a height and a width."),
+      number_argument("padding", "pixels", 10'000, "Of --pad, on every side."),
+      size_argument("random-resized-crop-size",
+                    "Of --random-resized-crop: both sides, or a height and a width."),
+      size_argument("random-crop-size", "Of --random-crop: both sides, or a height and a width."),
+      number_argument("random-rotation-degrees", "degrees", 360, "Of --random-rotation."),
+      number_argument("random-affine-degrees", "degrees", 360, "Of --random-affine."),
+  };
+}
+
+Rows<TransformInitConfig> init_rows() {
+  Rows<TransformInitConfig> rows =
+      opt(&TransformInitConfig::output_path, "output-path", path("DIR"), kPaths,
+          "Output folder for the TransformationDirectory; the flag name may be omitted.")
+          .positional()
+          .canvas(Canvas::kDataOut);
+  const Rows<TransformInitConfig> arguments = argument_rows();
+  for (const OperationSwitch& known : kSwitches) {
+    rows = {rows, opt<TransformInitConfig>([name = known.name](TransformInitConfig& config)
+                                               -> bool& { return config.switches[name]; },
+                                           known.name, on_off(), kOperations, known.help)
+                      .canvas(Canvas::kParameter)};
+    for (const auto& row : arguments)
+      if (row.option.name == known.argument) rows = {rows, row};
+  }
+  return rows;
+}
+
+void settle_operations(Binder&, TransformInitConfig& config) {
+  std::string operations;
+  for (const OperationSwitch& known : kSwitches) {
+    if (!config.switches[known.name]) continue;
+    const std::string operation = known.operation;
+    const std::string argument = *known.argument == '\0' ? "{}" : config.arguments[known.argument];
+    if (operation.empty())
+      config.ignored.emplace_back(known.name);
+    else
+      operations += (operations.empty() ? "[\"" : ", [\"") + operation + "\", " + argument + "]";
+  }
+  config.operations = "[" + operations + "]";
+}
+
+Rows<TransformApplyConfig> apply_rows() {
+  return {
+      opt(&TransformApplyConfig::for_inference, "mode",
+          {{"For training", false}, {"For inference", true}}, kOperations,
+          "For inference: without the operations whose names begin with Random.")
+          .required()
+          .canvas(Canvas::kParameter),
+      opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"), kPaths,
+          "TransformationDirectory, as written by `kiln transform init`.")
+          .required()
+          .canvas(Canvas::kDataIn),
+      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"), kPaths,
+          "Images, in any format that convert reads; labels are kept.")
+          .required()
+          .canvas(Canvas::kDataIn),
+      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"), kPaths,
+          "Output folder for the ImageDirectory, whose images are PNG files.")
+          .required()
+          .canvas(Canvas::kDataOut),
+      within(&TransformApplyConfig::records,
+             {exif_row(kOperations, "The orientation is not written.")}),
+      seed_row<TransformApplyConfig>(kOperations,
+                                     "Seed of the random operations, drawn once per image.")
+          .canvas(Canvas::kParameter),
+      opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
+          kMachine, "Threads that read, transform and write images. auto: one per processor."),
+      within(&TransformApplyConfig::records, record_rows()),
+  };
+}
+
+void check_apply(Binder& binder, TransformApplyConfig& config) {
+  require_apart(binder, "output-path", config.output_path, "input-image-transform-path",
+                config.transform_path);
+  require_apart(binder, "output-path", config.output_path, "input-image-dir-path",
+                config.image_path);
+}
+
+}  // namespace
+
 CommandInfo transform_init_command() {
-  return {"transform init",
-          "Write a TransformationDirectory: operations that resize, crop and augment images.",
-          "OUTPUT-PATH [options]", init_options(), bind_init};
+  return command(
+      "transform init",
+      "Write a TransformationDirectory: operations that resize, crop and augment images.",
+      "OUTPUT-PATH [options]", init_rows(), settle_operations);
 }
 
 CommandInfo transform_apply_command() {
-  return {"transform apply", "Apply a TransformationDirectory to images; writes an ImageDirectory.",
-          "--mode MODE --input-image-transform-path DIR --input-image-dir-path DIR "
-          "--output-path DIR [options]",
-          apply_options(), bind_apply};
+  return command("transform apply",
+                 "Apply a TransformationDirectory to images; writes an ImageDirectory.",
+                 "--mode MODE --input-image-transform-path DIR --input-image-dir-path DIR "
+                 "--output-path DIR [options]",
+                 apply_rows(), check_apply);
 }
 
 }  // namespace kiln

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,13 +19,6 @@ inline std::string exif_name(Exif exif) {
   return exif == Exif::kApply ? "apply" : "ignore";
 }
 
-// Empty for unknown words.
-inline std::optional<Exif> exif_named(std::string_view word) {
-  for (const Exif exif : {Exif::kIgnore, Exif::kApply})
-    if (exif_name(exif) == word) return exif;
-  return std::nullopt;
-}
-
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
 // The number format of the network's computation. kFp32: float32. kTf32: float32, with all matrix
@@ -40,28 +32,12 @@ inline std::string precision_name(Precision precision) {
   return std::string(kPrecisionNames[static_cast<std::size_t>(precision)]);
 }
 
-// Empty for unknown words.
-inline std::optional<Precision> precision_named(std::string_view word) {
-  for (std::size_t i = 0; i < kPrecisionNames.size(); ++i)
-    if (kPrecisionNames[i] == word) return static_cast<Precision>(i);
-  return std::nullopt;
-}
-
 // What is cached between epochs. kBytes: files as stored. kDecoded: decoded pixels.
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 
 // Which part of the network is not trained. kBackbone: everything except the linear layers at its
 // end. kNorm: BatchNorm.
 enum class Freeze { kNone, kBackbone, kNorm };
-
-inline constexpr std::array<std::string_view, 3> kFreezeNames = {"none", "backbone", "norm"};
-
-// Empty for unknown words.
-inline std::optional<Freeze> freeze_named(std::string_view word) {
-  for (std::size_t i = 0; i < kFreezeNames.size(); ++i)
-    if (kFreezeNames[i] == word) return static_cast<Freeze>(i);
-  return std::nullopt;
-}
 
 // The network's input is (value - mean) / std for R, G, B scaled to [0, 1].
 struct Normalization {
@@ -74,6 +50,7 @@ struct Normalization {
 struct RankHost {
   std::string name;
   int slots = 1;
+  bool operator==(const RankHost&) const = default;
 };
 
 }  // namespace kiln

@@ -72,9 +72,9 @@ TEST(Recipe, MixingNeedsPairs) {
 TEST(Recipe, SizesGrow) {
   const DataConfig config =
       parse_as<TrainConfig>(train({"--image-size", "128:224", "--eval-crop", "larger"})).data;
-  EXPECT_EQ(config.first_image_size, 128);
-  EXPECT_EQ(config.image_size, 224);
-  EXPECT_TRUE(config.larger_eval_crop);
+  EXPECT_EQ(config.image_size.first, 128);
+  EXPECT_EQ(config.image_size.last, 224);
+  EXPECT_TRUE(config.eval_crop.is_larger);
   EXPECT_NE(fault(train({"--image-size", "224:128"})).find("write 128:224."), std::string::npos);
   EXPECT_NE(fault(train({"--image-size", "224:224"})).find("write 224."), std::string::npos);
   EXPECT_NE(fault(train({"--image-size", "8:224"})).find("--image-size is 8, but must be"),

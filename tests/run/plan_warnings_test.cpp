@@ -114,13 +114,13 @@ const std::vector<Case> kCases = {
     {"a size far above that of the images",
      [](Plan& plan) {
        plan.draw(32);
-       plan.config.data.image_size = 224;
+       plan.config.data.image_size.last = 224;
      },
      "images of about 32 pixels are enlarged to 224: training takes about 49 times"},
     {"a size a little above that of the images",
      [](Plan& plan) {
        plan.draw(32);
-       plan.config.data.image_size = 48;
+       plan.config.data.image_size.last = 48;
      },
      ""},
     {"a rate below the minimum", [](Plan& plan) { plan.job.recipe.schedule.peak = 1e-8; },

@@ -24,6 +24,7 @@ int num_launched();
 struct JobPart {
   int number = 1, count = 1;     // `number` is from 1 to `count`
   int local = 0, num_local = 1;  // which of how many processes of its host
+  bool operator==(const JobPart&) const = default;
 };
 
 // The part of this task of a Slurm array, of this host of a SageMaker job, or of this RANK of

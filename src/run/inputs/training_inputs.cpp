@@ -20,10 +20,10 @@ constexpr int kSizeStep = 32;
 
 std::vector<int> growing_sizes(const DataConfig& config) {
   std::vector<int> sizes;
-  if (config.first_image_size == 0) return sizes;
-  for (int side = config.first_image_size; side < config.image_size; side += kSizeStep)
+  if (config.image_size.first == 0) return sizes;
+  for (int side = config.image_size.first; side < config.image_size.last; side += kSizeStep)
     sizes.push_back(side);
-  sizes.push_back(config.image_size);
+  sizes.push_back(config.image_size.last);
   return sizes;
 }
 
@@ -35,10 +35,10 @@ int larger_crop(int side) {
 }
 
 void choose_size(const DataConfig& config, TrainingInputs& inputs) {
-  int side = config.image_size;
+  int side = config.image_size.last;
   inputs.size_reason = "--image-size";
-  if (config.first_image_size > 0)
-    inputs.size_reason += ", growing from " + std::to_string(config.first_image_size);
+  if (config.image_size.first > 0)
+    inputs.size_reason += ", growing from " + std::to_string(config.image_size.first);
   if (side == 0) {
     const AutomaticSize chosen = automatic_size({&inputs.train, &inputs.valid});
     inputs.size_reason = chosen.reason;
@@ -63,8 +63,8 @@ void choose_by_transformation(const DataConfig& config, TrainingInputs& inputs) 
 void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   TransformSpec& valid = inputs.valid_pixels;
   valid = inputs.pixels;
-  int crop = config.eval_crop;
-  if (config.larger_eval_crop && inputs.pixels.short_side > 0)
+  int crop = config.eval_crop.side;
+  if (config.eval_crop.is_larger && inputs.pixels.short_side > 0)
     crop = larger_crop(inputs.pixels.output.height);
   if (crop > 0) valid.output = {crop, crop};
   const int side = std::max(valid.output.height, valid.output.width);
@@ -118,7 +118,7 @@ int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::st
 
 void check_image_sizes(const DataConfig& config, TrainingInputs& inputs) {
   const std::string by_chain = "operations in --transform-path that give";
-  const int first = config.first_image_size;
+  const int first = config.image_size.first;
   const ImageSize smallest = first > 0 ? ImageSize{first, first} : inputs.pixels.output;
   if (final_map_pixels(inputs, smallest, "Training",
                        inputs.transform ? by_chain : "--image-size") == 1)
@@ -210,7 +210,7 @@ TransformSpec TrainingInputs::pixels_of(int epoch) const {
 }
 
 bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs) {
-  return inputs.transform ? !gives_one_size(*inputs.transform) : config.image_size == 0;
+  return inputs.transform ? !gives_one_size(*inputs.transform) : config.image_size.last == 0;
 }
 
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {

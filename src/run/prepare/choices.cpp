@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,24 +16,6 @@
 
 namespace kiln {
 namespace {
-
-// Options to leave out of repeat.yaml: those that say where to write, when to stop or how to
-// resume, and --recipe, since everything it sets is written out.
-const std::set<std::string>& not_repeated() {
-  static const std::set<std::string> kNames = {"config",
-                                               "trained-model-path",
-                                               "log-path",
-                                               "explain",
-                                               "recipe",
-                                               "resume",
-                                               "checkpoint-path",
-                                               "checkpoint-every",
-                                               "time-limit",
-                                               "mlflow-log-model",
-                                               "kfp-executor-input",
-                                               "trace"};
-  return kNames;
-}
 
 // `text` as a YAML scalar that is read back as text: plain if nothing in it has a special meaning,
 // otherwise quoted.
@@ -66,7 +47,7 @@ const Choice* find_choice(const std::vector<Choice>& choices, const std::string&
 }
 
 void add_size(TrainingJob& job) {
-  if (job.config.data.image_size > 0) return;
+  if (job.config.data.image_size.last > 0) return;
   const TransformSpec& pixels = job.inputs.pixels;
   const std::string side = std::to_string(pixels.output.height);
   // The common size of all images cannot be given as --image-size: it need not be square, and
@@ -212,7 +193,7 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
                                      : option.name + ": " + scalar(choice->value) + "  # ") +
               printable(choice->reason) + "\n";
     } else if (given != config.effective_options.end() && given->second != option.default_text &&
-               !not_repeated().contains(option.name)) {
+               option.is_repeated) {
       const bool is_secret =
           option.name == "weights" && given->second != config.data.network.weights;
       text += is_secret ? "# weights: " + printable(given->second) +

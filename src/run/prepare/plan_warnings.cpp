@@ -137,7 +137,7 @@ class Warnings {
 
   // Only if --image-size is given.
   void enlarged() {
-    const int side = job_.config.data.image_size;
+    const int side = job_.config.data.image_size.last;
     if (side == 0) return;
     std::vector<int> sides;
     std::string bytes;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "cli/options.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "parallel/device/device.h"
@@ -22,13 +22,6 @@
 namespace kiln {
 namespace {
 
-// Options that may differ from rank to rank.
-const std::set<std::string>& own_options() {
-  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config",
-                                               "checkpoint-path"};
-  return kNames;
-}
-
 // Facts that must be equal on all ranks: a name, its value, the next name...
 using Facts = std::vector<std::string>;
 
@@ -39,7 +32,8 @@ Facts facts_of(const OptionTexts& options) {
   });
   Facts facts = {"version", std::string(program_version())};
   for (const auto& [name, value] : options)
-    if (!own_options().contains(name) && !(has_shards && name.ends_with("-data-path")))
+    if (!find_option(*find_command("train"), name)->may_differ &&
+        !(has_shards && name.ends_with("-data-path")))
       facts.insert(facts.end(), {"--" + name, value});
   return facts;
 }

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "cli/options.h"
-#include "cli/recipe_names.h"
 #include "run/prepare/prepare.h"
 
 namespace kiln {
@@ -45,7 +44,7 @@ void check_recipe_of_features(const TrainingJob& job) {
       {"label-smoothing", recipe.label_smoothing > 0},
       {"mixup", recipe.mixup > 0},
       {"cutmix", recipe.cutmix > 0},
-      {"image-size", job.config.data.first_image_size > 0}};
+      {"image-size", job.config.data.image_size.first > 0}};
   for (const auto& [name, is_given] : given)
     if (is_given)
       throw Error(
@@ -60,18 +59,19 @@ void plan_recipe(const TrainConfig& config, TextPairs& plan) {
   const CommandInfo& command = *find_command("train");
   std::string text = config.optimization.recipe.name + ":";
   bool is_plain = config.optimization.recipe.name == "designer";
-  for (const std::string& name : recipe_names()) {
-    const auto option =
-        std::find_if(config.effective_options.begin(), config.effective_options.end(),
-                     [&](const auto& one) { return one.first == name; });
-    if (option == config.effective_options.end()) continue;
-    text += " --" + name + " " + option->second;
-    // Options that are older than --recipe, and that other lines show, are no reason for this line.
-    const bool is_new = name != "learning-rate" && name != "num-warmup-steps" &&
-                        name != "augment" && name != "eval-crop" && name != "patience" &&
-                        name != "precision" && name != "zero-init-residual";
-    if (is_new && option->second != find_option(command, name)->default_text) is_plain = false;
-  }
+  // Options of other groups come last: other lines show them, so they are no reason for this one.
+  const std::string& group = find_option(command, "recipe")->group;
+  for (const bool is_of_group : {true, false})
+    for (const Option& option : command.options) {
+      const auto used =
+          std::find_if(config.effective_options.begin(), config.effective_options.end(),
+                       [&](const auto& one) { return one.first == option.name; });
+      if (!option.is_of_recipe || (option.group == group) != is_of_group ||
+          used == config.effective_options.end())
+        continue;
+      text += " --" + option.name + " " + used->second;
+      if (is_of_group && used->second != option.default_text) is_plain = false;
+    }
   if (!is_plain) plan.emplace_back("recipe", std::move(text));
 }
 

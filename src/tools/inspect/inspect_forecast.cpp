@@ -28,7 +28,7 @@ ImageSize size_of(const InspectConfig& config, Dataset& set) {
 TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
   TrainingForecast forecast;
   forecast.size = size_of(config, set);
-  StepConfig pace = *config.pace;
+  StepConfig pace = config.pace;
   pace.size = std::max(forecast.size.height, forecast.size.width);
   pace.classes = std::max(2, static_cast<int>(set.classes.size()));
   if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
@@ -55,8 +55,8 @@ TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
 
 std::string forecast_text(const TrainingForecast& forecast, const InspectConfig& config) {
   return formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
-                   config.pace->model_name.c_str(), forecast.size.width, forecast.size.height,
-                   config.pace->batch_size, forecast.images_per_second) +
+                   config.pace.model_name.c_str(), forecast.size.width, forecast.size.height,
+                   config.pace.batch_size, forecast.images_per_second) +
          duration_text(forecast.epoch_seconds) + " per epoch, " +
          duration_text(forecast.run_seconds) +
          formatted(" for %d epochs, without validation; ", config.epochs) +

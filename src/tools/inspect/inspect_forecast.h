@@ -13,7 +13,7 @@ struct TrainingForecast {
   long long peak_memory_bytes = 0;
 };
 
-// `config.pace` must be set; if its size is 0, the size is derived from the images. Runs steps for
+// `config.pace` must name a network; if its size is 0, the size is derived from the images. Runs steps for
 // about ten seconds. Throws Error kUserError if the network cannot take that size.
 TrainingForecast forecast_training(const InspectConfig& config, Dataset& set);
 

@@ -152,15 +152,15 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
 }
 
 void report_forecast(const InspectConfig& config, Dataset& set, Report& report) {
-  if (!config.pace) return;
+  if (config.pace.model_name.empty()) return;
   const TrainingForecast forecast = forecast_training(config, set);
   if (!config.json) {
     report["forecast"] = forecast_text(forecast, config);
     return;
   }
-  report["forecast"] = {{"model_name", config.pace->model_name},
+  report["forecast"] = {{"model_name", config.pace.model_name},
                         {"image_size", {forecast.size.height, forecast.size.width}},
-                        {"batch_size", config.pace->batch_size},
+                        {"batch_size", config.pace.batch_size},
                         {"images_per_second", forecast.images_per_second},
                         {"epoch_seconds", forecast.epoch_seconds},
                         {"epochs", config.epochs},

@@ -7,7 +7,7 @@
 #include "base/platform/sagemaker.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/binder.h"
+#include "cli/values.h"
 
 namespace kiln {
 namespace {
@@ -267,7 +267,7 @@ class Translation {
   void add_parameter_server() {
     const std::string& text = tree_.parameter_server;
     if (text.empty()) return;
-    if (boolean_value(text, kParameterServer) && given_to_train().find("exchange") == nullptr)
+    if (boolean_value({}, text, kParameterServer) && given_to_train().find("exchange") == nullptr)
       train_words_.emplace_back("--exchange=parameter-server");
   }
 

@@ -68,8 +68,8 @@ TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
 TEST(ChoosePixels, GivesValidationItsOwnSize) {
   TrainingInputs inputs = inputs_of({{64, 64}});
   DataConfig config;
-  config.image_size = 64;
-  config.eval_crop = 96;
+  config.image_size.last = 64;
+  config.eval_crop.side = 96;
   config.eval_resize = 110;
   choose_transforms(config, inputs);
   EXPECT_EQ(inputs.valid_pixels.output, (ImageSize{96, 96}));
