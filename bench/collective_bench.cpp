@@ -14,7 +14,7 @@
 #include "parallel/processors/binding.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/process/versions.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

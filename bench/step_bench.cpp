@@ -26,7 +26,7 @@
 #include "predict/predictor.h"
 #include "run/process/versions.h"
 #include "tools/inspect/step_probe.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

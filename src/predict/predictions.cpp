@@ -8,7 +8,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
 #include "data/loader/loader_threads.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

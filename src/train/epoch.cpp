@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "train/schedule/schedule.h"
-#include "train/step_trace.h"
+#include "train/step_clock.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,6 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "train/step_clock.h"
-#include "train/throughput.h"
 
 namespace kiln {
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <optional>
 #include <string>
 
 #include "model/image_model.h"
+#include "parallel/device/device.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
@@ -45,5 +47,9 @@ c10::ScalarType type_of(Precision precision);
 at::Tensor forward(ImageModel& model, const at::Tensor& images, Precision precision);
 // The same for the input of the head (ImageModel::pooled_features()).
 at::Tensor pooled_features(ImageModel& model, const at::Tensor& images, Precision precision);
+
+// The chosen device as LibTorch's type, and as the units that the choice of precision needs.
+at::Device torch_device(const Device& device);
+ComputeUnits units_of(const Device& device);
 
 }  // namespace kiln

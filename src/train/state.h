@@ -18,7 +18,7 @@
 #include "train/evaluation.h"
 #include "train/exchange/exchange.h"
 #include "train/optimizer/averaged_weights.h"
-#include "train/optimizer/loss_scaler.h"
+#include "train/optimizer/gradient_scaling.h"
 #include "train/optimizer/optimizer.h"
 #include "train/recipe.h"
 

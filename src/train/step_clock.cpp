@@ -2,11 +2,12 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace kiln {
@@ -136,6 +137,71 @@ void StepClock::trace(Timeline* timeline) {
 }
 bool StepClock::is_traced() const {
   return marks_->is_traced();
+}
+
+void StepTrace::before_step(StepClock& clock) {
+  const int step = steps_ + 1;
+  if (step < kFirst || step > kLast) return;
+  if (step == kFirst) timeline_.begin();
+  if (!clock.is_traced()) clock.trace(&timeline_);
+  begin_ = Timeline::Clock::now();
+}
+
+void StepTrace::after_step(StepClock& clock) {
+  ++steps_;
+  if (steps_ < kFirst || steps_ > kLast) return;
+  timeline_.add(Timeline::kSteps, "step " + std::to_string(steps_), begin_, Timeline::Clock::now());
+  if (steps_ < kLast) return;
+  clock.trace(nullptr);
+  timeline_.end();
+}
+
+namespace {
+
+double seconds_between(Throughput::Time begin, Throughput::Time end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+Throughput::Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+    : epoch_(epoch),
+      is_queued_(is_queued),
+      batches_per_step_(batches_per_step),
+      seconds_before_(epoch.spent.seconds),
+      begin_(begin),
+      counted_(begin) {}
+
+void Throughput::forwarded(int images, Time now) {
+  epoch_.images += images;
+  images_ += images;
+  ++batches_;
+  if (is_queued_) return;
+  const int counted = count(now);
+  epoch_.weighted_seconds += batch_seconds_ * counted;
+  epoch_.weighted_rate += batch_images_per_second_ * counted;
+  if (epoch_.images == 0) return;  // only bad images so far
+  epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
+  epoch_images_per_second_ = epoch_.weighted_rate / epoch_.images;
+}
+
+void Throughput::waited(Time now) {
+  if (!is_queued_ || batches_ == 0) return;
+  count(now);
+  const double elapsed = seconds_before_ + seconds_between(begin_, now);
+  epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
+  epoch_images_per_second_ = epoch_.images / elapsed;
+  epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
+  epoch_.weighted_rate = epoch_images_per_second_ * epoch_.images;
+}
+
+int Throughput::count(Time now) {
+  const double seconds = seconds_between(counted_, now);
+  batch_seconds_ = seconds / batches_;
+  batch_images_per_second_ = images_ / seconds;
+  counted_ = now;
+  batches_ = 0;
+  return std::exchange(images_, 0);
 }
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "fuzz/fuzz.h"
-#include "report/scores/score_progress.h"
+#include "report/scores/score_file.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

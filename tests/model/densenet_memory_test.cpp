@@ -110,9 +110,8 @@ TEST(MemoryEfficientInMixedPrecision, GivesEqualGradients) {
   std::vector<at::Tensor> gradients[2];
   for (const bool memory_efficient : {false, true}) {
     at::manual_seed(5);
-    const auto network =
-        make_densenet({.growth_rate = 8, .num_layers = {2, 1, 1, 1}, .num_init_features = 16}, 4,
-                      memory_efficient);
+    const auto network = make_densenet(
+        {.model_name = "densenet121", .memory_efficient = memory_efficient}, /*num_outputs=*/4);
     const at::Tensor images = at::randn({2, 3, 32, 32});
     at::Tensor logits;
     {

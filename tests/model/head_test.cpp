@@ -47,7 +47,8 @@ class Head : public testing::Test {
   Head() { at::manual_seed(5); }
 
   std::shared_ptr<TwoLayerHead> network_ = std::make_shared<TwoLayerHead>();
-  std::unique_ptr<ImageModel> model_ = image_model_of(network_, {.num_classes = 3});
+  std::unique_ptr<ImageModel> model_ =
+      image_model_of(network_, {.model_name = "", .num_classes = 3});
   at::Tensor images_ = at::randn({2, 3, 16, 16});
 };
 

@@ -1,10 +1,16 @@
-"""Rules for every source file: listed in a target, limits of length and width, no unfinished code."""
+"""Rules for every source file: listed in a target, limits of length and width, whole subjects, no unfinished code."""
 import re
+from collections import Counter, defaultdict
 
 from tree import ROOT, SRC, TreeTest, cpp_files, main, numbered_lines
 
 TESTS = ROOT / "tests"
 MAX_LINES, MAX_MAIN_LINES, MAX_COLUMNS = 700, 45, 100
+MIN_UNIT_LINES = 60
+# Rows of a table, such as codecs, optimizers and commands, have a file each, however short, and no header of their own.
+FOLDERS_OF_ROWS = {"commands", "config", "config/train", "data/image", "data/transform", "model", "report/sinks",
+                   "train/exchange", "train/optimizer"}
+INCLUDE = re.compile(r'#include "([^"]+)\.h"')
 CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 FOREACH = re.compile(r"foreach\s*\(\s*(\w+)\s+IN\s+ITEMS\s+([^)]*)\)(.*?)endforeach\s*\(\s*\)", re.S)
@@ -57,6 +63,20 @@ class FilesTest(TreeTest):
                   if (count := len(list(numbered_lines(path)))) > MAX_LINES]
         self.assert_none(faults, f"longer than {MAX_LINES} lines")
         self.assertLessEqual(len(list(numbered_lines(SRC / "main.cpp"))), MAX_MAIN_LINES)
+
+    # A unit is a header and its source. A short one that has a single user belongs into that user's file.
+    def test_short_units_have_two_users(self):
+        lines, users = Counter(), defaultdict(set)
+        for path in cpp_files(SRC):
+            unit = str(path.relative_to(SRC).with_suffix(""))
+            for _, line in numbered_lines(path):
+                lines[unit] += 1
+                if match := INCLUDE.match(line):
+                    users[match[1]].add(unit)
+        faults = [f"{unit}: {lines[unit]} lines, included by {', '.join(others) or 'nobody'}" for unit in sorted(lines)
+                  if lines[unit] < MIN_UNIT_LINES and unit != "main" and len(others := sorted(users[unit] - {unit})) < 2
+                  and ((SRC / (unit + ".h")).is_file() or unit.rpartition("/")[0] not in FOLDERS_OF_ROWS)]
+        self.assert_none(faults, f"shorter than {MIN_UNIT_LINES} lines, with a single user")
 
     def test_lines_are_narrow(self):
         paths = cpp_files(SRC) + cpp_files(TESTS)

@@ -23,7 +23,7 @@
 #include "parallel/ranks/world.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
-#include "train/optimizer/loss_scaler.h"
+#include "train/optimizer/gradient_scaling.h"
 #include "train/replicas.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "train/temperature.h"
+#include "train/evaluation.h"
 
 #include <gtest/gtest.h>
 

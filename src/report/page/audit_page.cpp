@@ -8,7 +8,7 @@
 #include "record/audit_file.h"
 #include "record/run_summary.h"
 #include "report/page/html.h"
-#include "report/page/tiles.h"
+#include "report/page/page.h"
 
 namespace kiln {
 namespace {

@@ -4,8 +4,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
+
+#include "modules/parquet/module.h"
 
 namespace kiln {
 
@@ -71,5 +74,18 @@ struct ScoreFormat {
 const ScoreFormat* find_score_format(std::string_view extension);
 // ".csv, .jsonl or .parquet".
 std::string score_extensions();
+
+// Parquet files, written by a module that is loaded only when needed: few runs use it, and Arrow is
+// 50 MB.
+//
+// Throws Error kUserError if libkiln_parquet.so, which is installed next to the program, cannot be
+// opened.
+std::unique_ptr<ParquetFile> create_parquet(
+    const std::vector<ParquetColumn>& columns,
+    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
+
+// Writes one text or float64 column for each of score_columns(), with null where a row has no
+// value. Escapes names and paths that are not valid UTF-8.
+std::unique_ptr<ScoreEncoder> make_parquet_encoder(ScoreColumns columns);
 
 }  // namespace kiln

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "report/scores/parquet.h"
+#include "report/scores/score_formats.h"
 
 namespace kiln {
 namespace {

@@ -23,7 +23,6 @@
 #include "run/prepare/choices.h"
 #include "run/run_trace.h"
 #include "store/checkpoint.h"
-#include "train/compute_device.h"
 #include "train/epoch.h"
 #include "train/precision.h"
 #include "train/recipe.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "run/prepare/prepare.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 

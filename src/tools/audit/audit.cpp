@@ -25,7 +25,6 @@
 #include "tools/audit/audit_scan.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"
-#include "train/compute_device.h"
 #include "train/features/folds.h"
 #include "train/features/head_fit.h"
 #include "train/precision.h"

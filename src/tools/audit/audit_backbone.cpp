@@ -15,7 +15,6 @@
 #include "predict/predictor.h"
 #include "run/inputs/training_loaders.h"
 #include "tools/score/scoring_progress.h"
-#include "train/compute_device.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -23,7 +23,6 @@
 #include "tools/evaluate/model_evaluation.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
-#include "train/compute_device.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -12,7 +12,7 @@
 #include "parallel/device/device.h"
 #include "parallel/processors/compute_threads.h"
 #include "tools/inspect/step_probe.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

@@ -12,7 +12,7 @@
 #include "predict/predictions.h"
 #include "tools/commands.h"
 #include "tools/score/scoring.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

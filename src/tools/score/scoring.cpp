@@ -17,7 +17,7 @@
 #include "base/unicode_form.h"
 #include "record/evaluation_record.h"
 #include "tools/score/answer_threshold.h"
-#include "train/compute_device.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {

@@ -1,7 +1,7 @@
 // Sums the gradients over all ranks while the backward pass is still running (GradientBuckets).
 // Every rank then makes the same update.
 #include "train/exchange/exchange.h"
-#include "train/optimizer/clip_norm.h"
+#include "train/optimizer/gradient_scaling.h"
 #include "train/state.h"
 #include "train/step.h"
 

@@ -17,7 +17,7 @@
 
 #include <utility>
 
-#include "train/optimizer/momentum.h"
+#include "train/optimizer/optimizer.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "train/optimizer/momentum.h"
+#include "train/optimizer/optimizer.h"
 
 namespace kiln {
 namespace {

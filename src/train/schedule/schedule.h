@@ -1,5 +1,5 @@
 // The learning rate of a step. A schedule is a pure function of the plan and the time trained. Each
-// is one file NAME.cpp, one row of the catalogue and one of the table in schedule.cpp.
+// is a function and a row of the table in schedule.cpp, and a row of the catalogue.
 #pragma once
 
 #include <cstdint>

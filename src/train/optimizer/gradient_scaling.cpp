@@ -1,10 +1,14 @@
-#include "train/optimizer/loss_scaler.h"
+#include "train/optimizer/gradient_scaling.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -52,6 +56,14 @@ void LossScaler::set(const LossScale& values) {
 void LossScaler::forget_skipped_steps() {
   const c10::AutoGradMode no_grad(false);
   skipped_.zero_();
+}
+
+void clip_norm(const std::vector<at::Tensor>& gradients, double most) {
+  constexpr double kEpsilon = 1e-6;
+  const c10::AutoGradMode no_grad(false);
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)));
+  const at::Tensor factor = (most / (norm + kEpsilon)).clamp_max(1);
+  at::_foreach_mul_(gradients, factor);
 }
 
 }  // namespace kiln

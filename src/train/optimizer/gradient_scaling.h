@@ -1,6 +1,5 @@
-// Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale
-// before backward, and the gradients are divided by it after. The scale grows until a gradient
-// overflows; that step is then skipped and the scale halved.
+// What is done to a step's gradient before the optimizer gets it: the loss scale of float16, and
+// clipping.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +9,9 @@
 
 namespace kiln {
 
+// Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale
+// before backward, and the gradients are divided by it after. The scale grows until a gradient
+// overflows; that step is then skipped and the scale halved.
 struct LossScale {
   double scale = 65536;
   int steps_since_overflow = 0;
@@ -37,5 +39,14 @@ class LossScaler {
   at::Tensor scale_, found_inf_, skipped_;  // float32 [1]
   at::Tensor growth_tracker_;               // int32 [1]: steps since the last overflow
 };
+
+// Clips a step's gradient by its norm. Pascanu, Mikolov and Bengio, "On the difficulty of training
+// recurrent neural networks", arXiv:1211.5063.
+//
+// Multiplies the gradients by most / norm if their total norm exceeds `most`, like PyTorch's
+// clip_grad_norm_. Gradients that are complete and summed over the ranks are the same on all ranks,
+// and so is the result. On a GPU the host does not wait. `gradients`: may be flat buffers, padded
+// with zeros between the gradients.
+void clip_norm(const std::vector<at::Tensor>& gradients, double most);
 
 }  // namespace kiln
