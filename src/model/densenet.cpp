@@ -16,12 +16,6 @@ namespace {
 
 constexpr std::int64_t kBottleneckFactor = 4;
 
-struct DenseNetShape {
-  int growth_rate;
-  std::array<int, 4> num_layers;
-  int num_init_features;
-};
-
 const DenseNetShape& shape_of(std::string_view name) {
   static const std::map<std::string_view, DenseNetShape> kShapes{
       {"densenet121", {32, {6, 12, 24, 16}, 64}},
@@ -256,8 +250,12 @@ class DenseNet : public Network {
 }  // namespace
 
 std::shared_ptr<Network> make_densenet(const ModelOptions& options, int num_outputs) {
-  return std::make_shared<DenseNet>(shape_of(options.model_name), options.memory_efficient,
-                                    num_outputs);
+  return make_densenet(shape_of(options.model_name), options.memory_efficient, num_outputs);
+}
+
+std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, bool memory_efficient,
+                                       int num_outputs) {
+  return std::make_shared<DenseNet>(shape, memory_efficient, num_outputs);
 }
 
 }  // namespace kiln

@@ -25,6 +25,15 @@ NetworkMaker make_resnet;
 // bottleneck instead of keeping them in memory.
 NetworkMaker make_densenet;
 
+// A DenseNet that is in no catalogue.
+struct DenseNetShape {
+  int growth_rate;
+  std::array<int, 4> num_layers;
+  int num_init_features;
+};
+std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, bool memory_efficient,
+                                       int num_outputs);
+
 // A row for each family of the catalogue.
 struct FamilyMaker {
   std::string_view family;

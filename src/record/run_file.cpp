@@ -20,7 +20,6 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 constexpr std::size_t kTail = 200;            // bytes; measured times among them make them unique
 constexpr std::size_t kPieceBytes = 1 << 20;  // per read
 constexpr std::size_t kMostLineBytes = 256 << 20;
-constexpr std::size_t kMostJudgedValues = 20'000'000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kInvalidDataset, what);
@@ -309,16 +308,6 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   if (const OutOfFoldRecord& judged = run.details.out_of_fold; judged.folds > 0)
     json["out_of_fold"] = as_json(judged);
   return json_text(json, 2) + "\n";
-}
-
-std::string pack_judged_images(const std::vector<JudgedImage>& images) {
-  return json_text(as_json(images));
-}
-
-std::vector<JudgedImage> unpack_judged_images(const std::string& text) {
-  std::vector<JudgedImage> images;
-  from_json(parse_ordered_json(text, kMostJudgedValues), images);
-  return images;
 }
 
 }  // namespace kiln

@@ -119,9 +119,4 @@ void note_lost_work(const std::optional<RunRecord>& old, Interruption* interrupt
 // Does not use run.end.status: the file is written before the run has ended.
 std::string format_training_json(const RunRecord& run, const RunEnd& end);
 
-// Serialization of predictions, for sending them between ranks.
-
-std::string pack_judged_images(const std::vector<JudgedImage>& images);
-std::vector<JudgedImage> unpack_judged_images(const std::string& text);
-
 }  // namespace kiln

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "record/run_record.h"
 
@@ -60,10 +61,6 @@ inline std::string json_text(const Json& json, int indent = -1) {
 
 // The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
 // and reading.
-template <typename T, typename Record>
-concept Is = std::same_as<std::remove_const_t<T>, Record>;
-
-// visit_fields(record, field) calls field(name, member) for every member.
 void visit_fields(Is<Totals> auto& totals, auto&& field) {
   field("images", totals.count);
   field("loss_sum", totals.loss_sum);
@@ -221,6 +218,13 @@ void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   field("total_seconds", end.total_seconds);
   field("peak_memory_bytes", end.peak_memory_bytes);
   field("peak_device_bytes", end.peak_device_bytes);
+}
+
+// For the ranks; JSON has it as base64.
+void visit_fields(Is<Thumbnail> auto& thumbnail, auto&& field) {
+  field("height", thumbnail.height);
+  field("width", thumbnail.width);
+  field("jpeg", thumbnail.jpeg);
 }
 
 void visit_fields(Is<JudgedImage> auto& image, auto&& field) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -13,7 +14,7 @@
 #include "base/files.h"
 #include "model/weights/model_weights.h"
 #include "predict/thumbnail.h"
-#include "record/run_file.h"
+#include "record/run_json.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/explained_mistakes.h"
 #include "store/model_directory.h"
@@ -105,10 +106,8 @@ std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predi
     mine.push_back({std::string(valid.samples.file_name(prediction.sample)), prediction.label,
                     prediction.predicted, prediction.confidence,
                     thumbnail_of(valid, prediction.sample, pixels)});
-  for (const std::string& text : world.gather(pack_judged_images(mine))) {
-    std::vector<JudgedImage> images = unpack_judged_images(text);
-    std::move(images.begin(), images.end(), std::back_inserter(all));
-  }
+  for (std::vector<JudgedImage>& theirs : world.gather(mine))
+    std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
   return all;
 }
 

@@ -110,7 +110,7 @@ TimeLimit::TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log)
   log.limit_time(limit_s_);
   if (!job.resume) return;
   const bool is_over = has_more_steps() && seconds_left() < end_seconds();
-  apply_vote(job.world.broadcast(static_cast<char>(is_over)) != 0);
+  apply_vote(job.world.broadcast(is_over));
 }
 
 double TimeLimit::seconds_left() const {

@@ -1,10 +1,10 @@
 #include "run/vote.h"
 
 #include <array>
-#include <concepts>
 #include <type_traits>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/system.h"
 
 namespace kiln {
@@ -14,25 +14,22 @@ namespace {
 constexpr std::array kFlags = {&Vote::has_bad_images, &Vote::has_diverged, &Vote::wants_checkpoint,
                                &Vote::is_out_of_time, &Vote::has_ended};
 
-template <typename T, typename Record>
-concept IsMaybeConst = std::same_as<std::remove_const_t<T>, Record>;
-
 // The summed values in order, listed once for reading and writing.
-void visit_sums(IsMaybeConst<Totals> auto& totals, auto&& visit) {
+void visit_sums(Is<Totals> auto& totals, auto&& visit) {
   visit(totals.loss_sum);
   visit(totals.top1);
   visit(totals.top5);
   visit(totals.count);
 }
 
-void visit_sums(IsMaybeConst<StepRecord> auto& record, auto&& visit) {
+void visit_sums(Is<StepRecord> auto& record, auto&& visit) {
   visit_sums(record.batch, visit);
   visit_sums(record.so_far, visit);
   visit(record.batch_images_per_second);
   visit(record.epoch_images_per_second);
 }
 
-void visit_sums(IsMaybeConst<EpochRecord> auto& record, auto&& visit) {
+void visit_sums(Is<EpochRecord> auto& record, auto&& visit) {
   visit_sums(record.train, visit);
   visit(record.average_images_per_second);
   visit(record.train_images_per_second);

@@ -1,15 +1,13 @@
 // The predictions that ranks send to rank 0.
-#include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <vector>
 
-#include "base/error.h"
-#include "base/json.h"
+#include "base/bytes.h"
 #include "fuzz/fuzz.h"
-#include "record/run_file.h"
+#include "record/run_json.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;
-  fuzz::accepts<JsonFault, std::invalid_argument, nlohmann::json::exception, Error>(
-      [&] { pack_judged_images(unpack_judged_images(fuzz::text_of(data, size))); });
+  fuzz::accepts<InternalError>(
+      [&] { to_bytes(from_bytes<std::vector<JudgedImage>>(fuzz::text_of(data, size))); });
   return 0;
 }

@@ -110,17 +110,19 @@ TEST(MemoryEfficientInMixedPrecision, GivesEqualGradients) {
   std::vector<at::Tensor> gradients[2];
   for (const bool memory_efficient : {false, true}) {
     at::manual_seed(5);
-    const auto network = make_densenet(
-        {.model_name = "densenet121", .memory_efficient = memory_efficient}, /*num_outputs=*/4);
+    const DenseNetShape shape{
+        .growth_rate = 8, .num_layers = {2, 1, 1, 1}, .num_init_features = 16};
+    const auto model =
+        image_model_of(make_densenet(shape, memory_efficient, 4), {.num_classes = 4});
     const at::Tensor images = at::randn({2, 3, 32, 32});
     at::Tensor logits;
     {
       const Autocast autocast(at::kCPU, at::kBFloat16);
-      logits = network->forward(images);
+      logits = model->forward(images);
     }
     EXPECT_EQ(logits.scalar_type(), at::kBFloat16);
     logits.to(at::kFloat).square().sum().backward();
-    for (const at::Tensor& parameter : network->parameters())
+    for (const at::Tensor& parameter : model->parameters())
       gradients[memory_efficient ? 1 : 0].push_back(parameter.grad());
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i) {

@@ -1,7 +1,7 @@
 // Runs a Kiln network on what tests/parity/model_parity.py wrote, and writes what came out.
 //
 //   kiln_model_tool logits|maps|step MODEL IN.safetensors OUT.safetensors [cpu|cuda]
-//   kiln_model_tool names         every network that there is, a line each
+//   kiln_model_tool names         every network and its family, a line each
 //
 // IN holds the state dict, `images` and, for maps and a step, `labels`. logits: evaluation in
 // float32, OUT has `logits`. maps: the same with BatchNorm folded, OUT has `maps` of the labels'
@@ -100,7 +100,8 @@ void run(const std::string& mode, const std::string& name, const std::string& in
 
 int main(int count, char** arguments) {
   if (count == 2 && std::string(arguments[1]) == "names") {
-    for (const std::string& name : kiln::network_names()) std::cout << name << "\n";
+    for (const kiln::KnownNetwork& network : kiln::known_networks())
+      std::cout << network.name << " " << network.family_name << "\n";
     return 0;
   }
   const std::string mode = count == 5 || count == 6 ? arguments[1] : "";

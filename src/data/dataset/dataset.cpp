@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <stdexcept>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/content_hash.h"
 #include "base/files.h"
 #include "base/output_folder.h"
@@ -18,31 +17,6 @@
 
 namespace kiln {
 namespace {
-
-std::string_view take(std::string_view& bytes, std::uint64_t size) {
-  if (size > bytes.size()) throw std::length_error("the image list is truncated");
-  const std::string_view taken = bytes.substr(0, size);
-  bytes.remove_prefix(size);
-  return taken;
-}
-
-template <typename Column>
-void append_column(std::string& bytes, const Column& column) {
-  const std::uint64_t count = column.size();
-  bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
-  bytes.append(reinterpret_cast<const char*>(column.data()),
-               count * sizeof(typename Column::value_type));
-}
-
-template <typename Column>
-void take_column(std::string_view& bytes, Column& column) {
-  std::uint64_t count = 0;
-  std::memcpy(&count, take(bytes, sizeof count).data(), sizeof count);
-  if (count > bytes.size()) throw std::length_error("the image list is truncated");
-  const std::string_view taken = take(bytes, count * sizeof(typename Column::value_type));
-  column.resize(count);
-  if (count > 0) std::memcpy(column.data(), taken.data(), taken.size());
-}
 
 namespace fs = std::filesystem;
 
@@ -201,19 +175,19 @@ std::size_t SampleTable::memory_bytes() const {
 }
 
 void SampleTable::append_to(std::string& bytes) const {
-  visit_columns(*this, [&](const auto& column) { append_column(bytes, column); });
+  visit_columns(*this, [&](const auto& column) { append_bytes(bytes, column); });
 }
 
 SampleTable SampleTable::take_from(std::string_view& bytes) {
   SampleTable samples;
-  visit_columns(samples, [&](auto& column) { take_column(bytes, column); });
+  visit_columns(samples, [&](auto& column) { take_bytes(bytes, column); });
   const std::size_t count = samples.size();
   const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
   bool good = samples.ends_.size() == count && samples.sizes_.size() == count &&
               fits(samples.ids_.size()) && fits(samples.members_.size()) &&
               (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
   for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
-  if (!good) throw std::length_error("the image list is inconsistent");
+  if (!good) throw InternalError("the image list is inconsistent");
   return samples;
 }
 

@@ -73,7 +73,7 @@ class SampleTable {
   std::size_t memory_bytes() const;
 
   // append_to() serializes the table for a reader of the same build. take_from() consumes what it
-  // reads from `bytes`, and throws std::length_error if that is not a valid table.
+  // reads from `bytes`, and throws InternalError if that is not a valid table.
   void append_to(std::string& bytes) const;
   static SampleTable take_from(std::string_view& bytes);
 

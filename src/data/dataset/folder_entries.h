@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace kiln {
 
 // An entry as the folder itself describes it: entries are not opened, and only links are resolved.
@@ -77,6 +79,12 @@ struct SourceStamp {
   std::int64_t stamp = 0;
   std::int64_t changed_ns = 0;  // the latest modification time of the files that it covers
 };
+
+void visit_fields(Is<SourceStamp> auto& source, auto&& field) {
+  field("name", source.name);
+  field("stamp", source.stamp);
+  field("changed_ns", source.changed_ns);
+}
 
 // For a file: its size and the times of its last modification and change. For a folder: the visible
 // names in it, and the same of every image and `.cls` file. Never a folder's own times: many

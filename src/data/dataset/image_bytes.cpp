@@ -3,10 +3,10 @@
 #include <zlib.h>
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <stdexcept>
+#include <new>
 #include <system_error>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "data/archive/record_reader.h"
 #include "data/image/image.h"
@@ -119,6 +119,8 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
 
 namespace {
 
+using Texts = std::vector<std::string>;
+
 void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   const OpenFile file(set.root / set.samples.file_name(i));
   const std::uint64_t size = file.size();
@@ -126,60 +128,6 @@ void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::st
   buffer.resize(std::min<std::size_t>(size, limit));
   buffer.resize(file.read_at(0, buffer.data(), buffer.size()));
 }
-
-class Writer {
- public:
-  void number(std::int64_t value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void text(const std::string& value) {
-    number(static_cast<std::int64_t>(value.size()));
-    bytes_ += value;
-  }
-  void texts(const std::vector<std::string>& values) {
-    number(static_cast<std::int64_t>(values.size()));
-    for (const std::string& value : values) text(value);
-  }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
-  std::int64_t number() {
-    std::int64_t value = 0;
-    std::memcpy(&value, next(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
-  // Reads the number of items that follow. Throws InternalError if they do not fit in the remaining
-  // bytes, given that each takes at least `numbers` numbers.
-  std::size_t count(std::size_t numbers) {
-    const auto value = static_cast<std::uint64_t>(number());
-    if (value > left_.size() / (numbers * sizeof(std::int64_t)))
-      throw InternalError("the image list is truncated");
-    return value;
-  }
-  std::vector<std::string> texts() {
-    std::vector<std::string> values(count(1));
-    for (std::string& value : values) value = text();
-    return values;
-  }
-  std::string_view rest() const { return left_; }
-
- private:
-  std::string_view next(std::size_t size) {
-    if (size > left_.size()) throw InternalError("the image list is truncated");
-    const std::string_view taken = left_.substr(0, size);
-    left_.remove_prefix(size);
-    return taken;
-  }
-
-  std::string_view left_;
-};
 
 // Checks that all indices are in range.
 void require_consistent(const Dataset& set) {
@@ -225,67 +173,54 @@ void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
 }
 
 std::string to_bytes(const Dataset& set, SetParts parts) {
-  Writer writer;
-  writer.number(static_cast<std::int64_t>(set.kind));
-  writer.number(set.is_image_directory ? 1 : 0);
-  writer.texts(set.classes);
-  writer.texts({set.list_name, set.schema_json, set.samples_json, set.read_with});
-  writer.number(set.first_label.value_or(-1));
-  writer.number(set.exif == Exif::kApply ? 1 : 0);
-  writer.number(set.sizes_with == Exif::kApply ? 1 : 0);
+  std::string bytes;
+  const auto append = [&](const auto& value) { append_bytes(bytes, value); };
+  const auto append_number = [&](std::int64_t number) { append(number); };
+  append_number(static_cast<std::int64_t>(set.kind));
+  append_number(set.is_image_directory ? 1 : 0);
+  append(set.classes);
+  append(Texts{set.list_name, set.schema_json, set.samples_json, set.read_with});
+  append_number(set.first_label.value_or(-1));
+  append_number(set.exif == Exif::kApply ? 1 : 0);
+  append_number(set.sizes_with == Exif::kApply ? 1 : 0);
   FoundLabels found = set.found;
   found.where.clear();  // it may be elsewhere when it is read
-  writer.texts(to_texts(found));
-  writer.number(static_cast<std::int64_t>(set.archives.size()));
-  for (const ImageArchive& archive : set.archives) writer.text(archive.name);
+  append(to_texts(found));
+  Texts archives;
+  for (const ImageArchive& archive : set.archives) archives.push_back(archive.name);
+  append(archives);
   if (parts == SetParts::kWithSources) {
-    writer.texts(set.notes);
-    writer.number(static_cast<std::int64_t>(set.stamps.size()));
-    for (const SourceStamp& stamp : set.stamps) {
-      writer.text(stamp.name);
-      writer.number(stamp.stamp);
-      writer.number(stamp.changed_ns);
-    }
+    append(set.notes);
+    append(set.stamps);
   }
-  std::string bytes = writer.take();
   set.samples.append_to(bytes);
   return bytes;
 }
 
 Dataset dataset_of(std::string_view bytes, SetParts parts) {
-  Reader reader(bytes);
+  const auto number = [&] { return taken_from<std::int64_t>(bytes); };
   Dataset set;
-  set.kind = static_cast<Dataset::Kind>(reader.number());
-  set.is_image_directory = reader.number() == 1;
-  set.classes = reader.texts();
-  const std::vector<std::string> texts = reader.texts();
+  set.kind = static_cast<Dataset::Kind>(number());
+  set.is_image_directory = number() == 1;
+  take_bytes(bytes, set.classes);
+  const auto texts = taken_from<Texts>(bytes);
   if (texts.size() != 4) throw InternalError("the image list is from a different program");
   set.list_name = texts[0];
   set.schema_json = texts[1];
   set.samples_json = texts[2];
   set.read_with = texts[3];
-  if (const std::int64_t first = reader.number(); first >= 0)
+  if (const std::int64_t first = number(); first >= 0)
     set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
   for (Exif* exif : {&set.exif, &set.sizes_with})
-    *exif = reader.number() == 1 ? Exif::kApply : Exif::kIgnore;
-  set.found = from_texts(reader.texts());
-  set.archives.resize(reader.count(1));
-  for (ImageArchive& archive : set.archives) archive.name = reader.text();
+    *exif = number() == 1 ? Exif::kApply : Exif::kIgnore;
+  set.found = from_texts(taken_from<Texts>(bytes));
+  for (std::string& name : taken_from<Texts>(bytes))
+    set.archives.emplace_back().name = std::move(name);
   if (parts == SetParts::kWithSources) {
-    set.notes = reader.texts();
-    set.stamps.resize(reader.count(3));
-    for (SourceStamp& stamp : set.stamps) {
-      stamp.name = reader.text();
-      stamp.stamp = reader.number();
-      stamp.changed_ns = reader.number();
-    }
+    take_bytes(bytes, set.notes);
+    take_bytes(bytes, set.stamps);
   }
-  try {
-    std::string_view rest = reader.rest();
-    set.samples = SampleTable::take_from(rest);
-  } catch (const std::length_error& fault) {
-    throw InternalError(fault.what());
-  }
+  set.samples = SampleTable::take_from(bytes);
   require_consistent(set);
   return set;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "data/loader/loader_threads.h"
 
 namespace kiln {
@@ -29,6 +30,13 @@ struct BadImage {
   bool damaged = false;   // true: partly decoded, and used
   std::string name = {};  // for streams, where `sample` is the image's number in the epoch
 };
+
+void visit_fields(Is<BadImage> auto& image, auto&& field) {
+  field("sample", image.sample);
+  field("fault", image.fault);
+  field("damaged", image.damaged);
+  field("name", image.name);
+}
 
 // Use from one thread.
 class Batches {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "modules/cuda/module.h"
 #include "record/vocabulary.h"
@@ -71,6 +72,13 @@ struct RankDevice {
   std::vector<std::string> visible =
       {};  // UUIDs of all GPUs visible to it; empty strings when unknown
 };
+
+void visit_fields(Is<RankDevice> auto& device, auto&& field) {
+  field("host", device.host);
+  field("is_cuda", device.is_cuda);
+  field("chosen", device.chosen);
+  field("visible", device.visible);
+}
 
 // All reasons why these ranks cannot train together, each Error kUserError (exit code 1): more
 // ranks on a host than GPUs (the distinct UUIDs that its ranks see); two ranks on one GPU; a mix of

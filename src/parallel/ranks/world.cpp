@@ -34,28 +34,6 @@ Failure describe(const std::exception_ptr& failure) {
   }
 }
 
-// Concatenates the texts, each preceded by its length.
-std::string packed(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) {
-    const std::size_t length = text.size();
-    all.append(reinterpret_cast<const char*>(&length), sizeof length);
-    all += text;
-  }
-  return all;
-}
-
-std::vector<std::string> unpacked(const std::string& all) {
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
-    std::size_t length = 0;
-    std::memcpy(&length, all.data() + at, sizeof length);
-    at += sizeof length;
-    texts.push_back(all.substr(at, length));
-  }
-  return texts;
-}
-
 }  // namespace
 
 World::World() : hosts_{host_name()} {}
@@ -134,12 +112,6 @@ std::vector<std::string> World::gather(const std::string& mine) {
   for (std::size_t rank = 0; rank < lengths.size(); ++rank)
     texts.push_back(all.substr(rank * longest, lengths[rank]));
   return texts;
-}
-
-std::vector<std::vector<std::string>> World::gather(const std::vector<std::string>& mine) {
-  std::vector<std::vector<std::string>> all;
-  for (const std::string& theirs : gather(packed(mine))) all.push_back(unpacked(theirs));
-  return all;
 }
 
 void World::broadcast_bytes(void* value, std::size_t count) {

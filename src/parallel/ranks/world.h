@@ -14,16 +14,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/platform/launch_environment.h"
 #include "parallel/ranks/mpi_thread.h"
 
 namespace kiln {
-
-// Types that ranks exchange as raw bytes.
-template <typename T>
-concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-                     !std::is_array_v<T> && !std::is_same_v<T, bool>;
 
 class World {
  public:
@@ -51,14 +47,11 @@ class World {
   // Adds a detail to the phase, for warnings only: "step 17".
   void at(const std::string& detail);
 
-  // All-gather: returns each rank's value, [size]. A plain value takes one collective; vectors and
-  // strings, whose lengths may differ between ranks, take two.
-  template <PlainValue T>
+  // All-gather: returns each rank's value, [size]. A plain value takes one collective; others,
+  // whose bytes (base/bytes.h) may differ in number between ranks, take two.
+  template <typename T>
   std::vector<T> gather(const T& mine);
-  template <PlainValue T>
-  std::vector<std::vector<T>> gather(const std::vector<T>& mine);
   std::vector<std::string> gather(const std::string& mine);
-  std::vector<std::vector<std::string>> gather(const std::vector<std::string>& mine);
   // Broadcast: returns rank 0's value.
   template <PlainValue T>
   T broadcast(T of_rank_0);
@@ -76,6 +69,9 @@ class World {
   // Runs `work` and returns if it succeeded on all ranks. Otherwise the lowest rank that failed
   // rethrows its exception, and the others throw FailedElsewhere naming that rank.
   void agree(const std::function<void()>& work);
+  // What `make` returns on rank 0, which alone runs it: agree(), then broadcast().
+  template <typename Make>
+  std::invoke_result_t<Make> from_leader(Make&& make);
 
   // Call after a failure, as early as possible and before reporting it: notifies the other ranks,
   // once. Returns true if this rank must write error_info.json.
@@ -106,21 +102,15 @@ class World {
   bool reports_ = true;  // whether this rank reports its failure
 };
 
-template <PlainValue T>
+template <typename T>
 std::vector<T> World::gather(const T& mine) {
-  const std::string bytes = gather_bytes(&mine, sizeof mine);
-  std::vector<T> all(static_cast<std::size_t>(size()));
-  std::memcpy(all.data(), bytes.data(), bytes.size());
-  return all;
-}
-
-template <PlainValue T>
-std::vector<std::vector<T>> World::gather(const std::vector<T>& mine) {
-  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T));
-  std::vector<std::vector<T>> all;
-  for (const std::string& theirs : gather(bytes)) {
-    std::vector<T>& values = all.emplace_back(theirs.size() / sizeof(T));
-    if (!values.empty()) std::memcpy(values.data(), theirs.data(), theirs.size());
+  std::vector<T> all;
+  if constexpr (PlainValue<T>) {
+    const std::string bytes = gather_bytes(&mine, sizeof mine);
+    all.resize(static_cast<std::size_t>(size()));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+  } else {
+    for (const std::string& bytes : gather(to_bytes(mine))) all.push_back(from_bytes<T>(bytes));
   }
   return all;
 }
@@ -129,6 +119,15 @@ template <PlainValue T>
 T World::broadcast(T of_rank_0) {
   broadcast_bytes(&of_rank_0, sizeof of_rank_0);
   return of_rank_0;
+}
+
+template <typename Make>
+std::invoke_result_t<Make> World::from_leader(Make&& make) {
+  std::invoke_result_t<Make> value{};
+  agree([&] {
+    if (leads()) value = make();
+  });
+  return broadcast(value);
 }
 
 }  // namespace kiln

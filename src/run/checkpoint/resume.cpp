@@ -238,21 +238,23 @@ void find_checkpoint(TrainingJob& job) {
   const CheckpointConfig& config = job.config.checkpoint;
   if (config.path.empty()) return;
   std::optional<Checkpoint> found;
-  job.world.agree([&] {
-    if (!job.world.leads()) return;
+  const std::string text = job.world.from_leader([&]() -> std::string {
     job.checkpoints.emplace(config.path, kKeptCheckpoints);
-    if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
+    if (config.resume == ResumeChoice::kNever) {
+      job.checkpoints->begin_anew();
+      return "";
+    }
     std::vector<std::string> skipped;
     found = job.checkpoints->newest(
         skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
-    for (const std::string& text : skipped) job.log.warning("Checkpoint " + text + ".");
+    for (const std::string& why : skipped) job.log.warning("Checkpoint " + why + ".");
     if (!found && config.resume == ResumeChoice::kRequire)
       throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +
                                              config.path +
                                              "' holds no complete checkpoint. Give the folder of "
                                              "the run to resume, or use --resume auto.");
+    return found ? found->state_json : "";
   });
-  const std::string text = job.world.broadcast(found ? found->state_json : std::string());
   if (text.empty()) return;
   job.world.agree([&] {
     ResumePoint point{parse_saved_run(text), std::move(found)};
@@ -262,9 +264,8 @@ void find_checkpoint(TrainingJob& job) {
     point.is_finished = is_finished(job, point.run);
     job.resume = std::move(point);
   });
-  job.resume->is_complete =
-      job.world.broadcast(static_cast<char>(
-          job.world.leads() && is_complete(job.config.output, job.resume->run.started))) != 0;
+  job.resume->is_complete = job.world.broadcast(
+      job.world.leads() && is_complete(job.config.output, job.resume->run.started));
 }
 
 void check_resumed_inputs(TrainingJob& job) {

@@ -53,8 +53,7 @@ void settle_automatic(TrainingJob& job) {
   const AutoConfig& asked = job.config.optimization.automatic;
   if (asked.choice == AutoChoice::kNo && asked.why_not.empty()) return;
   // Rank 0 has built the network, and may be the only rank that has read the weights.
-  const bool has_weights =
-      world.broadcast(static_cast<char>(!job.inputs.weights_text.empty())) != 0;
+  const bool has_weights = world.broadcast(!job.inputs.weights_text.empty());
   const std::string why_not = asked.why_not.empty() ? hindrance(job, has_weights) : asked.why_not;
   const std::string count = grouped(num_images(job)) + " images";
   if (asked.choice == AutoChoice::kYes) {

@@ -62,13 +62,9 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
 }
 
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
-  const std::vector<int> on_gpu = world.gather(device.is_cuda ? 1 : 0);
-  const std::vector<std::string> chosen = world.gather(device.uuid);
-  const std::vector<std::vector<std::string>> visible = world.gather(device.visible_uuids);
-  std::vector<RankDevice> devices;
-  for (std::size_t rank = 0; rank < on_gpu.size(); ++rank)
-    devices.push_back({world.hosts()[rank], on_gpu[rank] != 0, chosen[rank], visible[rank]});
-  return devices;
+  const auto own_rank = static_cast<std::size_t>(world.rank());
+  return world.gather(
+      RankDevice{world.hosts()[own_rank], device.is_cuda, device.uuid, device.visible_uuids});
 }
 
 // Watches collectives on the GPUs by the status that ranks exchange over MPI: it explains why one
@@ -152,9 +148,8 @@ std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig&
   plan.deadline_s = config.collective_timeout_s;
   plan.watch = watch_over_mpi(world, config, log_path, log);
   plan.join_group = [&world, gpu = device.index] {
-    std::string id;
-    world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
-    return join_nccl_group({world.rank(), world.size(), gpu, world.broadcast(id)});
+    return join_nccl_group(
+        {world.rank(), world.size(), gpu, world.from_leader([] { return make_nccl_id(); })});
   };
   std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
   const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -247,24 +248,11 @@ void require_one_stream(World& world, const DataConfig& config, const TrainingIn
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
-  struct Place {
-    std::uint32_t sample;
-    bool damaged;
-  };
-  std::vector<Place> places;
-  std::vector<std::string> texts;
-  for (const BadImage& fault : mine) {
-    places.push_back({fault.sample, fault.damaged});
-    texts.push_back(printable(fault.fault));
-  }
-  const auto all_places = world.gather(places);
-  const auto all_texts = world.gather(texts);
-  std::vector<BadImage> all;
-  for (std::size_t rank = 0; rank < all_places.size(); ++rank)
-    for (std::size_t i = 0; i < all_places[rank].size(); ++i)
-      all.push_back({all_places[rank][i].sample,
-                     all_texts[rank][i] + ", read by " + world.name_of(static_cast<int>(rank)),
-                     all_places[rank][i].damaged});
+  std::vector<BadImage> told = mine, all;
+  for (BadImage& fault : told)
+    fault.fault = printable(fault.fault) + ", read by " + world.name_of(world.rank());
+  for (std::vector<BadImage>& theirs : world.gather(told))
+    std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
   return all;
 }
 

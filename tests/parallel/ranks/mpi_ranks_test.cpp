@@ -176,6 +176,17 @@ TEST_F(MpiRanks, ListsOfDifferentLengthsAreGathered) {
   }
 }
 
+TEST_F(MpiRanks, WhatTheLeaderMakesReachesAll) {
+  int num_calls = 0;
+  const std::string text = world->from_leader([&] {
+    ++num_calls;
+    return std::string("found");
+  });
+  EXPECT_EQ(text, "found");
+  EXPECT_EQ(num_calls, world->leads() ? 1 : 0);
+  EXPECT_TRUE(world->from_leader([] { return true; }));
+}
+
 TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
   const auto all = world->gather(std::string(static_cast<std::size_t>(world->rank()), 'a'));
   for (int rank = 0; rank < ranks_; ++rank)
