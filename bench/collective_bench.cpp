@@ -24,14 +24,14 @@ using Json = nlohmann::ordered_json;
 // Two small messages, gradient buckets of both sizes, and a message larger than any CPU cache.
 constexpr std::int64_t kBytes[] = {4 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 20};
 constexpr double kSecondsEach = 1;
-constexpr int kLeastRepeats = 5, kMostRepeats = 500;
+constexpr int kLeastRepeats = 5, kMaxRepeats = 500;
 
 // Measures sums of one size. `sum` returns its seconds; `mean` averages a number over the ranks.
 Json measured(std::int64_t bytes, int num_ranks, const std::function<double()>& sum,
               const std::function<double(double)>& mean) {
   sum();
   const int repeats =
-      static_cast<int>(std::clamp<double>(kSecondsEach / mean(sum()), kLeastRepeats, kMostRepeats));
+      static_cast<int>(std::clamp<double>(kSecondsEach / mean(sum()), kLeastRepeats, kMaxRepeats));
   std::vector<double> seconds(static_cast<std::size_t>(repeats));
   for (double& each : seconds) each = sum();
   const Spread spread = spread_of(seconds);
@@ -52,7 +52,7 @@ void bench_collective(Words& words, Process& process) {
   ranks.device = words.take_device();
   words.finish();
   World& world = process.world;
-  world.join({}, /*expected_size=*/0, process.log);
+  world.init({}, /*expected_size=*/0, process.log);
   if (world.size() == 1)
     throw Error(ErrorCode::kUserError,
                 "There is only one process, so there is nothing to sum with: start it with "

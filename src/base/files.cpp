@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kShownBytes = 300;  // of a path in an error message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
-constexpr std::size_t kMostNameBytes = 200;  // of the original name; file systems allow 255
+constexpr std::size_t kMaxNameBytes = 200;  // of the original name; file systems allow 255
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
   while (!bytes.empty()) {
@@ -89,7 +89,7 @@ int open_to_append(const std::filesystem::path& path) {
 
 // Returns the temporary name of a DurableFile, without the random number at its end.
 std::string temporary_prefix(const std::filesystem::path& path) {
-  return std::string(kTemporaryPrefix) + path.filename().string().substr(0, kMostNameBytes) + "-";
+  return std::string(kTemporaryPrefix) + path.filename().string().substr(0, kMaxNameBytes) + "-";
 }
 
 // Removes the regular files in `folder` that have the temporary name of a DurableFile: all of them
@@ -231,7 +231,7 @@ void sync_folder(const std::filesystem::path& folder) {
 
 std::string did_you_mean_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  constexpr std::size_t kMostNames = 10'000;
+  constexpr std::size_t kMaxNames = 10'000;
   std::error_code fault;
   if (fs::exists(path, fault)) return "";
   fs::path found;
@@ -243,7 +243,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
     }
     std::vector<std::string> names;
     for (fs::directory_iterator entry(found.empty() ? "." : found, fault), end;
-         !fault && entry != end && names.size() < kMostNames; entry.increment(fault))
+         !fault && entry != end && names.size() < kMaxNames; entry.increment(fault))
       names.push_back(entry->path().filename().string());
     std::sort(names.begin(), names.end());
     const std::string name = closest(part.string(), names);

@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostAnswerBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{4} << 20;
 constexpr long kConnectSeconds = 5, kPatientConnectSeconds = 30;
 
 struct CloseFile {
@@ -77,7 +77,7 @@ std::size_t take_bytes(const char* bytes, std::size_t one, std::size_t count, vo
   Transfer& transfer = *static_cast<Transfer*>(data);
   const std::size_t size = one * count;
   if (is_received(transfer)) return hand_over(transfer, {bytes, size}) ? size : 0;
-  if (transfer.answer.body.size() + size > kMostAnswerBytes) return 0;
+  if (transfer.answer.body.size() + size > kMaxAnswerBytes) return 0;
   transfer.answer.body.append(bytes, size);
   return size;
 }

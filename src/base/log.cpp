@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostWarnings = 1000;
+constexpr std::size_t kMaxWarnings = 1000;
 
 // The level under its name in Python's logging, padded to ten characters. None of spdlog's own
 // flags prints that.
@@ -71,7 +71,7 @@ struct Log::Sinks {
     const std::string text = printable(raw);
     const std::lock_guard lock(mutex);
     if (file) file->log(level, "{}", text);
-    if (level == spdlog::level::warn && warnings.size() < kMostWarnings) warnings.push_back(text);
+    if (level == spdlog::level::warn && warnings.size() < kMaxWarnings) warnings.push_back(text);
     if (rank != 0 && level == spdlog::level::info) return;
     show(where, (rank == 0 ? "" : "rank " + std::to_string(rank) + ": ") + std::string(prefix) +
                     text + "\n");

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMostWithoutSize = 1 << 20;
+constexpr std::uint64_t kMaxWithoutSize = 1 << 20;
 
 // A file that is read once, from its beginning.
 class RegularFile {
@@ -74,7 +74,7 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   std::uint64_t size = file.size();
   std::string bytes;
   if (size == 0) {  // empty, or one of the kernel's own files (/proc)
-    max_bytes = std::min(max_bytes, kMostWithoutSize);
+    max_bytes = std::min(max_bytes, kMaxWithoutSize);
     bytes = file.next_bytes(max_bytes + 1);
     size = bytes.size();
   }

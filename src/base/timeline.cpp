@@ -32,7 +32,7 @@ std::string meta_event(const char* what, int rank, std::size_t thread, const std
 void Timeline::add(std::string_view track, std::string name, Time begin, Time end) {
   if (!is_on()) return;
   const std::lock_guard lock(mutex_);
-  if (spans_.size() == kMostSpans) {
+  if (spans_.size() == kMaxSpans) {
     ++num_dropped_;
     return;
   }

@@ -24,8 +24,8 @@ class Timeline {
   static constexpr const char* kSums = "all-reduces";
 
   // Further spans are counted and dropped, so that the timeline and its file stay bounded.
-  static constexpr std::size_t kMostSpans = 50'000;
-  static constexpr std::size_t kMostBytes = kMostSpans * 120;
+  static constexpr std::size_t kMaxSpans = 50'000;
+  static constexpr std::size_t kMaxBytes = kMaxSpans * 120;
 
   // Spans are recorded between begin() and end(). Callers that add many should check is_on() first,
   // which is cheap.

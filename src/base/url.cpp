@@ -9,7 +9,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kSeparator = "://";
-constexpr std::size_t kMostNameBytes = 100, kMostUrlBytes = 8000;
+constexpr std::size_t kMaxNameBytes = 100, kMaxUrlBytes = 8000;
 
 bool is_letter(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
@@ -77,8 +77,8 @@ bool is_plain_http(std::string_view url) {
 
 std::string fault_of_url(std::string_view url) {
   if (!is_url(url)) return "it is not a URL";
-  if (url.size() > kMostUrlBytes)
-    return "it is longer than " + std::to_string(kMostUrlBytes) + " bytes";
+  if (url.size() > kMaxUrlBytes)
+    return "it is longer than " + std::to_string(kMaxUrlBytes) + " bytes";
   if (has_odd_bytes(url))
     return "it contains a space, a backslash or another character that must be escaped as %XX";
   const Parts parts = parts_of(url);
@@ -117,7 +117,7 @@ std::string file_name_of_url(std::string_view url) {
                           byte == '-' || byte == '+';
     if (!is_plain) byte = '_';
   }
-  if (name.size() > kMostNameBytes) name.erase(0, name.size() - kMostNameBytes);
+  if (name.size() > kMaxNameBytes) name.erase(0, name.size() - kMaxNameBytes);
   return name.empty() ? "file" : name;
 }
 

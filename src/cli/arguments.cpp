@@ -346,10 +346,10 @@ Problems Faults::problems() const {
                    [](const Fault& a, const Fault& b) { return a.position < b.position; });
   Problems problems;
   for (Fault& fault : sorted) problems.add(std::move(fault.error));
-  return joined({problems});
+  return merged({problems});
 }
 
-Problems joined(const std::vector<Problems>& parts) {
+Problems merged(const std::vector<Problems>& parts) {
   std::vector<Error> errors;
   for (const Problems& part : parts)
     for (const Error& error : part.errors())

@@ -65,7 +65,7 @@ void read_config_file(const CommandInfo& command, const std::string& path, RawAr
 
 // Merges several lists of faults into one without duplicates: errors with exit code 2 first, then
 // the others, each in the order of `parts`.
-Problems joined(const std::vector<Problems>& parts);
+Problems merged(const std::vector<Problems>& parts);
 
 std::string general_help();
 std::string command_help(const CommandInfo& command);

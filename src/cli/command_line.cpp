@@ -141,7 +141,7 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   config.device = train.ranks.device;
   config.log_path = train.output.log_path;
   config.log_path_given = train.output.log_path_given;
-  return {std::move(launch.command), joined({launch.problems, rank.problems}), rank.log_path,
+  return {std::move(launch.command), merged({launch.problems, rank.problems}), rank.log_path,
           rank.log_path_given};
 }
 
@@ -165,7 +165,7 @@ Invocation parse_tune(const CommandInfo& command, const Words& words) {
   const Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
   if (inner.empty() || inner.front() != "train") {
     tune.problems =
-        joined({tune.problems, refusal("`kiln tune` needs a job to try: end the command "
+        merged({tune.problems, refusal("`kiln tune` needs a job to try: end the command "
                                        "line with `-- train …`.")
                                    .problems});
     return tune;
@@ -175,7 +175,7 @@ Invocation parse_tune(const CommandInfo& command, const Words& words) {
   auto& config = std::get<TuneConfig>(tune.command);
   config.train = std::get<TrainConfig>(std::move(job.command));
   config.given = named_options(inner);
-  tune.problems = joined({tune.problems, job.problems,
+  tune.problems = merged({tune.problems, job.problems,
                           overlaps_with_job("output-path", config.output_path, config.train)});
   return tune;
 }

@@ -97,7 +97,7 @@ void check_below_1(Binder& binder, const char* name, double value, const std::st
 }
 
 void check_optimization(Binder& binder, OptimizationConfig& config) {
-  if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMostEpochsInTime;
+  if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
   check_below_1(binder, "momentum", recipe.momentum, "with which steps would add up forever");
   check_below_1(binder, "ema", recipe.ema, "with which the average would never change");

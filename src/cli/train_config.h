@@ -126,7 +126,7 @@ enum class ClassWeights { kNone, kSqrt, kBalanced };
 enum class Sampling { kShuffle, kBalanced };
 
 // The maximum number of epochs of a run with a time limit but no --epochs.
-inline constexpr int kMostEpochsInTime = 90;
+inline constexpr int kMaxEpochsInTime = 90;
 
 // The most that --patience takes. It is never below --epochs, so that training does not stop early.
 inline constexpr int kNoEarlyStop = 1'000'000;

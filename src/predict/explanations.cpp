@@ -26,7 +26,7 @@ constexpr const char* kListName = "explanations.csv";
 constexpr std::string_view kPartStem = "model-";  // prefix of a model's subfolder
 constexpr const char* kDigits = "0123456789";
 constexpr int kQuality = 90;
-constexpr std::size_t kNumberDigits = 3, kMostNameBytes = 100;
+constexpr std::size_t kNumberDigits = 3, kMaxNameBytes = 100;
 
 using Color = std::array<float, 3>;
 // matplotlib's viridis at 0, 1/8, …, 1.
@@ -146,7 +146,7 @@ Image with_heat_map(const Image& image, const at::Tensor& map) {
 
 std::string explanation_name(std::size_t number, std::string_view image) {
   const std::string stem = fs::path(image).stem().string();
-  std::string name = cut_to_bytes(printable(stem), kMostNameBytes);
+  std::string name = cut_to_bytes(printable(stem), kMaxNameBytes);
   for (char& c : name) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80 && std::isalnum(byte) == 0 && c != '-' && c != '_' && c != '.') c = '_';

@@ -23,7 +23,7 @@ void PredictionFaults::note(const std::string& path, const std::string& fault, b
   if (count == kNamed + 1) log_.warning("more bad or damaged images follow; each has its row");
 }
 
-void PredictionFaults::go_on(long long num_bad, long long num_damaged, std::string first_bad) {
+void PredictionFaults::resume(long long num_bad, long long num_damaged, std::string first_bad) {
   num_bad_ = num_bad;
   num_damaged_ = num_damaged;
   first_ = std::move(first_bad);

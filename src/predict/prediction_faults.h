@@ -24,7 +24,7 @@ class PredictionFaults {
 
   // Restores the counts of an earlier process that this one continues; `first_bad` is its
   // first_bad().
-  void go_on(long long num_bad, long long num_damaged, std::string first_bad);
+  void resume(long long num_bad, long long num_damaged, std::string first_bad);
 
   long long num_bad() const { return num_bad_; }
   long long num_damaged() const { return num_damaged_; }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 // Pixels from 0 to 1: the designer's default if the directory does not specify a normalization.
 constexpr Normalization kUnchanged{{0, 0, 0}, {1, 1, 1}};
-constexpr int kMostFolders = 100;  // to search for images
+constexpr int kMaxFolders = 100;  // to search for images
 
 bool has_images(const fs::path& folder) {
   const FolderEntries entries(folder);
@@ -43,7 +43,7 @@ bool is_image_folder(const fs::path& folder) {
     for (const FolderEntry& entry : FolderEntries(folder)) {
       if (entry.kind != FolderEntry::Kind::kFolder) continue;
       if (has_images(folder / entry.name)) return true;
-      if (++num_folders == kMostFolders) break;
+      if (++num_folders == kMaxFolders) break;
     }
   } catch (const fs::filesystem_error&) {  // reported when the model is read
   }

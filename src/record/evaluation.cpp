@@ -38,7 +38,7 @@ Evaluation::Evaluation(int num_classes, int k, std::size_t most_wrong)
       calibration_{} {
   for (std::size_t label = 0; label < classes_.size(); ++label)
     classes_[label].label = static_cast<int>(label);
-  if (classes_.size() <= kMostConfusionClasses)
+  if (classes_.size() <= kMaxConfusionClasses)
     confusion_.counts.assign(classes_.size() * classes_.size(), 0);
 }
 

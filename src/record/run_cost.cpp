@@ -10,7 +10,7 @@ namespace kiln {
 namespace {
 
 constexpr double kHour = 3600;  // seconds
-constexpr double kMostPrice = 1e6;
+constexpr double kMaxPrice = 1e6;
 
 bool goes_on(const RunRecord& run) {
   return (run.end.status == RunStatus::kRunning || run.end.status == RunStatus::kStopped) &&
@@ -24,7 +24,7 @@ double price_per_hour(const RunStart& start) {
     if (name != "price-per-hour") continue;
     double price = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), price);
-    const bool is_price = read.ec == std::errc() && price > 0 && price <= kMostPrice;
+    const bool is_price = read.ec == std::errc() && price > 0 && price <= kMaxPrice;
     return is_price ? price : 0;
   }
   return 0;

@@ -16,10 +16,10 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;
 constexpr std::size_t kTail = 200;            // bytes; measured times among them make them unique
 constexpr std::size_t kPieceBytes = 1 << 20;  // per read
-constexpr std::size_t kMostLineBytes = 256 << 20;
+constexpr std::size_t kMaxLineBytes = 256 << 20;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kInvalidDataset, what);
@@ -275,10 +275,10 @@ bool RunFollower::take_piece(std::istream& file) {
   read_ += got;
   tail_.append(rest_, old_rest + got - std::min(got, kTail));
   tail_.erase(0, tail_.size() - std::min(tail_.size(), kTail));
-  if (read_ > kMostBytes) refuse("It is larger than 4 GiB.");
+  if (read_ > kMaxBytes) refuse("It is larger than 4 GiB.");
   if (rest_.find('\n', old_rest) != std::string::npos)
     rest_.erase(0, add_run_lines(rest_, read_ - rest_.size(), &run_));
-  if (rest_.size() > kMostLineBytes || (!rest_.empty() && rest_.front() != '{'))
+  if (rest_.size() > kMaxLineBytes || (!rest_.empty() && rest_.front() != '{'))
     refuse("The line at byte " + std::to_string(read_ - rest_.size()) +
            " was not written by a training run.");
   return got == kPieceBytes;

@@ -329,7 +329,7 @@ inline void from_json(const Json& json, ConfusionMatrix& matrix) {
   from_json(json.at("num_classes"), matrix.num_classes);
   const auto size = static_cast<std::size_t>(matrix.num_classes);
   // Memory grows with the square of this number, however small the file is.
-  if (size > kMostConfusionClasses)
+  if (size > kMaxConfusionClasses)
     throw std::invalid_argument("a confusion matrix with too many classes");
   matrix.counts.assign(size * size, 0);
   for (const Json& cell : json.at("cells")) {

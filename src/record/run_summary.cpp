@@ -56,7 +56,7 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
   summary->largest_share = static_cast<double>(*largest) / static_cast<double>(summary->num_valid);
 }
 
-constexpr std::size_t kMostCharacters = 40;
+constexpr std::size_t kMaxCharacters = 40;
 
 // "40 steps (2 min 3 s)"; empty if nothing was lost.
 std::string lost_text(long long steps, double seconds) {
@@ -146,11 +146,11 @@ std::string resume_text(const Interruption& interruption) {
 std::string interruptions_text(const RunRecord& run) {
   const std::size_t count = run.interruptions.size();
   if (count == 0) return "";
-  constexpr long long kMostSteps = 1LL << 50;  // records are not trusted: avoids overflow
+  constexpr long long kMaxSteps = 1LL << 50;  // records are not trusted: avoids overflow
   long long steps = 0;
   double seconds = 0;
   for (const Interruption& stop : run.interruptions) {
-    steps = std::min(kMostSteps, steps + std::min(kMostSteps, stop.lost_steps));
+    steps = std::min(kMaxSteps, steps + std::min(kMaxSteps, stop.lost_steps));
     seconds += stop.lost_seconds;
   }
   const std::string lost = lost_text(steps, seconds);
@@ -266,8 +266,7 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string class_name(const DataRecord& data, int label) {
   const auto index = static_cast<std::size_t>(label);
   if (label < 0 || index >= data.classes.size()) return "class " + std::to_string(label);
-  return data.classes[index].empty() ? "(no name)"
-                                     : shortened(data.classes[index], kMostCharacters);
+  return data.classes[index].empty() ? "(no name)" : shortened(data.classes[index], kMaxCharacters);
 }
 
 std::string quoted_class(const DataRecord& data, int label) {

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostLineValues = 20'000'000;   // 4 per cell of the largest confusion matrix
+constexpr std::size_t kMaxLineValues = 20'000'000;    // 4 per cell of the largest confusion matrix
 constexpr std::uint64_t kFreeRecordBytes = 16 << 20;  // beyond the bytes of the file
 
 Json metrics_json(const std::vector<Metric>& metrics) {
@@ -41,7 +41,7 @@ std::string fault_text(const std::exception& failure) {
 // Adds a line to the run and returns its event. Ignores unknown events, which newer versions may
 // write.
 std::string add_run_line(std::string_view text, RunRecord* run) {
-  const Json line = parse_ordered_json(text, kMostLineValues);
+  const Json line = parse_ordered_json(text, kMaxLineValues);
   auto event = line.at("event").get<std::string>();
   if (event == "start") {
     *run = {};

@@ -94,7 +94,7 @@ struct StepRecord {
   double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
   // Not recorded: the time left to the whole run under a time limit.
-  std::optional<double> most_seconds_left = {};
+  std::optional<double> max_seconds_left = {};
 };
 
 // Seconds during which gradients were being all-reduced, and the part of them in which nothing else
@@ -137,7 +137,7 @@ struct EpochRecord {
 };
 
 // A confusion matrix takes memory quadratic in the number of classes.
-inline constexpr std::size_t kMostConfusionClasses = 2000;
+inline constexpr std::size_t kMaxConfusionClasses = 2000;
 
 // How many images of each class were predicted as which class.
 struct ConfusionMatrix {

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kLeastBar = 8, kMostBar = 24;
+constexpr int kLeastBar = 8, kMaxBar = 24;
 
 // Returns a bar of `width` columns; empty if that is fewer than kLeastBar.
 std::string bar(double share, int width, bool utf8) {
@@ -36,7 +36,7 @@ std::string live_line(const std::string& title, double share, const std::vector<
   const std::string& end =
       *std::find_if(ends.begin(), std::prev(ends.end()),
                     [&](const std::string& text) { return room(text) >= kLeastBar; });
-  return title + bar(share, std::min(room(end), kMostBar), live.utf8) + end;
+  return title + bar(share, std::min(room(end), kMaxBar), live.utf8) + end;
 }
 
 std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
@@ -93,7 +93,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const double share = share_of(timing);
   double seconds = timing.elapsed_seconds / share * (1 - share) +
                    timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
-  if (timing.most_seconds_left) seconds = std::min(seconds, *timing.most_seconds_left);
+  if (timing.max_seconds_left) seconds = std::min(seconds, *timing.max_seconds_left);
   const std::string begin = formatted(" %d/%d", timing.step, timing.num_steps);
   const std::string rate = formatted("  %.0f images/s", timing.epoch_images_per_second);
   const std::string loss = formatted("  loss %.4f", live.loss);
@@ -123,12 +123,12 @@ std::string scoring_line(long long done, long long total, double seconds, const 
 }
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
-  constexpr std::size_t kMostRows = 20;
+  constexpr std::size_t kMaxRows = 20;
   std::vector<std::string> rows = {
       "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
   bool has_star = false;
   const std::size_t stride =
-      epochs.size() <= kMostRows ? 1 : (epochs.size() + kMostRows - 3) / (kMostRows - 2);
+      epochs.size() <= kMaxRows ? 1 : (epochs.size() + kMaxRows - 3) / (kMaxRows - 2);
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const EpochRecord& epoch = epochs[i];
     const bool kept = epoch.epoch == saved_epoch;

@@ -19,17 +19,17 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
   return training.finish();
 }
 
-void join_training(const TrainingJob& job, TrainState& state, EpochRecord& record) {
+void sum_over_ranks(const TrainingJob& job, TrainState& state, EpochRecord& record) {
   World& world = job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
-  state.exchange->join();
-  if (!state.epoch.has_joined && job.recipe.freeze == Freeze::kNone) {
+  state.exchange->gather_state();
+  if (!state.epoch.statistics_averaged && job.recipe.freeze == Freeze::kNone) {
     const int num_ranks = job.num_training_ranks();
     average_statistics(*state.model, *job.communicator, world, num_ranks);
     if (state.averages)
       average_statistics(state.averages->state(), *job.communicator, world, num_ranks);
   }
-  state.epoch.has_joined = true;
+  state.epoch.statistics_averaged = true;
   world.agree([&] { require_equal_replicas(*state.model, world); });
 }
 

@@ -17,7 +17,7 @@ EpochRecord end_training(World& world, TrainEpoch& training);
 
 // Sums the record over all ranks and averages the tensors that differ between their models, which
 // are identical afterwards. A collective. Throws as require_equal_replicas().
-void join_training(const TrainingJob& job, TrainState& state, EpochRecord& record);
+void sum_over_ranks(const TrainingJob& job, TrainState& state, EpochRecord& record);
 
 // Warns if many steps of the epoch were skipped. A few are expected in the first epoch, since the
 // loss scale starts high. Only rank 0 warns.

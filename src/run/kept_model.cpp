@@ -64,7 +64,7 @@ void write_model(const TrainingJob& job, const std::vector<OutputFile>& files) {
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {
-  if (num_classes > kMostConfusionClasses) return {};
+  if (num_classes > kMaxConfusionClasses) return {};
   std::vector<double> counts(num_classes * num_classes);
   for (const Prediction& prediction : predictions)
     counts[static_cast<std::size_t>(prediction.label) * num_classes +

@@ -53,7 +53,7 @@ std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFe
 std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at::Tensor& logits,
                                          const LabeledFeatures& images) {
   const std::size_t num_classes = inputs.train.classes.size();
-  if (num_classes > kMostConfusionClasses) return {};
+  if (num_classes > kMaxConfusionClasses) return {};
   const at::Tensor probabilities = logits.softmax(1).contiguous();
   const JudgedLabels judged{
       {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},

@@ -130,7 +130,7 @@ void RunLogger::progress(const StepRecord& timing) {
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
   StepRecord shown = timing;
-  if (time_limit_s_ > 0) shown.most_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
+  if (time_limit_s_ > 0) shown.max_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
   reporter_.progress(shown);
 }
 

@@ -17,7 +17,7 @@ void require_room(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
   if (path.has_parent_path()) make_folders(path.parent_path());
   DurableFile probe(path);
-  probe.write(std::string(Timeline::kMostBytes, ' '));
+  probe.write(std::string(Timeline::kMaxBytes, ' '));
   probe.finish();
 }
 

@@ -75,7 +75,7 @@ int StepVotes::act_on_oldest() {
     // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
     // so no checkpoint starts from this step.
     if (job.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
-      run_.checkpoints.forgo_the_last();
+      run_.checkpoints.skip_final();
   } else if (all.wants_checkpoint && !step.is_answered) {
     run_.checkpoints.begin();
     for (PendingStep& later : pending_) later.is_answered = true;

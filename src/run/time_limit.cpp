@@ -13,7 +13,7 @@ constexpr int kFewEpochs = 3;           // with fewer, the last may be partial
 constexpr double kPartWorthIt = 0.5;    // minimum share of an epoch worth starting
 constexpr double kReportSeconds = 0.5;  // for the report page and the end of the record
 constexpr double kBytesPerSecond = 200e6;
-constexpr double kMostHeldBack = 0.25;  // maximum share of the limit reserved for the end
+constexpr double kMaxHeldBack = 0.25;  // maximum share of the limit reserved for the end
 constexpr int kWarmUpSteps = 2;
 
 // An estimate: the weights in the saved model and, in the last checkpoint, the weights, the
@@ -53,16 +53,16 @@ std::string time_limit_word(const TrainingJob& job) {
 int epochs_that_fit(const TimeBudget& budget) {
   const double whole = budget.train_seconds + budget.end_seconds;
   const double left = std::max(0.0, budget.seconds_left * kTrusted);
-  const double most = std::max(0, budget.most_epochs - budget.epochs_done);
+  const double most = std::max(0, budget.max_epochs - budget.epochs_done);
   const double more = whole > 0 ? std::min(most, std::floor(left / whole)) : most;
   int epochs = budget.epochs_done + static_cast<int>(more);
   const double rest = left - more * whole - budget.end_seconds;
   if (epochs < kFewEpochs && rest >= kPartWorthIt * budget.train_seconds) ++epochs;
-  return std::min(epochs, std::max(budget.most_epochs, budget.epochs_done));
+  return std::min(epochs, std::max(budget.max_epochs, budget.epochs_done));
 }
 
 double closing_seconds(double limit, long long bytes) {
-  return std::min(kMostHeldBack * limit,
+  return std::min(kMaxHeldBack * limit,
                   kReportSeconds + static_cast<double>(bytes) / kBytesPerSecond);
 }
 
@@ -120,13 +120,13 @@ double TimeLimit::seconds_left() const {
 // Assumes that a validation image takes no longer than a training image, whatever the bottleneck.
 double TimeLimit::end_seconds() const {
   if (plan().end_seconds > 0) return plan().end_seconds;
-  if (step_seconds_ == 0) return thought_end_seconds_;
+  if (step_seconds_ == 0) return expected_end_seconds_;
   return validation_batches(job_) * step_seconds_ / job_.config.optimization.accumulate;
 }
 
 bool TimeLimit::has_more_steps() const {
   const int epoch = state_.progress.epochs_done + 1;
-  const std::int64_t most = job_.epoch_plan(epoch).most_steps;
+  const std::int64_t most = job_.epoch_plan(epoch).max_steps;
   const std::int64_t steps = most > 0 ? most : job_.inputs.steps_per_epoch;
   return epoch < job_.last_epoch() || (epoch == job_.last_epoch() && state_.epoch.steps < steps);
 }
@@ -144,7 +144,7 @@ bool TimeLimit::leaves_no_step() const {
 
 void TimeLimit::end_unless_epoch_fits(double train_seconds, double valid_seconds) {
   if (!is_set()) return;
-  thought_end_seconds_ = valid_seconds;
+  expected_end_seconds_ = valid_seconds;
   TimePlan decided = plan();
   decided.epoch_seconds = train_seconds + valid_seconds;
   decided.is_over = seconds_left() < kPartWorthIt * train_seconds + valid_seconds;
@@ -184,7 +184,7 @@ void TimeLimit::decide(const EpochRecord& record) {
   const int first = job_.first_epochs(),
             last = job_.last_epoch() - first;  // as counted by the schedule
   decided.epochs = epochs_that_fit({.epochs_done = record.epoch - first,
-                                    .most_epochs = last,
+                                    .max_epochs = last,
                                     .seconds_left = seconds_left(),
                                     .train_seconds = record.train_seconds,
                                     .end_seconds = decided.end_seconds});

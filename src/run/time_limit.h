@@ -20,7 +20,7 @@ namespace kiln {
 // What is known after an epoch.
 struct TimeBudget {
   int epochs_done = 1;
-  int most_epochs = 1;
+  int max_epochs = 1;
   double seconds_left = 0;   // for training, without the reserve for the end of the run
   double train_seconds = 0;  // training time of an epoch
   double end_seconds = 0;    // time of its validation and reports
@@ -80,8 +80,8 @@ class TimeLimit {
   // are warm-up.
   int steps_ = 0;
   Stopwatch since_second_;
-  double step_seconds_ = 0;         // 0: not known yet
-  double thought_end_seconds_ = 0;  // an estimate to use until step_seconds_ is known
+  double step_seconds_ = 0;          // 0: not known yet
+  double expected_end_seconds_ = 0;  // an estimate to use until step_seconds_ is known
 };
 
 // The limit in seconds; 0 if there is none. Also 0 if a head is fitted to features, since there are

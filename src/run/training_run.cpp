@@ -135,7 +135,7 @@ TrainingEnd train(TrainingRun& run) {
     if (const int signal = train_steps(run, epoch, record)) return {.signal = signal};
     const Stopwatch since_last_step;
     if (epoch < job.last_epoch() && !run.limit.is_over()) job.loaders->begin_training(epoch + 1);
-    join_training(job, state, record);
+    sum_over_ranks(job, state, record);
     warn_of_skipped_steps(record, job.world, job.log);
 
     std::optional<ValidationDetails> kept;
@@ -151,12 +151,12 @@ TrainingEnd train(TrainingRun& run) {
 // head is fitted before the epochs.
 TrainingEnd train_in_parts(TrainingRun& run) {
   if (run.job.uses_features) {
-    run.checkpoints.forgo_the_last();  // the model in the state is unusable afterwards
+    run.checkpoints.skip_final();  // the model in the state is unusable afterwards
     return {.signal = train_on_features(run.job, run.state, *run.state.model, run.log).stop_signal};
   }
   const bool fits_head = run.automatic.needs_head();
   if (const int signal = run.automatic.fit_head(run.limit)) {
-    run.checkpoints.forgo_the_last();  // a run that is stopped here starts over
+    run.checkpoints.skip_final();  // a run that is stopped here starts over
     return {.signal = signal};
   }
   if (fits_head) {

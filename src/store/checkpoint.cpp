@@ -115,12 +115,12 @@ Checkpoint read_whole(const fs::path& folder) {
 }
 
 std::optional<std::int64_t> number_of(std::string_view name, std::string (*name_of)(std::int64_t)) {
-  constexpr std::size_t kMostDigits = 18;
+  constexpr std::size_t kMaxDigits = 18;
   const std::size_t begin = name.find_first_of("0123456789");
   if (begin == name.npos) return std::nullopt;
   const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
   std::int64_t number = 0;
-  if (end - begin <= kMostDigits) std::from_chars(name.data() + begin, name.data() + end, number);
+  if (end - begin <= kMaxDigits) std::from_chars(name.data() + begin, name.data() + end, number);
   if (name != name_of(number)) return std::nullopt;  // also for "checkpoint-0000007"
   return number;
 }
@@ -486,7 +486,7 @@ std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& ski
   }
 }
 
-void CheckpointFolder::begin_anew() {
+void CheckpointFolder::restart() {
   oldest_ = next_number();
   best_.reset();
 }

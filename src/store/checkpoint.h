@@ -85,7 +85,7 @@ class CheckpointFolder {
   std::optional<Checkpoint> newest(std::vector<std::string>& skipped, const StateCheck& check = {});
 
   // Starts over: the next write() removes all present checkpoints, but only after it has succeeded.
-  void begin_anew();
+  void restart();
 
   // Writes the next checkpoint and returns its folder, then removes those beyond `keep`; what
   // cannot be removed is tried again next time. Throws Error kFailedToWriteOutputs: the partial

@@ -23,7 +23,7 @@ struct EpochPlan {
   StepPlan step;
   MixPlan mix = {};
   int rank = 0, num_ranks = 1;  // of those that train; needed to mix images as one process would
-  std::int64_t most_steps = 0;  // limit on the steps of a run's last epoch; 0: none
+  std::int64_t max_steps = 0;   // limit on the steps of a run's last epoch; 0: none
   StepTrace* trace = nullptr;   // must outlive the epoch; may be null
 };
 
@@ -47,7 +47,7 @@ class TrainEpoch : private StepContext {
   // the plan's limit is reached.
   bool step();
   // Whether the plan's limit allows another step.
-  bool wants_step() const { return plan_.most_steps == 0 || state_.epoch.steps < plan_.most_steps; }
+  bool wants_step() const { return plan_.max_steps == 0 || state_.epoch.steps < plan_.max_steps; }
 
   int steps_done() const { return state_.epoch.steps; }
   double learning_rate() const { return learning_rate_; }  // of the last step

@@ -25,7 +25,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kMostLogits = 1 << 24;
+constexpr double kMaxLogits = 1 << 24;
 
 std::span<const float> row(const LabeledLogits& images, std::size_t i) {
   const auto width = static_cast<std::size_t>(images.num_classes);
@@ -93,10 +93,10 @@ double fit_temperature(const LabeledLogits& images, const SumOfAllRanks& sum) {
                     std::to_string(static_cast<long long>(counts[1])) +
                     " validation images are not finite numbers. Lower --learning-rate.");
   if (counts[2] == 0) return 1;
-  constexpr int kMostSteps = 60;
+  constexpr int kMaxSteps = 60;
   constexpr double kTolerance = 1e-6;
   double low = 1 / kHighestTemperature, high = 1 / kLowestTemperature, factor = 1;
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMaxSteps; ++step) {
     const std::array<double, 3> at = over_ranks(derivatives(images, factor));
     (at[0] > 0 ? high : low) = factor;
     const double next = next_factor(factor, at, low, high);
@@ -119,7 +119,7 @@ void count_answers(const LabeledLogits& images, double temperature, std::vector<
 }
 
 CalibrationSample::CalibrationSample(std::uint64_t num_images, int num_classes)
-    : share_(std::min(1.0, kMostLogits / (static_cast<double>(num_images) * num_classes))) {}
+    : share_(std::min(1.0, kMaxLogits / (static_cast<double>(num_images) * num_classes))) {}
 
 bool CalibrationSample::holds(std::uint64_t image) const {
   constexpr std::uint64_t kPurpose = 0x74656d7065726174;  // "temperat"

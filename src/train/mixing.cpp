@@ -56,7 +56,7 @@ Box box_draw(double lambda, std::int64_t height, std::int64_t width, RandomSeque
 // The rows of mix_numbers(), each with one number per image. The partner is an index into the
 // batch. Places and pixels are exact in float32, up to 2^24.
 enum Row : std::int64_t { kPartner, kBlend, kShare, kTop, kBottom, kLeft, kRight, kNumRows };
-static_assert(kNumRows <= DeviceUploader::kMostNumbers);
+static_assert(kNumRows <= DeviceUploader::kMaxNumbers);
 
 // A mask of the pixels inside the box of their image, [N, 1, H, W]. `mix` has the rows.
 at::Tensor inside_boxes(const at::Tensor& mix, const at::Tensor& images) {

@@ -71,8 +71,8 @@ struct EpochTimes {
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
-  int steps = 0;            // finished so far
-  bool has_joined = false;  // BatchNorm's statistics have been averaged over the ranks
+  int steps = 0;                     // finished so far
+  bool statistics_averaged = false;  // BatchNorm's statistics have been averaged over the ranks
   MetricSums metrics;
   // For the designer's averages, which are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;

@@ -19,7 +19,7 @@ std::string repeated(const std::string& text, std::size_t count) {
   return all;
 }
 
-TEST(Json, is_what_the_library_reads) {
+TEST(Json, IsWhatTheLibraryReads) {
   const std::string text =
       R"({"b":[1,-2,3.5,"\u00e4",null,true,{"c":{}}],"a":18446744073709551615})";
   EXPECT_EQ(parse_json(text), nlohmann::json::parse(text));
@@ -28,7 +28,7 @@ TEST(Json, is_what_the_library_reads) {
   EXPECT_EQ(parse_json("7"), 7);
 }
 
-TEST(Json, tells_the_line_of_a_fault) {
+TEST(Json, TellsTheLineOfAFault) {
   try {
     parse_json("{\n\"a\": 1,\n\"b\": tru\n}");
     FAIL();
@@ -37,7 +37,7 @@ TEST(Json, tells_the_line_of_a_fault) {
   }
 }
 
-TEST(Json, refuses_what_is_deep_or_large) {
+TEST(Json, RefusesWhatIsDeepOrLarge) {
   for (const std::string& text :
        {std::string(100'000, '['), std::string(33, '[') + std::string(33, ']')}) {
     EXPECT_THROW(parse_json(text), JsonFault);
@@ -48,14 +48,14 @@ TEST(Json, refuses_what_is_deep_or_large) {
   EXPECT_NO_THROW(parse_json(std::string(32, '[') + std::string(32, ']')));
 }
 
-TEST(Json, repeated_keys_are_refused_on_demand) {
+TEST(Json, RepeatedKeysAreRefusedOnDemand) {
   EXPECT_THROW(parse_json(R"({"a":1,"b":{"c":1,"c":2}})", RepeatedKeys::kRefused), JsonFault);
   EXPECT_NO_THROW(parse_json(R"({"a":1,"b":{"a":1}})", RepeatedKeys::kRefused));
   EXPECT_EQ(parse_json(R"({"a":[1],"a":2})")["a"], 2);
 }
 
 // The library needs 50 s for the first and does not end with the second.
-TEST(Json, time_is_proportional_to_the_text) {
+TEST(Json, TimeIsProportionalToTheText) {
   std::string tensors = "{\"\":0", keys = "{\"\":0";
   for (int i = 0; i < 60'000; ++i) tensors += ",\"t" + std::to_string(i) + R"(":{"a":[0,1],"b":2})";
   for (int i = 0; i < 300'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
@@ -66,7 +66,7 @@ TEST(Json, time_is_proportional_to_the_text) {
   EXPECT_LT(use.cpu_seconds, 10);
 }
 
-TEST(Json, long_lists_are_visited_an_element_at_a_time) {
+TEST(Json, LongListsAreVisitedAnElementAtATime) {
   std::vector<std::string> seen;
   const nlohmann::json rest =
       parse_json_lists(R"({"x":{"y":[1,2]},"a":[1,[2,3],{"b":[4]}],"c":[],"d":5,"e":["f"]})",
@@ -77,7 +77,7 @@ TEST(Json, long_lists_are_visited_an_element_at_a_time) {
   EXPECT_EQ(rest, nlohmann::json::parse(R"({"x":{"y":[1,2]},"a":[],"c":[],"d":5,"e":[]})"));
 }
 
-TEST(Json, a_list_of_millions_takes_the_memory_of_one_element) {
+TEST(Json, AListOfMillionsTakesTheMemoryOfOneElement) {
   const std::string text = "{\"a\":[" + repeated("{},", 1'500'000) + "0]}";
   const std::size_t peak = test::peak_mib_of([&] {
     std::size_t count = 0;
@@ -87,7 +87,7 @@ TEST(Json, a_list_of_millions_takes_the_memory_of_one_element) {
   EXPECT_LT(peak, 32U);
 }
 
-TEST(Untrusted, a_look_at_the_first_bytes_opens_regular_files_alone) {
+TEST(Untrusted, ALookAtTheFirstBytesOpensRegularFilesAlone) {
   EXPECT_THROW(first_bytes(testing::TempDir(), 8), std::system_error);
   EXPECT_THROW(first_bytes("/dev/zero", 8), std::system_error);
   EXPECT_THROW(first_bytes("/nowhere/at/all", 8), std::system_error);

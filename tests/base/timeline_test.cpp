@@ -76,13 +76,13 @@ TEST_F(TimelineTest, IsBoundedAndSaysWhatIsMissing) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < 2; ++i)
     threads.emplace_back([this] {
-      for (std::size_t n = 0; n < Timeline::kMostSpans / 2 + 5; ++n)
+      for (std::size_t n = 0; n < Timeline::kMaxSpans / 2 + 5; ++n)
         add("loader thread 100", "load an image", 1'000'000'000, 2'000'000'000);
     });
   threads.clear();
   const std::string text = timeline_.json(1000);
   EXPECT_NE(text.find("\"dropped_spans\":10}"), std::string::npos) << text.substr(0, 200);
-  EXPECT_LT(text.size(), Timeline::kMostBytes);
+  EXPECT_LT(text.size(), Timeline::kMaxBytes);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(TimeLimit, ReadsTimesWithTheirUnit) {
 }
 
 TEST(TimeLimit, AllowsMoreEpochsThanTheDefault) {
-  EXPECT_EQ(length({"--time-limit=5s"}).epochs, kMostEpochsInTime);
+  EXPECT_EQ(length({"--time-limit=5s"}).epochs, kMaxEpochsInTime);
   EXPECT_EQ(epochs_in_effect({"--time-limit=5s"}), "90");
   EXPECT_EQ(length({"--time-limit=5s", "--epochs=3"}).epochs, 3);
   EXPECT_EQ(epochs_in_effect({"--time-limit=5s", "--epochs=3"}), "3");

@@ -15,7 +15,7 @@ namespace kiln {
 // `world`.
 inline bool join_ranks(int argc, char** argv, double deadline_s, Log& log, World& world) {
   testing::InitGoogleTest(&argc, argv);
-  world.join({.deadline_s = deadline_s, .stall_warning_s = deadline_s / 2}, 0, log);
+  world.init({.deadline_s = deadline_s, .stall_warning_s = deadline_s / 2}, 0, log);
   if (world.mpi() != nullptr) return true;
   std::fprintf(stderr, "start this by mpirun\n");
   return false;

@@ -98,7 +98,7 @@ TEST(Evaluation, KeepsTheMostConfidentlyWrong) {
 }
 
 TEST(Evaluation, KeepsNoMatrixOfTooManyClasses) {
-  const int num_classes = static_cast<int>(kMostConfusionClasses) + 1;
+  const int num_classes = static_cast<int>(kMaxConfusionClasses) + 1;
   Evaluation evaluation(num_classes, 5, 0);
   std::vector<float> probabilities(static_cast<std::size_t>(num_classes));
   probabilities[7] = 1;

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 const std::string kStart = "{\"event\":\"start\",\"time\":1}\n";
 
-void expect_refused(const std::string& lines, std::size_t most_mib) {
+void expect_refused(const std::string& lines, std::size_t max_mib) {
   const std::string text = kStart + lines;
   EXPECT_THROW(parse_run(text), Error) << lines.substr(0, 80);
   EXPECT_LT(test::peak_mib_of([&] {
@@ -24,17 +24,17 @@ void expect_refused(const std::string& lines, std::size_t most_mib) {
               } catch (const Error&) {
               }
             }),
-            most_mib)
+            max_mib)
       << lines.substr(0, 80);
 }
 
-TEST(HostileRecords, depth_does_not_use_up_the_stack) {
+TEST(HostileRecords, DepthDoesNotUseUpTheStack) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   expect_refused("{\"event\":\"start\",\"time\":1,\"num_ranks\":" + deep + "}\n", 32);
   expect_refused("{\"event\":\"start\",\"time\":1,\"num_ranks\":[[1]]}\n", 32);
 }
 
-TEST(HostileRecords, a_confusion_matrix_is_no_larger_than_training_writes) {
+TEST(HostileRecords, AConfusionMatrixIsNoLargerThanTrainingWrites) {
   std::string cells;
   for (int i = 0; i < 20'000; ++i) cells += "[0,0,1],";
   for (const int classes : {2001, 20'000})
@@ -43,13 +43,13 @@ TEST(HostileRecords, a_confusion_matrix_is_no_larger_than_training_writes) {
                    64);
 }
 
-TEST(HostileRecords, short_lines_do_not_make_long_records) {
+TEST(HostileRecords, ShortLinesDoNotMakeLongRecords) {
   std::string lines;
   for (int i = 0; i < 1'000'000; ++i) lines += "{\"event\":\"epoch\"}\n";
   expect_refused(lines, 192);
 }
 
-TEST(HostileRecords, a_file_is_looked_at_before_it_is_read) {
+TEST(HostileRecords, AFileIsLookedAtBeforeItIsRead) {
   const fs::path file = fs::path(testing::TempDir()) / ("sparse_" + std::to_string(::getpid()));
   for (const std::string& beginning : {std::string(), kStart}) {
     std::ofstream(file, std::ios::binary) << beginning;

@@ -51,9 +51,9 @@ TEST(Lines, TheLiveLineFitsItsTerminal) {
   EXPECT_EQ(progress_line(record, live),
             "epoch 3/20 [###########...........] 60/120  512 images/s  loss 1.2500  top-1 45.2 %  "
             "data wait 0 %  left 3 min 30 s");
-  record.most_seconds_left = 20;
+  record.max_seconds_left = 20;
   EXPECT_TRUE(progress_line(record, live).ends_with("left 20 s"));
-  record.most_seconds_left.reset();
+  record.max_seconds_left.reset();
   live.columns = 30;
   live.columns = 77;
   EXPECT_EQ(progress_line(record, live),

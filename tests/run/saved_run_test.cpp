@@ -12,7 +12,7 @@ namespace {
 SavedRank rank_of(int number) {
   SavedRank rank;
   rank.epoch = {.steps = 7,
-                .has_joined = true,
+                .statistics_averaged = true,
                 .totals = {.loss_sum = 0.1 + number, .top1 = 3, .top5 = 5, .count = 8},
                 .images = 56,
                 .weighted_seconds = 1.0 / 3,
@@ -33,7 +33,7 @@ SavedRun two_ranks() {
   run.machine = {"kiln 1", "AVX2", "cpu", 2, 3};
   run.options = {{"epochs", "6"}, {"augment", "flip"}};
   run.model = "resnet18";
-  run.model_print = "resnet18 0";
+  run.model_fingerprint = "resnet18 0";
   run.global_batch = 16;
   run.peak_learning_rate = 0.002;
   run.precision = "fp16";
@@ -71,7 +71,7 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(again.ranks[1].epoch.totals.loss_sum, 1.1);
   EXPECT_EQ(again.ranks[1].epoch.weighted_rate, 1e9 / 7);
   EXPECT_EQ(again.ranks[1].epoch.spent.parts.backward, 0.7);
-  EXPECT_TRUE(again.ranks[1].epoch.has_joined);
+  EXPECT_TRUE(again.ranks[1].epoch.statistics_averaged);
   EXPECT_EQ(again.ranks[0].bad_train.samples, run.ranks[0].bad_train.samples);
   EXPECT_EQ(again.ranks[0].bad_train.records[0].fault, "cut");
   EXPECT_EQ(again.ranks[0].train.hash, run.ranks[0].train.hash);
@@ -104,12 +104,12 @@ TEST(SavedRun, RefusesOtherTexts) {
     EXPECT_THROW(parse_saved_run(text), Error) << text;
 }
 
-TEST(DatasetPrint, TellsNamesLabelsAndClassesApart) {
+TEST(DatasetFingerprint, TellsNamesLabelsAndClassesApart) {
   const auto print = [](const std::string& name, int label, const std::string& name_of_class) {
     Dataset set;
     set.classes = {name_of_class};
     set.samples.push_back({.file_name = name, .label = label, .size = {}});
-    return print_of(set).hash;
+    return fingerprint_of(set).hash;
   };
   EXPECT_EQ(print("a", 0, "cat"), print("a", 0, "cat"));
   EXPECT_NE(print("a", 0, "cat"), print("b", 0, "cat"));

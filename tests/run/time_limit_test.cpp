@@ -8,7 +8,7 @@ namespace {
 // After one epoch of 8 s, of at most 90, each followed by 2 s.
 TimeBudget budget(double seconds_left) {
   return {.epochs_done = 1,
-          .most_epochs = 90,
+          .max_epochs = 90,
           .seconds_left = seconds_left,
           .train_seconds = 8,
           .end_seconds = 2};
@@ -23,7 +23,7 @@ TEST(EpochsThatFit, AreWholeOnes) {
 TEST(EpochsThatFit, AreAtMostThoseAskedFor) {
   EXPECT_EQ(epochs_that_fit(budget(1e6)), 90);
   TimeBudget two = budget(1e6);
-  two.most_epochs = 2;
+  two.max_epochs = 2;
   EXPECT_EQ(epochs_that_fit(two), 2);
 }
 
@@ -32,7 +32,7 @@ TEST(EpochsThatFit, AreAtLeastThoseDone) {
   EXPECT_EQ(epochs_that_fit(budget(-20)), 1);
   EXPECT_EQ(epochs_that_fit(budget(5)), 1);
   TimeBudget done = budget(50);
-  done.most_epochs = 1;
+  done.max_epochs = 1;
   EXPECT_EQ(epochs_that_fit(done), 1);
 }
 

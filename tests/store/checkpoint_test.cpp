@@ -108,16 +108,16 @@ TEST_F(CheckpointTest, BeginningAnewKeepsTheOldOnesUntilTheFirstIsWhole) {
   write("two", 2);
   {
     CheckpointFolder folder(folder_, 2);
-    folder.begin_anew();
+    folder.restart();
   }
   EXPECT_EQ(state(), "two");
   CheckpointFolder folder(folder_, 2);
-  folder.begin_anew();
+  folder.restart();
   test::calls_before_failure = 5;
   test::failure = EIO;
   EXPECT_THROW(write(folder, "anew", 1), Error);
   EXPECT_EQ(folder.newest(skipped_)->state_json, "two");
-  folder.begin_anew();
+  folder.restart();
   write(folder, "anew", 2);
   EXPECT_EQ(names(), (Names{"best-000003.safetensors", "checkpoint-000003"}));
   EXPECT_EQ(folder.newest(skipped_)->best[0].bytes, "\2");

@@ -80,11 +80,11 @@ TEST_P(ParameterServer, OneWorkerTrainsAsOneProcess) {
   Batches batches(0), same(0);
   ours->exchange = servers(world->size() - 1, *ours);
   train(*ours, batches, 1, kSteps / 2);
-  ours->exchange->join();
+  ours->exchange->gather_state();
   expect_equal_on_all_ranks(*ours);
   ours->exchange = servers(world->size() - 1, *ours);  // as after a checkpoint
   train(*ours, batches, 1, kSteps / 2);
-  ours->exchange->join();
+  ours->exchange->gather_state();
   TrainStep step(*alone, {.batch_size = 4, .clip_norm = 1});
   for (int i = 0; i < kSteps; ++i) EXPECT_TRUE(step.run(same, kRate));
   EXPECT_TRUE(at::equal(weight(*ours), weight(*alone)));
@@ -105,7 +105,7 @@ TEST_P(ParameterServer, ManyWorkersLowerTheLossAndEndWithTheSameWeights) {
     Batches again(world->rank());
     train(*state, again, num_workers, 1);
   }
-  state->exchange->join();
+  state->exchange->gather_state();
   expect_equal_on_all_ranks(*state);
   EXPECT_LT(loss(), before);
 }

@@ -10,12 +10,12 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMaxBytes = 1024;
 
 }  // namespace
 
 void leave_failure_note(const std::string& text) {
-  const std::string note = cut_to_bytes(text, kMostBytes);
+  const std::string note = cut_to_bytes(text, kMaxBytes);
   std::error_code absent;
   const std::filesystem::path termination_log = "/dev/termination-log";
   const std::filesystem::path output = sagemaker_folder() / "output";

@@ -64,8 +64,8 @@ class ArchiveTree {
   std::size_t num_nodes_ = 0, spent_ = 0;
 };
 
-constexpr int kMostLinks = 40;                // one after the other, as in Linux
-constexpr std::size_t kMostPathBytes = 4096;  // likewise
+constexpr int kMaxLinks = 40;                // one after the other, as in Linux
+constexpr std::size_t kMaxPathBytes = 4096;  // likewise
 constexpr std::size_t kWorkOfANode = 64;
 
 // Adds the parts of a path, the first one last.
@@ -126,7 +126,7 @@ ArchiveTree::Target ArchiveTree::target_of(const Node& link) {
     if (here->link != nullptr) {
       const std::string& target = here->link->target;
       if (target.starts_with('/')) return {nullptr, /*is_outside=*/true};
-      if (target.empty() || target.size() > kMostPathBytes || ++num_links > kMostLinks) return {};
+      if (target.empty() || target.size() > kMaxPathBytes || ++num_links > kMaxLinks) return {};
       add_parts(target, parts);
       here = here->link->is_hard ? &root_ : here->parent;
     }
@@ -154,7 +154,7 @@ void ArchiveTree::spend(std::size_t work) {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxTargetBytes = 4097;  // one more than a path may have
-constexpr std::size_t kMostNameBytes = 4096;
+constexpr std::size_t kMaxNameBytes = 4096;
 
 void add_to(SampleTable& table, std::string_view name, const ArchiveMember& member) {
   const auto id = static_cast<std::int64_t>(table.size());
@@ -218,7 +218,7 @@ class Members {
   // Adds as `name` what the link leads to.
   void follow(const std::string& name, const ArchiveTree::Node& link) {
     const auto [target, is_outside] = tree_.target_of(link);
-    if (target == nullptr || name.size() > kMostNameBytes)
+    if (target == nullptr || name.size() > kMaxNameBytes)
       return left_out_.add(is_outside ? LeftOut::Kind::kLinkOutside : LeftOut::Kind::kBrokenLink,
                            name);
     if (target->member) return add(name, *target->member);

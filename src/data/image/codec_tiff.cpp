@@ -154,15 +154,15 @@ Layout layout_of(TIFF* tiff) {
 std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
   std::uint16_t compression = COMPRESSION_NONE;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
-  std::uint64_t most_ratio = 0;
-  if (compression == COMPRESSION_NONE) most_ratio = 1;
-  if (compression == COMPRESSION_PACKBITS) most_ratio = 64;
+  std::uint64_t max_ratio = 0;
+  if (compression == COMPRESSION_NONE) max_ratio = 1;
+  if (compression == COMPRESSION_PACKBITS) max_ratio = 64;
   if (compression == COMPRESSION_DEFLATE || compression == COMPRESSION_ADOBE_DEFLATE)
-    most_ratio = 1032;
-  if (compression == COMPRESSION_LZW) most_ratio = 4096;
-  if (most_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
+    max_ratio = 1032;
+  if (compression == COMPRESSION_LZW) max_ratio = 4096;
+  if (max_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
   const std::uint64_t samples = layout.separate ? layout.colors : layout.samples;
-  return layout.pixels() * layout.bits * samples / 8 / most_ratio;
+  return layout.pixels() * layout.bits * samples / 8 / max_ratio;
 }
 
 // Throws ImageFault for tiles that are larger than the image and than 128 MiB. A tile that is only
@@ -232,7 +232,7 @@ class BlockReader {
       : tiff_(tiff), source_(source), layout_(layout), tiled_(TIFFIsTiled(tiff) != 0) {
     const tmsize_t size = tiled_ ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
     const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
-    const std::uint64_t needed = pixels * plane_samples() * bytes_a_sample();
+    const std::uint64_t needed = pixels * plane_samples() * bytes_per_sample();
     if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes) {
       throw ImageFault("broken TIFF: implausible size of strips or tiles");
     }
@@ -257,7 +257,7 @@ class BlockReader {
   static constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 31;
 
   std::uint32_t plane_samples() const { return layout_.separate ? 1 : layout_.samples; }
-  std::uint32_t bytes_a_sample() const { return layout_.bits / 8U; }
+  std::uint32_t bytes_per_sample() const { return layout_.bits / 8U; }
 
   void read_plane(std::uint32_t x, std::uint32_t y, std::uint16_t plane) {
     const auto size = static_cast<tmsize_t>(block_.size());
@@ -273,7 +273,7 @@ class BlockReader {
   // Copies the samples of the block that are kept. Of 16-bit samples, which libtiff returns in
   // native (little-endian) order, only the high byte is kept.
   void spread(std::uint32_t plane) {
-    const std::uint32_t width = bytes_a_sample();
+    const std::uint32_t width = bytes_per_sample();
     const std::uint32_t from = plane_samples(), to = kept_samples();
     const std::uint32_t count = layout_.separate ? 1 : to;
     const std::uint8_t* in = block_.data() + (width - 1);

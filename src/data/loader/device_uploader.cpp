@@ -33,7 +33,7 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
     : device_(device),
       size_(size),
       labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))),
-      numbers_(at::empty({batch_size * kMostNumbers},
+      numbers_(at::empty({batch_size * kMaxNumbers},
                          at::TensorOptions(at::kFloat).pinned_memory(device.is_cuda()))) {
   if (device.is_cpu()) return;
   images_ = at::empty({batch_size, 3, size.height, size.width},

@@ -196,8 +196,8 @@ int LoaderThreads::num_decoders() const {
   return state_->num_active;
 }
 
-int LoaderThreads::most_decoders() const {
-  return std::max({1, state_->plan.num_decoders, state_->plan.most_decoders});
+int LoaderThreads::max_decoders() const {
+  return std::max({1, state_->plan.num_decoders, state_->plan.max_decoders});
 }
 
 int LoaderThreads::decoders_after(const Use& use, int now, int most) {
@@ -207,12 +207,12 @@ int LoaderThreads::decoders_after(const Use& use, int now, int most) {
 }
 
 void LoaderThreads::adapt() {
-  if (state_->plan.most_decoders == 0) return;
+  if (state_->plan.max_decoders == 0) return;
   {
     const std::scoped_lock lock(state_->mutex);
     state_->use.seconds = state_->use_watch.lap();
     const Use use = std::exchange(state_->use, {});
-    state_->num_active = decoders_after(use, state_->num_active, most_decoders());
+    state_->num_active = decoders_after(use, state_->num_active, max_decoders());
     try {
       state_->start_decoders();
     } catch (const std::system_error&) {

@@ -44,7 +44,7 @@ class LoaderThreads {
 
   struct Plan {
     int num_decoders = 1;
-    int most_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
+    int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
     // Files to read ahead of the decoders. 0: none while reads are fast; otherwise kReadAhead, or
     // proportionally more for more than kReaders reader threads.
     int read_ahead = 0;
@@ -71,7 +71,7 @@ class LoaderThreads {
   ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
-  int most_decoders() const;
+  int max_decoders() const;
 
   // Use of the decoders during `seconds`: `busy_seconds` is their total working time,
   // `waited_seconds` the time that consumers waited for batches.

@@ -159,7 +159,7 @@ void scan_beginnings(const ImagesInOrder& images, const ScanPlan& plan, ScannedI
 ScannedImages scan(const ImagesInOrder& images, const ScanPlan& plan) {
   ScannedImages found;
   found.hashes.resize(images.size());
-  if (plan.decode_all || images.size() <= kMostDecodedImages)
+  if (plan.decode_all || images.size() <= kMaxDecodedImages)
     scan_whole_images(images, plan, found);
   else
     scan_beginnings(images, plan, found);

@@ -14,7 +14,7 @@ namespace kiln {
 
 // With more images than this, images are not decoded unless requested, and of most of them only the
 // first bytes are read.
-constexpr std::size_t kMostDecodedImages = 20'000;
+constexpr std::size_t kMaxDecodedImages = 20'000;
 
 struct ScanPlan {
   int num_threads = 1;
@@ -25,7 +25,7 @@ struct ScanPlan {
   // Called for every image that can be decoded: with the whole image, reduced by at most `shrink`,
   // and its size in the file. May be empty; called from any thread.
   std::function<void(std::size_t i, const Image& image, ImageSize whole)> visit = {};
-  bool decode_all = false;  // even if there are more than kMostDecodedImages
+  bool decode_all = false;  // even if there are more than kMaxDecodedImages
   // Called with the number of images done and the total. May be empty; called from one thread at a
   // time.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
@@ -34,10 +34,10 @@ struct ScanPlan {
 // Results of a scan, by image.
 struct ScannedImages {
   std::vector<std::uint64_t> hashes;  // content_hash() of the bytes; 0: unknown
-  std::vector<LookPrint> looks;  // empty: not decoded, as there are more than kMostDecodedImages
+  std::vector<LookPrint> looks;  // empty: not decoded, as there are more than kMaxDecodedImages
 };
 
-// Reads and decodes all images if there are at most kMostDecodedImages, or with `decode_all`; the
+// Reads and decodes all images if there are at most kMaxDecodedImages, or with `decode_all`; the
 // hashes of images that can be decoded are stored in `set.samples`, for the loader. With more
 // images, a hash is computed only if another image starts with the same 16 KiB, `visit` is not
 // called, and nothing is stored in the samples. An image that cannot be read has no hash, one that

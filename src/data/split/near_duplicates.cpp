@@ -16,15 +16,15 @@ namespace {
 constexpr int kGraySide = 32;  // of the image whose frequencies are computed
 constexpr int kFrequencies = 8;
 constexpr int kBands = 4, kBandBits = 16;
-constexpr int kBandFlips = kMostBits / kBands;  // some band differs in at most this many bits
-constexpr double kLeastContrast = 3;            // standard deviation of gray levels (0 to 255)
+constexpr int kBandFlips = kMaxBits / kBands;  // some band differs in at most this many bits
+constexpr double kLeastContrast = 3;           // standard deviation of gray levels (0 to 255)
 constexpr double kLeastAllowed = 2;  // in levels (0 to 255), for rounding and quantization
 
 // Returns the largest root mean square difference of two thumbnails, relative to their contrast, at
 // which images look alike. `side` is the shorter side of the smaller image, in pixels. This covers
 // the changes that other sizes and JPEG qualities down to 30 made to 284 photos, and 99 of 100 of
 // those made to CIFAR-10. The smaller an image, the more of its thumbnail is codec noise.
-double most_difference(int side) {
+double max_difference(int side) {
   return std::clamp(9.0 / side, 0.12, 0.24);
 }
 
@@ -80,7 +80,7 @@ double contrast_of(const Samples& samples) {
 
 bool thumbnails_agree(const LookPrint& a, const LookPrint& b) {
   const double allowed = std::max(
-      kLeastAllowed, most_difference(std::min(a.side, b.side)) * std::min(a.contrast, b.contrast));
+      kLeastAllowed, max_difference(std::min(a.side, b.side)) * std::min(a.contrast, b.contrast));
   const auto most =
       static_cast<std::int64_t>(allowed * allowed * static_cast<double>(a.thumbnail.size()));
   std::int64_t sum = 0;
@@ -183,7 +183,7 @@ LookPrint look_of(const Image& image) {
 }
 
 bool look_alike(const LookPrint& a, const LookPrint& b) {
-  return !a.is_empty && !b.is_empty && std::popcount(a.bits ^ b.bits) <= kMostBits &&
+  return !a.is_empty && !b.is_empty && std::popcount(a.bits ^ b.bits) <= kMaxBits &&
          thumbnails_agree(a, b);
 }
 

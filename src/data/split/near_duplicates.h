@@ -30,9 +30,9 @@ struct LookPrint {
 // The print of an image of any size. Pure.
 LookPrint look_of(const Image& image);
 
-// Whether both show the same picture: their bits differ in at most kMostBits places, and their
+// Whether both show the same picture: their bits differ in at most kMaxBits places, and their
 // thumbnails by little, relative to their contrast and to the image sizes.
-constexpr int kMostBits = 11;
+constexpr int kMaxBits = 11;
 bool look_alike(const LookPrint& a, const LookPrint& b);
 
 using ImagePair = std::pair<std::uint32_t, std::uint32_t>;

@@ -126,7 +126,7 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
 
 namespace {
 
-constexpr std::size_t kMostNamed = 5;
+constexpr std::size_t kMaxNamed = 5;
 constexpr const char* kNoLabel = "(no label)";
 
 [[noreturn]] void fail(const Dataset& set, const std::string& text) {
@@ -212,7 +212,7 @@ void note_missing_classes(const PresentClasses& present, const PartsRequest& req
       if (!is_there[c]) missing.push_back(present.classes[c].name);
     if (!missing.empty())
       split.set.notes.push_back("the output '" + request.names[p] + "' has no image of " +
-                                printable(quoted_names(missing, kMostNamed)));
+                                printable(quoted_names(missing, kMaxNamed)));
   }
 }
 

@@ -132,7 +132,7 @@ class Chooser {
 
 std::vector<std::uint64_t> split_keys(const Dataset& set, const ScannedImages& scanned,
                                       std::uint64_t seed) {
-  const bool by_bytes = set.samples.size() <= kMostDecodedImages;
+  const bool by_bytes = set.samples.size() <= kMaxDecodedImages;
   std::vector<std::uint64_t> keys(set.samples.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint64_t hash = by_bytes ? scanned.hashes[i] : 0;

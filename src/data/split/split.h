@@ -22,7 +22,7 @@ struct SplitImages {
 };
 
 // A pseudorandom number for each image, derived from the seed and a hash of its bytes or, if that
-// is unknown, its path in the dataset. With more than kMostDecodedImages images, always from their
+// is unknown, its path in the dataset. With more than kMaxDecodedImages images, always from their
 // paths.
 std::vector<std::uint64_t> split_keys(const Dataset& set, const ScannedImages& scanned,
                                       std::uint64_t seed);

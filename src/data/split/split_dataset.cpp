@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;
+constexpr std::size_t kMaxNamed = 5;
 
 [[noreturn]] void fail(const Dataset& set, const std::string& text) {
   throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
@@ -100,10 +100,10 @@ std::string in_words(const LabelChanges& changes) {
 void note_classes(const LabelChanges& changes, Dataset& set) {
   if (!changes.new_classes.empty())
     set.notes.push_back("--labels adds the class " +
-                        quoted_among(changes.new_classes, set.classes, kMostNamed));
+                        quoted_among(changes.new_classes, set.classes, kMaxNamed));
   if (!changes.gone_classes.empty())
     set.notes.push_back("--labels leaves no image of the class " +
-                        quoted_names(changes.gone_classes, kMostNamed) +
+                        quoted_names(changes.gone_classes, kMaxNamed) +
                         ", which is therefore dropped");
 }
 

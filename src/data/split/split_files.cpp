@@ -26,7 +26,7 @@ struct ImageRow {
 };
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
-constexpr std::size_t kMostNamed = 5;
+constexpr std::size_t kMaxNamed = 5;
 
 [[noreturn]] void fail(const std::string& name, const std::string& fault) {
   throw Error(ErrorCode::kUserError, name + " cannot be used: " + fault);
@@ -129,10 +129,10 @@ class RowReader {
 
 std::string first_of(const std::vector<std::string>& texts) {
   std::string list;
-  for (std::size_t i = 0; i < std::min(texts.size(), kMostNamed); ++i)
+  for (std::size_t i = 0; i < std::min(texts.size(), kMaxNamed); ++i)
     list += (i == 0 ? "'" : ", '") + printable(texts[i]);
-  if (texts.size() > kMostNamed)
-    list += " and " + std::to_string(texts.size() - kMostNamed) + " more";
+  if (texts.size() > kMaxNamed)
+    list += " and " + std::to_string(texts.size() - kMaxNamed) + " more";
   return list;
 }
 
@@ -166,7 +166,7 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
   problems.add(Error(ErrorCode::kUserError,
                      name + " cannot be used: " + std::to_string(unknown.size()) +
                          (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
-                         set.root.string() + "': " + printable(quoted_names(unknown, kMostNamed)) +
+                         set.root.string() + "': " + printable(quoted_names(unknown, kMaxNamed)) +
                          ". Write each as in the dataset, such as '" +
                          printable(set.samples.file_name(0)) + "', or remove its line."));
 }
@@ -330,7 +330,7 @@ class Reading {
       if (!sides_[i]) unnamed.emplace_back(set_.samples.file_name(i));
     if (unnamed.empty()) return;
     fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
-         set_.root.string() + "': " + printable(quoted_names(unnamed, kMostNamed)) +
+         set_.root.string() + "': " + printable(quoted_names(unnamed, kMaxNamed)) +
          ". Add a line for each, or leave --split out to split all images again.");
   }
 
@@ -344,7 +344,7 @@ class Reading {
     for (std::size_t c = 0; c < train.size(); ++c)
       if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set_.classes[c]);
     if (!only_valid.empty())
-      fail("no image of class " + printable(quoted_names(only_valid, kMostNamed)) +
+      fail("no image of class " + printable(quoted_names(only_valid, kMaxNamed)) +
            " has the set 'train', so it cannot be learned.");
   }
 

@@ -48,10 +48,10 @@ class ByteStream {
   bool is_pipe() const { return is_pipe_; }
   void reopen();
 
-  // The next `size` bytes, at most kMostPeeked, without consuming them; fewer only at the end.
+  // The next `size` bytes, at most kMaxPeeked, without consuming them; fewer only at the end.
   // Valid until the next call.
   std::string_view peek(std::size_t size);
-  static constexpr std::size_t kMostPeeked = 4096;
+  static constexpr std::size_t kMaxPeeked = 4096;
 
   // Replaces `target` with the next `size` bytes; memory grows with the bytes that have arrived.
   // False if the stream ended before the first byte. Throws StreamFault if it ends later, and if

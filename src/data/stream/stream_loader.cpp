@@ -42,10 +42,10 @@ class ShuffleBuffer {
   // With `most` 1 the order does not change.
   ShuffleBuffer(std::size_t most, const RandomSequence& key) : most_(most), random_(key) {}
 
-  static std::size_t most_bytes(std::size_t most) { return most << 20; }
+  static std::size_t max_bytes(std::size_t most) { return most << 20; }
 
   bool empty() const { return images_.empty(); }
-  bool is_full() const { return images_.size() >= most_ || bytes_ >= most_bytes(most_); }
+  bool is_full() const { return images_.size() >= most_ || bytes_ >= max_bytes(most_); }
   void push(Arrival image) {
     bytes_ += image.record.bytes.size();
     images_.push_back(std::move(image));
@@ -429,9 +429,9 @@ std::unique_ptr<Batches> StreamLoader::epoch(int epoch) {
   return std::make_unique<Epoch>(*state_, epoch);
 }
 
-std::size_t StreamLoader::most_memory_bytes(const Plan& plan) {
+std::size_t StreamLoader::max_memory_bytes(const Plan& plan) {
   constexpr std::size_t kSteps = 4;  // one in training, two ahead, one waiting for room
-  return ShuffleBuffer::most_bytes(plan.shuffle_buffer) + kAheadBytes +
+  return ShuffleBuffer::max_bytes(plan.shuffle_buffer) + kAheadBytes +
          kSteps * plan.step_images() * image_bytes(plan.pixels) * sizeof(float);
 }
 

@@ -62,7 +62,7 @@ class StreamLoader {
   std::unique_ptr<Batches> epoch(int epoch);
 
   // Upper bound on memory, excluding that of the pool.
-  static std::size_t most_memory_bytes(const Plan& plan);
+  static std::size_t max_memory_bytes(const Plan& plan);
 
  private:
   class State;

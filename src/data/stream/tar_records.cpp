@@ -17,13 +17,13 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostWaiting = 64, kMostWaitingBytes = 64'000'000;
+constexpr std::size_t kMaxWaiting = 64, kMaxWaitingBytes = 64'000'000;
 // The most zeros after an end mark, where tars are padded. Without a limit, /dev/zero would be read
 // forever.
-constexpr std::uint64_t kMostZeroBytes = 16 << 20;
+constexpr std::uint64_t kMaxZeroBytes = 16 << 20;
 
 // The names that a tar's memory of them has room for, at about 50 bytes each.
-constexpr std::size_t kMostNames = 1'000'000;
+constexpr std::size_t kMaxNames = 1'000'000;
 
 RawLabel written(const std::string& text) {
   return {.text = text, .is_written = true};
@@ -60,7 +60,7 @@ class TarRecords final : public RecordStream {
     }
     ended_ = is_zero(header);
     zero_bytes_ = ended_ ? zero_bytes_ + kTarBlock : 0;
-    if (zero_bytes_ > kMostZeroBytes) throw StreamFault("has sent 16 MiB of zeros and no image");
+    if (zero_bytes_ > kMaxZeroBytes) throw StreamFault("has sent 16 MiB of zeros and no image");
     if (ended_) {
       finish_key();
       key_.clear();
@@ -109,7 +109,7 @@ class TarRecords final : public RecordStream {
       left_out_.add(LeftOut::Kind::kRepeatedName, name);
       return false;
     }
-    if (contents_.size() < kMostNames) contents_.emplace(fnv1a(name), content);
+    if (contents_.size() < kMaxNames) contents_.emplace(fnv1a(name), content);
     return true;
   }
 
@@ -125,7 +125,7 @@ class TarRecords final : public RecordStream {
     waiting_bytes_ += images_.back().bytes.size();
     ++num_waiting_;
     release(images_.size() - 1);
-    if (num_waiting_ <= kMostWaiting && waiting_bytes_ <= kMostWaitingBytes) return;
+    if (num_waiting_ <= kMaxWaiting && waiting_bytes_ <= kMaxWaitingBytes) return;
     if (has_labels_)
       throw StreamFault("has more than 64 images or 64 MB of the key '" + printable(key_) +
                         "' without a label file of their own: write each image and its label file "

@@ -209,9 +209,9 @@ void change_colors(const DrawnOperation& drawn, const Pixels& image) {
 std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
                                  const RectangleRange& range) {
   const double area = static_cast<double>(whole.height) * whole.width;
-  const double part = area * uniform(random, range.least_area, range.most_area);
+  const double part = area * uniform(random, range.least_area, range.max_area);
   const double ratio =
-      std::exp(uniform(random, std::log(range.least_ratio), std::log(range.most_ratio)));
+      std::exp(uniform(random, std::log(range.least_ratio), std::log(range.max_ratio)));
   return {std::lround(std::sqrt(part * ratio)), std::lround(std::sqrt(part / ratio))};
 }
 
@@ -233,8 +233,8 @@ Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& 
   const double ratio = static_cast<double>(whole.width) / whole.height;
   if (ratio < range.least_ratio)
     size.height = static_cast<int>(std::max(1L, std::lround(whole.width / range.least_ratio)));
-  if (ratio > range.most_ratio)
-    size.width = static_cast<int>(std::max(1L, std::lround(whole.height * range.most_ratio)));
+  if (ratio > range.max_ratio)
+    size.width = static_cast<int>(std::max(1L, std::lround(whole.height * range.max_ratio)));
   return {(whole.height - size.height) / 2, (whole.width - size.width) / 2, size};
 }
 

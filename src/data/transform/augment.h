@@ -15,8 +15,8 @@ namespace kiln {
 
 // The allowed share of an image's area and the allowed aspect ratio of a rectangle.
 struct RectangleRange {
-  double least_area = 0.08, most_area = 1;
-  double least_ratio = 3.0 / 4.0, most_ratio = 4.0 / 3.0;
+  double least_area = 0.08, max_area = 1;
+  double least_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;
 };
 
 // A crop of 8 % to 100 % of the area with an aspect ratio (width / height) of 3/4 to 4/3

@@ -112,8 +112,8 @@ MadeTransform make_resize(Arguments& arguments) {
 MadeTransform make_random_resized_crop(Arguments& arguments) {
   const ImageSize size = arguments.size("size");
   RectangleRange range;
-  const Range area = arguments.range("scale", {0, 1}, {range.least_area, range.most_area});
-  const Range ratio = arguments.range("ratio", {1e-6, 1e6}, {range.least_ratio, range.most_ratio});
+  const Range area = arguments.range("scale", {0, 1}, {range.least_area, range.max_area});
+  const Range ratio = arguments.range("ratio", {1e-6, 1e6}, {range.least_ratio, range.max_ratio});
   range = {area.low, area.high, ratio.low, ratio.high};
   const Interpolation interpolation =
       arguments.interpolation("interpolation", Interpolation::kBilinear);

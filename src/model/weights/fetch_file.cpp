@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostRedirects = 10, kMostAttempts = 4;
+constexpr int kMaxRedirects = 10, kMaxAttempts = 4;
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
 constexpr double kTellSeconds = 0.2, kNoteSeconds = 30;
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
@@ -262,9 +262,8 @@ HttpAnswer attempt(HttpClient& client, const FetchRequest& request, Arrival& arr
     call.use_proxy = !is_plain_http(call.url);  // http:// stays on this machine
     HttpAnswer answer = client.send(call);
     if (answer.location.empty()) return answer;
-    if (++num_redirects > kMostRedirects)
-      fail(request.url,
-           "it goes through more than " + std::to_string(kMostRedirects) + " redirects",
+    if (++num_redirects > kMaxRedirects)
+      fail(request.url, "it goes through more than " + std::to_string(kMaxRedirects) + " redirects",
            "Check the URL.");
     check_redirect(request.url, call.url, answer.location);
     call.url = answer.location;
@@ -282,7 +281,7 @@ void fetch(const FetchRequest& request, std::optional<Arrival>& arrival, const f
     if (answer.status == 200) return;
     if (!answer.may_pass) fail(request.url, failure_text(answer), "Check the URL.");
     const double wait = std::max(pause, answer.retry_after_s);
-    if (num_attempts == kMostAttempts || wait > kLongestPause)
+    if (num_attempts == kMaxAttempts || wait > kLongestPause)
       fail(request.url, failure_text(answer), "Try again later.");
     log.info("The transfer failed (" + failure_text(answer) + "); it begins anew in " +
              duration_text(wait) + ".");

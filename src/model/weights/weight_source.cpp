@@ -333,7 +333,7 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
   }
 }
 
-std::string print_of(const WeightSource& source) {
+std::string fingerprint_of(const WeightSource& source) {
   ContentHash hash(0);
   for (const StoredTensor& tensor : source.state) {
     hash.add(std::to_string(tensor.name.size()) + ":" + tensor.name);

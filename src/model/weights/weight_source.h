@@ -42,7 +42,7 @@ ModelDirectory read_model(const std::filesystem::path& path);
 WeightSource weights_of(ModelDirectory directory, const std::string& where);
 
 // A fingerprint of a source: the names and bytes of its tensors.
-std::string print_of(const WeightSource& source);
+std::string fingerprint_of(const WeightSource& source);
 
 // Renames tensors to the names used in model directories: removes what module wrappers add to each
 // name, at any place (`module.`, `_orig_mod.`, `model.`, …), and another prefix that the network's

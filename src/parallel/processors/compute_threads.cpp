@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kInterval{500};
 constexpr double kContended = 0.15, kQuiet = 0.05;
 // Every operation wakes all threads: with 32 per processor a step takes ten times as long as with
 // one, with 512 over a hundred times.
-constexpr int kMostPerProcessor = 32;
+constexpr int kMaxPerProcessor = 32;
 constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
@@ -100,7 +100,7 @@ class Watch {
 }  // namespace
 
 void use_compute_threads(int count) {
-  if (const int most = kMostPerProcessor * kProcessorsAtStart; count > most)
+  if (const int most = kMaxPerProcessor * kProcessorsAtStart; count > most)
     throw Error(ErrorCode::kUserError,
                 formatted("--threads is %d, but this process may use only %d processors: so many "
                           "threads would mostly wait for each other. Give at most %d, or omit it "

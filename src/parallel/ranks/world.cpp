@@ -39,7 +39,7 @@ Failure describe(const std::exception_ptr& failure) {
 World::World() : hosts_{host_name()} {}
 World::~World() = default;
 
-void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
+void World::init(StallWatch::Limits limits, int expected_size, Log& log) {
   const LaunchEnvironment launcher = detect_launch_environment();
   log_ = &log;
   if (launcher.mpi) {

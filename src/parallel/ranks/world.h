@@ -1,5 +1,5 @@
 // The ranks of one job: this process's rank, and the exchange of small host-side values before and
-// between steps. Tensors go through a Communicator. A world has one rank until join() detects an
+// between steps. Tensors go through a Communicator. A world has one rank until init() detects an
 // MPI launcher; from then on the exchanging functions are collectives that all ranks call in the
 // same order. A collective throws Error kTimeoutOccured at the deadline, and FailedElsewhere if
 // another rank failed. One thread, except for enter() and mpi().
@@ -31,7 +31,7 @@ class World {
   // Initializes MPI if a launcher's environment variables are set; `log` must outlive the world.
   // Throws Error kUserError if the number of ranks differs from `expected_size` (0: any), from the
   // number that kiln launch started, or from that of the Slurm step.
-  void join(StallWatch::Limits limits, int expected_size, Log& log);
+  void init(StallWatch::Limits limits, int expected_size, Log& log);
 
   int rank() const { return ranks_.rank; }
   int size() const { return ranks_.size; }

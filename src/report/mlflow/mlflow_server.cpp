@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes = 1000;
+constexpr std::size_t kMaxNameBytes = 250, kMaxParamBytes = 500, kMaxTagBytes = 1000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
@@ -46,15 +46,15 @@ std::string encoded_but(std::string_view text, std::string_view plain_signs) {
 }
 
 std::string log_pairs_json(const std::string& run_id, const char* kind, const TextPairs& pairs,
-                           std::size_t most_bytes) {
+                           std::size_t max_bytes) {
   Json list = Json::array();
   for (const auto& [name, value] : pairs)
     list.push_back(
-        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), most_bytes)}});
+        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), max_bytes)}});
   return json_text({{"run_id", run_id}, {kind, std::move(list)}});
 }
 
-constexpr std::size_t kMostMessageBytes = 300;
+constexpr std::size_t kMaxMessageBytes = 300;
 constexpr const char* kProxyScheme = "mlflow-artifacts:/";
 
 struct NotFound : MlflowFailure {
@@ -80,7 +80,7 @@ std::string message_of(const std::string& body, const HttpLogin& login) {
   for (const std::string& secret :
        {login.token, login.password, base64(login.user + ":" + login.password)})
     blot_out(secret, &text);
-  return printable(cut_to_bytes(text, kMostMessageBytes));
+  return printable(cut_to_bytes(text, kMaxMessageBytes));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
 }
 
 std::string mlflow_name(std::string_view text) {
-  std::string name(text.substr(0, kMostNameBytes));
+  std::string name(text.substr(0, kMaxNameBytes));
   std::replace_if(
       name.begin(), name.end(),
       [](unsigned char c) {
@@ -136,11 +136,11 @@ std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPo
 }
 
 std::string log_params_json(const std::string& run_id, const TextPairs& params) {
-  return log_pairs_json(run_id, "params", params, kMostParamBytes);
+  return log_pairs_json(run_id, "params", params, kMaxParamBytes);
 }
 
 std::string log_tags_json(const std::string& run_id, const TextPairs& tags) {
-  return log_pairs_json(run_id, "tags", tags, kMostTagBytes);
+  return log_pairs_json(run_id, "tags", tags, kMaxTagBytes);
 }
 
 std::string url_encoded(std::string_view text) {

@@ -20,8 +20,8 @@
 
 namespace kiln {
 
-inline constexpr std::size_t kMostMlflowMetrics = 250;  // per call
-inline constexpr std::size_t kMostMlflowPairs = 100;    // parameters or tags per call
+inline constexpr std::size_t kMaxMlflowMetrics = 250;  // per call
+inline constexpr std::size_t kMaxMlflowPairs = 100;    // parameters or tags per call
 
 struct MlflowPoint {
   std::string name;

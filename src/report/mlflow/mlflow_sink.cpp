@@ -43,7 +43,7 @@ constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
 
 // A server that refuses more than these may refuse everything, and is asked no more about each.
-constexpr std::size_t kMostRefused = 20;
+constexpr std::size_t kMaxRefused = 20;
 
 std::string name_of(const MlflowPoint& point) {
   return point.name;
@@ -53,7 +53,7 @@ std::string name_of(const std::pair<std::string, std::string>& pair) {
 }
 
 // Azure ML accepts 50 metric names per run; this leaves room for the other metrics.
-constexpr std::size_t kMostClassesByName = 20;
+constexpr std::size_t kMaxClassesByName = 20;
 
 TextPairs params_of(const RunStart& start) {
   TextPairs params = start.options;
@@ -106,7 +106,7 @@ std::string recall_name(std::string label) {
 // classes would get the same metric name, the later one is named by its number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const std::vector<std::string>& classes = run.start.data.classes;
-  if (classes.size() > kMostClassesByName) return {};
+  if (classes.size() > kMaxClassesByName) return {};
   std::vector<Metric> recalls;
   std::set<std::string> names;
   for (const ClassScore& score : scores_by_label(run.details.confusion)) {
@@ -221,7 +221,7 @@ void MlflowSender::add(std::vector<MlflowPoint> points) {
   const std::lock_guard lock(mutex_);
   num_points_ += points.size();
   std::move(points.begin(), points.end(), std::back_inserter(waiting_));
-  for (; waiting_.size() > kMostWaiting; ++num_lost_) waiting_.pop_front();
+  for (; waiting_.size() > kMaxWaiting; ++num_lost_) waiting_.pop_front();
   changed_.notify_one();
 }
 
@@ -260,7 +260,7 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
       return std::find(refused_.begin(), refused_.end(), point.name) != refused_.end();
     });
     num_lost -= points.size();
-    num_lost += deliver_all(points, kMostMlflowMetrics, [&](std::span<const MlflowPoint> portion) {
+    num_lost += deliver_all(points, kMaxMlflowMetrics, [&](std::span<const MlflowPoint> portion) {
       server_.log_metrics(portion);
     });
   }
@@ -285,7 +285,7 @@ std::size_t MlflowSender::deliver(std::span<const Item> items, const Send& send)
     send(items);
     return 0;
   } catch (const MlflowRefusal& refusal) {
-    const bool is_known = refused_.size() >= kMostRefused;
+    const bool is_known = refused_.size() >= kMaxRefused;
     if (items.size() > 1 && !is_known) {
       const std::size_t half = items.size() / 2;
       const std::size_t num_lost = deliver(items.first(half), send);
@@ -312,7 +312,7 @@ void MlflowSender::deliver_pairs(const std::string& what, const TextPairs& pairs
                                  void (MlflowServer::*log)(const TextPairs&)) {
   using Pair = TextPairs::value_type;
   const std::size_t num_lost =
-      deliver_all(pairs, kMostMlflowPairs, [&](std::span<const Pair> portion) {
+      deliver_all(pairs, kMaxMlflowPairs, [&](std::span<const Pair> portion) {
         (server_.*log)(TextPairs(portion.begin(), portion.end()));
       });
   if (num_lost > 0)
@@ -325,7 +325,7 @@ std::vector<MlflowPoint> MlflowSender::next_points() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
   changed_.wait_for(lock, kCollecting, [&] { return ending_; });
-  const auto count = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostMlflowMetrics));
+  const auto count = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMaxMlflowMetrics));
   std::vector<MlflowPoint> points(waiting_.begin(), waiting_.begin() + count);
   waiting_.erase(waiting_.begin(), waiting_.begin() + count);
   return points;
@@ -388,7 +388,7 @@ std::string MlflowSender::lost() const {
   for (const std::string& what : lost_) text += (text.empty() ? "" : ", ") + what;
   if (text.empty()) return text;
   text += " could not be sent";
-  if (!refused_.empty()) text += " (refused: " + quoted_names(refused_, kMostRefused) + ")";
+  if (!refused_.empty()) text += " (refused: " + quoted_names(refused_, kMaxRefused) + ")";
   return text + (first_reason_.empty() ? "" : ": " + first_reason_);
 }
 

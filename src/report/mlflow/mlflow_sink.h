@@ -52,7 +52,7 @@ class MlflowSender {
   MlflowSender(const MlflowSender&) = delete;
   MlflowSender& operator=(const MlflowSender&) = delete;
 
-  // Returns immediately. If more than kMostWaiting points are waiting, the oldest are dropped.
+  // Returns immediately. If more than kMaxWaiting points are waiting, the oldest are dropped.
   void add(std::vector<MlflowPoint> points);
   // Takes at most 10 seconds, plus the upload of the model, if any.
   void end(MlflowEnd end);
@@ -60,7 +60,7 @@ class MlflowSender {
   std::string lost() const;
   std::string run_id() const;  // empty until the server has answered
 
-  static constexpr std::size_t kMostWaiting = 10'000;
+  static constexpr std::size_t kMaxWaiting = 10'000;
 
  private:
   void work();
@@ -109,7 +109,7 @@ struct MlflowFiles {
 };
 
 // The log must outlive it. Throws Error for a malformed URL. Later server failures are logged as
-// warnings and take no more memory than MlflowSender::kMostWaiting points.
+// warnings and take no more memory than MlflowSender::kMaxWaiting points.
 std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
 
 }  // namespace kiln

@@ -13,8 +13,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostReportImages = 24, kMostReportBytes = 400'000;
-constexpr std::size_t kMostRows = 1000, kMostFaults = 200;
+constexpr std::size_t kMaxReportImages = 24, kMaxReportBytes = 400'000;
+constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
 constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
@@ -185,7 +185,7 @@ std::string noise_section(const AuditRecord& record) {
   });
   std::vector<std::vector<std::string>> rows;
   for (const AuditedClass* audited : order) {
-    if (rows.size() == kMostRows) break;
+    if (rows.size() == kMaxRows) break;
     rows.push_back({name_html(audited->name), grouped(audited->images), grouped(audited->wrong),
                     percent(share(audited)), name_html(audited->belongs_to),
                     grouped(audited->missing), grouped(audited->num_doubtful)});
@@ -208,14 +208,14 @@ std::string noise_section(const AuditRecord& record) {
 
 std::string faults_section(const AuditRecord& record) {
   std::string items;
-  for (std::size_t i = 0; i < std::min(record.faults.size(), kMostFaults); ++i) {
+  for (std::size_t i = 0; i < std::min(record.faults.size(), kMaxFaults); ++i) {
     const ImageFaultRecord& fault = record.faults[i];
     items += fault_item(fault);
   }
   if (items.empty()) return "";
   return section("faults", "Bad and damaged images",
                  element("p", "Bad images are in no other list." +
-                                  how_many_shown(record.faults.size(), kMostFaults, "audit.json")) +
+                                  how_many_shown(record.faults.size(), kMaxFaults, "audit.json")) +
                      element("ul", items));
 }
 
@@ -315,11 +315,11 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
   std::string html;
   std::size_t num_bytes = 0, num_shown = 0;
   for (const JudgedImage& image : doubtful) {
-    if (num_shown == kMostReportImages) break;
+    if (num_shown == kMaxReportImages) break;
     const std::string guess = class_name(data, image.guess);
     const std::string truth = class_name(data, image.truth);
     const std::string shown = picture(image.thumbnail, truth + ", perhaps " + guess);
-    if (shown.empty() || num_bytes + shown.size() > kMostReportBytes) continue;
+    if (shown.empty() || num_bytes + shown.size() > kMaxReportBytes) continue;
     html += figure_of(shown, line("guess", name_html(guess) + "? " + percent(image.confidence)) +
                                  line("truth", "labeled " + name_html(truth)) +
                                  line("file", name_html(image.file)));

@@ -37,9 +37,9 @@ void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kep
 
 constexpr double kWidth = 440, kHeight = 240;
 constexpr double kLeft = 60, kRight = 12, kTop = 12, kBottom = 28;
-constexpr std::size_t kMostPoints = 600;
-constexpr std::size_t kMostRows = 200;
-constexpr std::size_t kMostDots = 40;
+constexpr std::size_t kMaxPoints = 600;
+constexpr std::size_t kMaxRows = 200;
+constexpr std::size_t kMaxDots = 40;
 
 std::string axis_text(const Scale& scale, double value, Unit unit) {
   if (unit != Unit::kPercent) return scale.mark_text(value);
@@ -72,7 +72,7 @@ ChartFrame frame_of(const LineChart& chart) {
 std::string line_svg(const Series& series, const ChartFrame& frame) {
   std::string path, xs, ys, dots;
   bool pen_is_down = false;
-  const std::vector<Point> points = thinned(series.points, kMostPoints);
+  const std::vector<Point> points = thinned(series.points, kMaxPoints);
   for (const Point& point : points) {
     if (!std::isfinite(point.y)) {
       pen_is_down = false;
@@ -87,7 +87,7 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
     pen_is_down = true;
     xs += formatted(xs.empty() ? "%.6g" : " %.6g", point.x);
     ys += formatted(ys.empty() ? "%.9g" : " %.9g", point.y);
-    if (points.size() <= kMostDots && !series.is_background && !series.holds)
+    if (points.size() <= kMaxDots && !series.is_background && !series.holds)
       dots += formatted("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", left, top);
   }
   const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.color,
@@ -131,7 +131,7 @@ std::string in_words(const LineChart& chart) {
   return text + " The table below lists the values.";
 }
 
-// One row per x, or about kMostRows evenly spaced ones if there are more.
+// One row per x, or about kMaxRows evenly spaced ones if there are more.
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
   std::vector<Column> columns = {{chart.x_name}};
@@ -145,7 +145,7 @@ std::string value_table(const LineChart& chart) {
     }
   }
   std::vector<std::vector<std::string>> rows;
-  const std::size_t stride = (by_x.size() + kMostRows - 1) / kMostRows;
+  const std::size_t stride = (by_x.size() + kMaxRows - 1) / kMaxRows;
   std::size_t number = 0;
   for (auto& [x, cells] : by_x) {
     if (++number % stride != 0 && number != by_x.size()) continue;

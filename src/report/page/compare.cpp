@@ -85,10 +85,10 @@ std::string in_words(const ClassCounts& counts) {
 }
 
 constexpr int kNumColors = 8;
-constexpr std::size_t kMostName = 60;
+constexpr std::size_t kMaxName = 60;
 
 std::string name_html(const std::string& name) {
-  return element("bdi", escaped(shortened(name, kMostName)));
+  return element("bdi", escaped(shortened(name, kMaxName)));
 }
 
 std::string figures_html(const std::vector<NamedRun>& runs) {
@@ -116,7 +116,7 @@ std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit 
   LineChart chart{title, unit, {}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Series series{
-        shortened(runs[i].name, kMostName), static_cast<int>(i % kNumColors), false, false, {}};
+        shortened(runs[i].name, kMaxName), static_cast<int>(i % kNumColors), false, false, {}};
     for (const EpochRecord& epoch : runs[i].run.epochs)
       series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
     chart.series.push_back(std::move(series));
@@ -139,7 +139,7 @@ std::string charts_html(const std::vector<NamedRun>& runs) {
 
 std::string differences_html(const std::vector<NamedRun>& runs) {
   std::vector<Column> columns = {{"option", false}};
-  for (const NamedRun& named : runs) columns.push_back({shortened(named.name, kMostName), false});
+  for (const NamedRun& named : runs) columns.push_back({shortened(named.name, kMaxName), false});
   std::vector<std::vector<std::string>> rows;
   for (const OptionDifference& difference : option_differences(runs)) {
     rows.push_back({escaped(difference.name)});

@@ -91,16 +91,16 @@ bool has_learned(const RunSummary& summary) {
 // Names the classes without validation images: "“cat”, “cow”, “dog” and 2 more classes". Empty if
 // there are none.
 std::string unseen_classes(const DataRecord& data) {
-  constexpr int kMostNamed = 3;
+  constexpr int kMaxNamed = 3;
   std::string text;
   int count = 0;
   for (std::size_t label = 0; label < data.valid_counts.size(); ++label) {
-    if (data.valid_counts[label] > 0 || ++count > kMostNamed) continue;
+    if (data.valid_counts[label] > 0 || ++count > kMaxNamed) continue;
     text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
   }
-  if (count > kMostNamed)
-    text += formatted(" and %d more %s", count - kMostNamed,
-                      count - kMostNamed == 1 ? "class" : "classes");
+  if (count > kMaxNamed)
+    text += formatted(" and %d more %s", count - kMaxNamed,
+                      count - kMaxNamed == 1 ? "class" : "classes");
   return text;
 }
 

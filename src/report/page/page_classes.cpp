@@ -15,11 +15,11 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostRows = 1000;
-constexpr int kMostMatrixRows = 40;
-constexpr std::size_t kMostPairs = 12;
-constexpr std::size_t kMostImages = 24;
-constexpr std::size_t kMostImageBytes = 400'000;
+constexpr std::size_t kMaxRows = 1000;
+constexpr int kMaxMatrixRows = 40;
+constexpr std::size_t kMaxPairs = 12;
+constexpr std::size_t kMaxImages = 24;
+constexpr std::size_t kMaxImageBytes = 400'000;
 constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 
 constexpr std::array<double, 5> kWantedAccuracies = {0.9, 0.95, 0.98, 0.99, 0.999};
@@ -114,7 +114,7 @@ std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
 
 std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
   std::vector<std::vector<std::string>> rows;
-  for (const Confusion& pair : worst_confusions(matrix, kMostPairs))
+  for (const Confusion& pair : worst_confusions(matrix, kMaxPairs))
     rows.push_back(
         {name_html(data, pair.truth), name_html(data, pair.guess), grouped(pair.images)});
   if (rows.empty()) return "";
@@ -191,7 +191,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::vector<std::vector<std::string>> rows;
   const std::vector<ClassScore> scores = class_scores(details.confusion);
   for (const ClassScore& score : scores) {
-    if (rows.size() == kMostRows) break;
+    if (rows.size() == kMaxRows) break;
     rows.push_back(
         {name_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
          grouped(score.images), grouped(score.hits),
@@ -222,7 +222,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
 
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
   if (matrix.empty()) return "";
-  const CondensedMatrix small = condensed(matrix, kMostMatrixRows);
+  const CondensedMatrix small = condensed(matrix, kMaxMatrixRows);
   std::string lead = "Rows are true classes, columns are predicted classes.";
   if (small.num_others > 0)
     lead += formatted(
@@ -239,11 +239,11 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
                           const std::vector<Thumbnail>& heat_maps) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
-  for (std::size_t i = 0; i < wrong.size() && num_shown < kMostImages; ++i) {
+  for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxImages; ++i) {
     const std::string encoded = base64(wrong[i].thumbnail.jpeg);
     const std::string encoded_map = i < heat_maps.size() ? base64(heat_maps[i].jpeg) : "";
     const std::size_t size = encoded.size() + encoded_map.size();
-    if (encoded.empty() || num_bytes + size > kMostImageBytes) continue;
+    if (encoded.empty() || num_bytes + size > kMaxImageBytes) continue;
     figures += mistake(data, wrong[i], encoded, encoded_map);
     num_bytes += size;
     ++num_shown;

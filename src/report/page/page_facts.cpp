@@ -15,17 +15,17 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostItems = 50;  // per list
-constexpr std::size_t kMostClasses = 1000;
-constexpr std::size_t kMostText = 500;  // characters per item
+constexpr std::size_t kMaxItems = 50;  // per list
+constexpr std::size_t kMaxClasses = 1000;
+constexpr std::size_t kMaxText = 500;  // characters per item
 
-// Returns "and 12 more" if there are more than kMostItems; otherwise empty.
+// Returns "and 12 more" if there are more than kMaxItems; otherwise empty.
 std::string more(std::size_t count) {
-  return count <= kMostItems ? "" : element("p", formatted("and %zu more", count - kMostItems));
+  return count <= kMaxItems ? "" : element("p", formatted("and %zu more", count - kMaxItems));
 }
 
 std::string value_html(const std::string& value) {
-  return value.empty() ? "–" : element("bdi", escaped(shortened(value, kMostText)));
+  return value.empty() ? "–" : element("bdi", escaped(shortened(value, kMaxText)));
 }
 
 std::string pairs_table(const std::string& caption, const std::string& what,
@@ -38,7 +38,7 @@ std::string pairs_table(const std::string& caption, const std::string& what,
 
 std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < std::min(faults.size(), kMostItems); ++i)
+  for (std::size_t i = 0; i < std::min(faults.size(), kMaxItems); ++i)
     rows.push_back({value_html(faults[i].file), escaped(faults[i].data_set),
                     value_html(faults[i].fault), faults[i].damaged ? "partially" : "no"});
   if (rows.empty()) return "";
@@ -48,7 +48,7 @@ std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
 }
 
 std::string count_table(const DataRecord& data) {
-  const std::size_t count = std::min(data.classes.size(), kMostClasses);
+  const std::size_t count = std::min(data.classes.size(), kMaxClasses);
   long long largest = 1;
   for (const long long images : data.train_counts) largest = std::max(largest, images);
   std::vector<std::vector<std::string>> rows;
@@ -88,7 +88,7 @@ constexpr std::array<const char*, kNumParts> kNames = {
     "waiting for images", "forward",        "backward",  "waiting for other ranks",
     "optimizer",          "other training", "validation"};
 constexpr std::array<int, kNumParts> kColors = {1, 4, 0, 3, 2, 7, 6};
-constexpr std::size_t kMostBars = 100;
+constexpr std::size_t kMaxBars = 100;
 
 // A bar of the chart: one epoch, or several consecutive ones. `parts`: mean seconds per epoch.
 struct Bar {
@@ -106,7 +106,7 @@ std::array<double, kNumParts> parts_of(const EpochRecord& epoch) {
 }
 
 std::vector<Bar> bars_of(const std::vector<EpochRecord>& epochs) {
-  const std::size_t in_one = (epochs.size() + kMostBars - 1) / kMostBars;
+  const std::size_t in_one = (epochs.size() + kMaxBars - 1) / kMaxBars;
   std::vector<Bar> bars;
   for (std::size_t begin = 0; begin < epochs.size(); begin += in_one) {
     const std::size_t end = std::min(begin + in_one, epochs.size());
@@ -202,7 +202,7 @@ std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
 
 std::string interruptions_html(const RunRecord& run) {
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < std::min(run.interruptions.size(), kMostItems); ++i) {
+  for (std::size_t i = 0; i < std::min(run.interruptions.size(), kMaxItems); ++i) {
     const Interruption& stop = run.interruptions[i];
     rows.push_back({utc_text(stop.time), utc_text(stop.checkpoint_time),
                     formatted("epoch %d, step %d", stop.epoch, stop.step),
@@ -226,8 +226,8 @@ std::string interruptions_html(const RunRecord& run) {
 
 std::string warnings_html(const RunRecord& run) {
   std::string items;
-  for (std::size_t i = 0; i < std::min(run.warnings.size(), kMostItems); ++i)
-    items += element("li", escaped(shortened(run.warnings[i], kMostText))) + "\n";
+  for (std::size_t i = 0; i < std::min(run.warnings.size(), kMaxItems); ++i)
+    items += element("li", escaped(shortened(run.warnings[i], kMaxText))) + "\n";
   std::string html = items.empty() ? "" : element("ul", items) + more(run.warnings.size());
   html += fault_table(run.end.image_faults);
   if (html.empty()) html = element("p", "None.");

@@ -258,7 +258,7 @@ UnfinishedScores ScoreFile::unfinished() {
 
 // Removes the progress durably before truncating the file: if the process is killed in between, the
 // progress must not refer to rows that are gone.
-void ScoreFile::begin_anew() {
+void ScoreFile::restart() {
   is_begun_ = true;
   if (!part_) return;
   std::error_code failure;
@@ -272,7 +272,7 @@ void ScoreFile::begin_anew() {
   hash_ = ContentHash(0);
 }
 
-void ScoreFile::go_on(const ScoreProgress& progress) {
+void ScoreFile::resume(const ScoreProgress& progress) {
   is_begun_ = is_saved_ = true;
   tidy(progress_path_);
   cut(part_path_, progress.bytes);

@@ -61,7 +61,7 @@ struct UnfinishedScores {
 // is in PATH.part.json. A process that is killed or fails leaves what it had saved, and the next
 // one can continue from there. One thread. Every failure is Error kFailedToWriteOutputs.
 //
-//   begin_anew() or go_on(), then any number of write() and save(), then commit() or discard()
+//   restart() or resume(), then any number of write() and save(), then commit() or discard()
 class ScoreFile {
  public:
   // An empty `path` means standard output. Throws if the file could not get its final name: its
@@ -75,10 +75,10 @@ class ScoreFile {
   // Reads and verifies what remains, using little memory.
   UnfinishedScores unfinished();
 
-  void begin_anew();
+  void restart();
   // Continues after the rows of `progress`, which unfinished() returned; cuts off what follows
   // them.
-  void go_on(const ScoreProgress& progress);
+  void resume(const ScoreProgress& progress);
 
   void write(std::string_view rows);
   // Makes the rows written so far durable: they survive a kill and a power failure. Fills in the

@@ -154,8 +154,8 @@ void Checkpoints::warn_of_failure() {
 }
 
 SavedRank Checkpoints::saved_rank() const {
-  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, job_.train_print,
-          job_.valid_print};
+  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, job_.train_fingerprint,
+          job_.valid_fingerprint};
 }
 
 SavedRun Checkpoints::saved_run(const std::string& finished) const {
@@ -168,7 +168,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.precision = precision_name(job_.precision.precision);
   run.exif = exif_name(job_.inputs.pixels.exif);
   run.model = job_.inputs.untrained.spec.model_name;
-  run.model_print = job_.model_print;
+  run.model_fingerprint = job_.model_fingerprint;
   if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
   run.global_batch = job_.global_batch();
   run.peak_learning_rate = job_.recipe.schedule.peak;
@@ -191,7 +191,7 @@ void Checkpoints::write(const std::string& finished) {
   const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
   for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
-  state_.exchange->join();
+  state_.exchange->gather_state();
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;

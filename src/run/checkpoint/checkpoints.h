@@ -31,7 +31,7 @@ class Checkpoints {
   void begin() { write({}); }
   void finish(const std::string& finished = {});
   // Call if the state cannot be resumed from: finish() then only waits.
-  void forgo_the_last() { is_forgone_ = true; }
+  void skip_final() { is_forgone_ = true; }
 
  private:
   void write(const std::string& finished);

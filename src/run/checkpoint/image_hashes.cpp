@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // of the changed images
 
-std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
+std::vector<std::uint32_t> reported_train_samples(const TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
   if (inputs.train.is_stream()) return {};
   if (job.uses_features || job.is_automatic)
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
   return told;
 }
 
-std::vector<std::uint32_t> told_of_valid(const TrainingJob& job) {
+std::vector<std::uint32_t> reported_valid_samples(const TrainingJob& job) {
   return validation_indices(static_cast<std::uint32_t>(job.inputs.valid.samples.size()),
                             job.inputs.valid_shard);
 }
@@ -102,11 +102,11 @@ void warn_of_changed(const TrainingJob& job, const char* set, SampleTable& sampl
 }  // namespace
 
 std::string pack_train_hashes(const TrainingJob& job) {
-  return pack(job.inputs.train.samples, told_of_train(job));
+  return pack(job.inputs.train.samples, reported_train_samples(job));
 }
 
 std::string pack_valid_hashes(const TrainingJob& job) {
-  return pack(job.inputs.valid.samples, told_of_valid(job));
+  return pack(job.inputs.valid.samples, reported_valid_samples(job));
 }
 
 void unpack_hashes(std::string_view packed, SampleTable& samples) {
@@ -135,9 +135,9 @@ void warn_of_changed_images(TrainingJob& job) {
 
 SeenImages gather_seen_images(const TrainingJob& job) {
   std::vector<std::uint64_t> train =
-      gather(job.world, job.inputs.train.samples, told_of_train(job));
+      gather(job.world, job.inputs.train.samples, reported_train_samples(job));
   std::vector<std::uint64_t> valid =
-      gather(job.world, job.inputs.valid.samples, told_of_valid(job));
+      gather(job.world, job.inputs.valid.samples, reported_valid_samples(job));
   if (!job.world.leads()) return {};
   return make_seen_images(std::move(train), std::move(valid));
 }

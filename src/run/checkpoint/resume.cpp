@@ -82,8 +82,8 @@ bool is_complete(const OutputConfig& output, double started) {
   return !record || record->end.status != RunStatus::kRunning;
 }
 
-void compare_data(const std::string& name, const DatasetPrint& before, const DatasetPrint& now,
-                  std::vector<std::string>& differences) {
+void compare_data(const std::string& name, const DatasetFingerprint& before,
+                  const DatasetFingerprint& now, std::vector<std::string>& differences) {
   if (before.hash == now.hash) return;
   if (before.classes != now.classes)
     differences.push_back("the " + name + " data has different classes");
@@ -134,10 +134,10 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   SavedEpoch all = ranks.front().epoch;
   if (!leads) {
     const int steps = all.steps;
-    const bool has_joined = all.has_joined;
+    const bool statistics_averaged = all.statistics_averaged;
     all = {};
     all.steps = steps;
-    all.has_joined = has_joined;
+    all.statistics_averaged = statistics_averaged;
     return all;
   }
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
@@ -241,7 +241,7 @@ void find_checkpoint(TrainingJob& job) {
   const std::string text = job.world.from_leader([&]() -> std::string {
     job.checkpoints.emplace(config.path, kKeptCheckpoints);
     if (config.resume == ResumeChoice::kNever) {
-      job.checkpoints->begin_anew();
+      job.checkpoints->restart();
       return "";
     }
     std::vector<std::string> skipped;
@@ -280,9 +280,9 @@ void check_resumed_inputs(TrainingJob& job) {
       refuse(job, {formatted("each of its %d ranks had its own part, and now there are %d ranks",
                              saved.machine.num_ranks, job.world.size())});
     const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
-    compare_data("training", mine.train, job.train_print, differences);
-    compare_data("validation", mine.valid, job.valid_print, differences);
-    if (saved.model_print != job.model_print)
+    compare_data("training", mine.train, job.train_fingerprint, differences);
+    compare_data("validation", mine.valid, job.valid_fingerprint, differences);
+    if (saved.model_fingerprint != job.model_fingerprint)
       differences.push_back("the model has a different architecture or different weights");
     compare_transforms(saved.transforms, job.inputs, differences);
     const long long global_batch = job.global_batch();

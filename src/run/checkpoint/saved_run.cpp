@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-void visit_fields(Is<DatasetPrint> auto& print, auto&& field) {
+void visit_fields(Is<DatasetFingerprint> auto& print, auto&& field) {
   field("images", print.images);
   field("classes", print.classes);
   field("hash", print.hash);
@@ -29,7 +29,7 @@ void visit_fields(Is<EpochTimes> auto& times, auto&& field) {
 
 void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
   field("steps", epoch.steps);
-  field("has_joined", epoch.has_joined);
+  field("has_joined", epoch.statistics_averaged);
   field("totals", epoch.totals);
   field("images", epoch.images);
   field("weighted_seconds", epoch.weighted_seconds);
@@ -106,7 +106,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("precision", run.precision);
   field("exif", run.exif);
   field("model", run.model);
-  field("model_print", run.model_print);
+  field("model_print", run.model_fingerprint);
   field("transforms", run.transforms);
   field("global_batch", run.global_batch);
   field("peak_learning_rate", run.peak_learning_rate);
@@ -119,7 +119,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("automatic", run.progress.automatic);
 }
 
-DatasetPrint print_of(const Dataset& set) {
+DatasetFingerprint fingerprint_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
   const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
   for (const std::string& name : set.classes) add(name + "\n");
@@ -132,7 +132,7 @@ DatasetPrint print_of(const Dataset& set) {
   return {static_cast<long long>(set.samples.size()), set.classes, hex_digits(hash)};
 }
 
-std::string print_of(const ModelDirectory& model) {
+std::string fingerprint_of(const ModelDirectory& model) {
   const ModelSpec& spec = model.spec;
   std::uint64_t hash = fnv1a(spec.model_name);
   for (const bool choice : {spec.pretrained, spec.memory_efficient, spec.zero_init_residual})
@@ -143,14 +143,14 @@ std::string print_of(const ModelDirectory& model) {
 }
 
 SavedEpoch saved_epoch(const EpochSums& sums) {
-  return {sums.steps,  sums.has_joined,       sums.metrics.totals(),
-          sums.images, sums.weighted_seconds, sums.weighted_rate,
+  return {sums.steps,  sums.statistics_averaged, sums.metrics.totals(),
+          sums.images, sums.weighted_seconds,    sums.weighted_rate,
           sums.spent};
 }
 
 void load_epoch(const SavedEpoch& saved, EpochSums& sums) {
   sums.steps = saved.steps;
-  sums.has_joined = saved.has_joined;
+  sums.statistics_averaged = saved.statistics_averaged;
   sums.metrics.set(saved.totals);
   sums.images = saved.images;
   sums.weighted_seconds = saved.weighted_seconds;

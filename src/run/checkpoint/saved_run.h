@@ -17,20 +17,20 @@ namespace kiln {
 
 // A fingerprint of a dataset: its classes, names, labels and sizes of archive members. A copy of
 // the dataset in another place has the same fingerprint.
-struct DatasetPrint {
+struct DatasetFingerprint {
   long long images = 0;
   std::vector<std::string> classes;
   std::string hash;
 };
-DatasetPrint print_of(const Dataset& set);
+DatasetFingerprint fingerprint_of(const Dataset& set);
 
 // A fingerprint of a model: its architecture and, if pretrained, its weights.
-std::string print_of(const ModelDirectory& model);
+std::string fingerprint_of(const ModelDirectory& model);
 
 // EpochSums as plain values.
 struct SavedEpoch {
   int steps = 0;
-  bool has_joined = false;
+  bool statistics_averaged = false;
   Totals totals;  // finite
   double images = 0, weighted_seconds = 0, weighted_rate = 0;
   EpochTimes spent;
@@ -42,7 +42,7 @@ void load_epoch(const SavedEpoch& saved, EpochSums& sums);
 struct SavedRank {
   SavedEpoch epoch;
   ImageFaults bad_train, bad_valid;
-  DatasetPrint train, valid;
+  DatasetFingerprint train, valid;
 };
 
 // What affects results bit for bit, besides the options.
@@ -62,7 +62,7 @@ struct SavedRun {
   OptionTexts options;
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
-  std::string model, model_print;
+  std::string model, model_fingerprint;
   std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;
   double peak_learning_rate = 0;

@@ -180,7 +180,7 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
       num_slots_(slots_of(threads.first, config.optimization.batch_size)),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       pool_({.num_decoders = threads.first,
-             .most_decoders = threads.most,
+             .max_decoders = threads.most,
              .new_buffer = layout.new_buffer,
              .warn = warn,
              .timeline = timeline}),
@@ -258,7 +258,7 @@ BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order
   return {set, pool_, std::move(wanted)};
 }
 
-long long TrainingLoaders::most_memory_bytes() const {
+long long TrainingLoaders::max_memory_bytes() const {
   std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
   // The memory of batches with smaller images is kept.
@@ -267,10 +267,9 @@ long long TrainingLoaders::most_memory_bytes() const {
     earlier.output = {inputs_.sizes[i], inputs_.sizes[i]};
     batch_pair += plan(earlier, 0).batch_bytes();
   }
-  const auto num_decoders = static_cast<std::size_t>(pool_.most_decoders());
-  const std::size_t streamed = inputs_.train.is_stream()
-                                   ? StreamLoader::most_memory_bytes(stream_plan(config_, inputs_))
-                                   : 0;
+  const auto num_decoders = static_cast<std::size_t>(pool_.max_decoders());
+  const std::size_t streamed =
+      inputs_.train.is_stream() ? StreamLoader::max_memory_bytes(stream_plan(config_, inputs_)) : 0;
   const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +
                             num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;

@@ -77,7 +77,7 @@ class TrainingLoaders {
 
   // Upper bound on the memory used for loading: the batches of one training and one validation
   // loader, read-ahead, decoders and caches.
-  long long most_memory_bytes() const;
+  long long max_memory_bytes() const;
 
  private:
   BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;

@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFewSteps = 20;         // in an epoch
-constexpr double kMuchLeftOver = 0.1;          // share of the images
-constexpr double kMuchEnlarged = 2;            // factor for width and height
-constexpr std::size_t kMostLookedAt = 10'000;  // for orientations
-constexpr std::size_t kHeadersToRead = 20;     // to find the typical size of the images
+constexpr std::int64_t kFewSteps = 20;        // in an epoch
+constexpr double kMuchLeftOver = 0.1;         // share of the images
+constexpr double kMuchEnlarged = 2;           // factor for width and height
+constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
+constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
 
 // The folders of the training and the validation data; empty if unknown.
 std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
@@ -165,7 +165,7 @@ class Warnings {
   void turned() {
     if (inputs_.pixels.exif == Exif::kApply) return;
     for (const Dataset* set : {&inputs_.train, &inputs_.valid}) {
-      const TurnedImages found = turned_images(*set, kMostLookedAt);
+      const TurnedImages found = turned_images(*set, kMaxLookedAt);
       if (found.turned == 0) continue;
       const bool is_all = found.looked_at == set->samples.size();
       warn(formatted(

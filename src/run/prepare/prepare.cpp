@@ -82,16 +82,16 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World
 }
 
 // Identifies the network and its initial weights.
-std::string print_of_model(const TrainingInputs& inputs) {
-  std::string print = print_of(inputs.untrained);
-  if (inputs.weights) print.append(" ").append(print_of(*inputs.weights));
+std::string fingerprint_of_model(const TrainingInputs& inputs) {
+  std::string print = fingerprint_of(inputs.untrained);
+  if (inputs.weights) print.append(" ").append(fingerprint_of(*inputs.weights));
   return print;
 }
 
 // Tells the other ranks about weights that only rank 0 has read.
 void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
   if (config.network.weights.empty()) return;
-  job.model_print = world.broadcast(job.model_print);
+  job.model_fingerprint = world.broadcast(job.model_fingerprint);
   const Normalization normalization = world.broadcast(job.inputs.normalization);
   if (!world.leads()) take_normalization(normalization, job.inputs);
 }
@@ -190,7 +190,7 @@ void read_own_inputs(const OpenFile& valid_stream, TrainingJob& job) {
                                   scan_plan(job.loader_threads.first, job.log), valid_stream);
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
-    job.model_print = print_of_model(inputs);  // before build_model() takes the weights
+    job.model_fingerprint = fingerprint_of_model(inputs);  // before build_model() takes the weights
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
     problems.collect([&] {
@@ -218,7 +218,7 @@ void read_inputs(TrainingJob& job) {
   const OpenFile valid_stream = spool_valid_stream(world, config, job.log);
   read_own_inputs(valid_stream, job);
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
-    require_one_model(world, "--untrained-model-path '" + path + "'", job.model_print);
+    require_one_model(world, "--untrained-model-path '" + path + "'", job.model_fingerprint);
   share_weights(world, config.data, job);
   share_datasets(world, config.data, inputs);
   if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {
@@ -237,8 +237,8 @@ void read_inputs(TrainingJob& job) {
     check_feature_memory(job);
     check_step_memory(job);
   });
-  job.train_print = print_of(inputs.train);
-  job.valid_print = print_of(inputs.valid);
+  job.train_fingerprint = fingerprint_of(inputs.train);
+  job.valid_fingerprint = fingerprint_of(inputs.valid);
   inputs.untrained.state = {};
   inputs.weights.reset();
 }
@@ -372,11 +372,11 @@ std::unique_ptr<TrainState> make_state(TrainingJob& job) {
   if (config.sync_batch_norm && job.world.size() > 1)
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(job, *job.model);
-  auto state = std::make_unique<TrainState>(
-      std::move(job.model), job.recipe,
-      BucketPlan{.bfloat16 = config.bfloat16_gradients,
-                 .sums_ranks = config.exchange.kind->sums_ranks},
-      *job.communicator);
+  auto state =
+      std::make_unique<TrainState>(std::move(job.model), job.recipe,
+                                   BucketPlan{.bfloat16 = config.bfloat16_gradients,
+                                              .sums_ranks = config.exchange.kind->sums_ranks},
+                                   *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);

@@ -52,8 +52,8 @@ struct TrainingJob {
   std::optional<CheckpointFolder> checkpoints;    // rank 0
   std::optional<ResumePoint> resume;              // where the run resumes; empty for a new run
   // Fingerprints of this run's inputs.
-  DatasetPrint train_print, valid_print;
-  std::string model_print;
+  DatasetFingerprint train_fingerprint, valid_fingerprint;
+  std::string model_fingerprint;
   std::vector<Choice> choices;      // made by this run; rank 0 logs them
   std::unique_ptr<RunTrace> trace;  // if requested
   // make_state() sets these.

@@ -159,7 +159,7 @@ void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& pl
                                   (num_ranks == 1 ? ", 1 rank" : ""));
   plan.emplace_back("precision",
                     precision_name(job.precision.precision) + " (" + job.precision.reason + ")");
-  plan.emplace_back("loading", bytes_text(job.loaders->most_memory_bytes()) +
+  plan.emplace_back("loading", bytes_text(job.loaders->max_memory_bytes()) +
                                    " of memory at most; cache: " + job.cache.reason);
   if (num_ranks > 1)
     plan.emplace_back(

@@ -22,11 +22,11 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostCompared = 64;                    // images, and folders
+constexpr std::size_t kMaxCompared = 64;                     // images, and folders
 constexpr std::size_t kImageBytes = std::size_t{1} << 18;    // the beginning of an image
 constexpr std::size_t kArchiveBytes = std::size_t{1} << 16;  // the beginning and end of an archive
-constexpr std::size_t kMostArchives = 256;     // of which the beginning and end are compared
-constexpr std::size_t kMostInFolder = 20'000;  // larger folders take long to list
+constexpr std::size_t kMaxArchives = 256;     // of which the beginning and end are compared
+constexpr std::size_t kMaxInFolder = 20'000;  // larger folders take long to list
 constexpr std::uint64_t kUnreadable = 0;
 
 // `most` of the numbers below `count`, or all of them, spread evenly.
@@ -84,7 +84,7 @@ std::vector<std::string> folders_of(const Dataset& set, const std::vector<std::s
       ++found->second;
   std::vector<std::string> folders;
   for (const auto& [name, count] : counts)
-    if (count <= kMostInFolder) folders.push_back(name);
+    if (count <= kMaxInFolder) folders.push_back(name);
   return folders;
 }
 
@@ -141,7 +141,7 @@ void require_same_data(World& world, const Dataset& set) {
                " bytes on " + rank + " and " + grouped(static_cast<long long>(of_rank_0)) +
                " on rank 0.";
       });
-  const std::vector<std::size_t> archives = spread(set.archives.size(), kMostArchives);
+  const std::vector<std::size_t> archives = spread(set.archives.size(), kMaxArchives);
   require_equal(
       world, set,
       find_each(archives.size(),
@@ -150,7 +150,7 @@ void require_same_data(World& world, const Dataset& set) {
         return name_of_archive(archives[k]) + " has other contents on " + rank +
                " than on rank 0, though its size is the same.";
       });
-  const std::vector<std::size_t> images = spread(set.samples.size(), kMostCompared);
+  const std::vector<std::size_t> images = spread(set.samples.size(), kMaxCompared);
   require_equal(
       world, set,
       find_each(images.size(), [&](std::size_t k) { return hash_of_beginning(set, images[k]); }),

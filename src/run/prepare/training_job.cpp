@@ -11,7 +11,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
   const std::int64_t before = steps_before(epoch);
   const bool trains = world.rank() < num_training_ranks();
-  const std::int64_t most_steps = trains ? 0 : inputs.steps_per_epoch;  // no images end its epoch
+  const std::int64_t max_steps = trains ? 0 : inputs.steps_per_epoch;  // no images end its epoch
   return {.epoch = epoch,
           .epochs_before = first_epochs(),
           .schedule = recipe.schedule,
@@ -25,7 +25,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
           .mix = recipe.mix,
           .rank = world.rank(),
           .num_ranks = num_training_ranks(),
-          .most_steps = steps == 0 ? most_steps : std::min(steps - before, inputs.steps_per_epoch),
+          .max_steps = steps == 0 ? max_steps : std::min(steps - before, inputs.steps_per_epoch),
           .trace = trace ? &trace->steps() : nullptr};
 }
 

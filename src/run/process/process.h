@@ -14,7 +14,7 @@ namespace kiln {
 struct Process {
   Log log;
   HeldLock log_folder;  // see lock_log_folder()
-  World world;          // of one rank, until the command calls join()
+  World world;          // of one rank, until the command calls init()
   // Where error_info.json is written at the end, also on success; empty if it is not written, or
   // written by another process.
   std::optional<std::filesystem::path> error_info;

@@ -35,9 +35,9 @@ class SharedLabels {
 }  // namespace
 
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
-  if (scanned.hashes.size() <= kMostDecodedImages) return find_duplicates(scanned);
+  if (scanned.hashes.size() <= kMaxDecodedImages) return find_duplicates(scanned);
   log.info("copies:    only byte-identical ones, since there are more than " +
-           grouped(static_cast<long long>(kMostDecodedImages)) + " images");
+           grouped(static_cast<long long>(kMaxDecodedImages)) + " images");
   return find_duplicates({scanned.hashes, {}});
 }
 

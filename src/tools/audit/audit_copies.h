@@ -17,7 +17,7 @@ struct ScannedSet {
   const ScannedImages& scanned;
 };
 
-// Exact copies and near-duplicates. With more than kMostDecodedImages images only exact copies are
+// Exact copies and near-duplicates. With more than kMaxDecodedImages images only exact copies are
 // found; this is logged.
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 

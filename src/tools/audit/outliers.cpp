@@ -32,8 +32,8 @@ float inverse_length(std::span<const float> row) {
 }
 
 Rows evenly_taken(const Rows& rows) {
-  if (rows.size() <= kMostNeighborsSought) return rows;
-  Rows taken(kMostNeighborsSought);
+  if (rows.size() <= kMaxNeighborsSought) return rows;
+  Rows taken(kMaxNeighborsSought);
   for (std::size_t i = 0; i < taken.size(); ++i) taken[i] = rows[i * rows.size() / taken.size()];
   return taken;
 }

@@ -23,9 +23,9 @@ struct Outlier {
 };
 
 // The neighbors of an image are the kNeighbors nearest images of its class, or all others if the
-// class is smaller. In a class of more than kMostNeighborsSought images, they are searched among
+// class is smaller. In a class of more than kMaxNeighborsSought images, they are searched among
 // that many, evenly spaced.
-constexpr std::size_t kNeighbors = 10, kMostNeighborsSought = 2000;
+constexpr std::size_t kNeighbors = 10, kMaxNeighborsSought = 2000;
 // Smaller classes have no outliers: there are too few images to tell.
 constexpr std::size_t kFewestOfClass = 8;
 

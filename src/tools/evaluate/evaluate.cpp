@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostThumbnails = 24;
+constexpr std::size_t kMaxThumbnails = 24;
 constexpr const char* kPageName = "evaluation.html";
 constexpr const char* kTensorboardFolder = "tensorboard";
 
@@ -103,7 +103,7 @@ ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std:
     pair.answers.add(one.is_right, other.is_right);
     if (one.is_right == other.is_right) continue;
     pair.images.push_back(differing_image(parts, i, all[first], all[second]));
-    if (pair.images.size() <= kMostThumbnails)
+    if (pair.images.size() <= kMaxThumbnails)
       pair.images.back().thumbnail = thumbnail_of(parts.set, i, all[first].pixels);
   }
   pair.test = mcnemar_test(pair.answers);

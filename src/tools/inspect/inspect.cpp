@@ -125,7 +125,7 @@ void inspect_model_directory(const fs::path& path, Report& report) {
 
 // Reports what state.json says. Any field may be missing, since other versions may write others.
 void report_progress(const nlohmann::json& state, Report& report) {
-  constexpr double kMostSeconds = 9e9;  // since 1970, so that system_clock does not overflow
+  constexpr double kMaxSeconds = 9e9;  // since 1970, so that system_clock does not overflow
   const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
     if (object.is_object() && object.contains(field) && object[field].is_primitive())
       report[name] = object[field];
@@ -138,7 +138,7 @@ void report_progress(const nlohmann::json& state, Report& report) {
   tell(state, "time", "written");
   if (!report.contains("written") || !report["written"].is_number()) return;
   const std::chrono::seconds time(
-      static_cast<std::int64_t>(std::clamp(report["written"].get<double>(), 0.0, kMostSeconds)));
+      static_cast<std::int64_t>(std::clamp(report["written"].get<double>(), 0.0, kMaxSeconds)));
   report["written"] = time_stamp(std::chrono::system_clock::time_point(time));
 }
 

@@ -141,9 +141,9 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
     }
     leaks.push_back({{"same_bytes", leak.same_bytes}, {"train", of_train}, {"valid", of_valid}});
   }
-  if (set.samples.size() + valid.samples.size() > kMostDecodedImages)
+  if (set.samples.size() + valid.samples.size() > kMaxDecodedImages)
     report["notes"].push_back(formatted(
-        "with more than %zu images only byte-identical duplicates are found", kMostDecodedImages));
+        "with more than %zu images only byte-identical duplicates are found", kMaxDecodedImages));
   for (const std::string& note : valid.notes)
     report["notes"].push_back("of the validation images: " + note);
   report["validation_images"] = valid.samples.size();

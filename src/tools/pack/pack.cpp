@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostNamed = 10;
-constexpr std::size_t kMostClassesNamed = 20;
+constexpr std::size_t kMaxNamed = 10;
+constexpr std::size_t kMaxClassesNamed = 20;
 
 std::vector<std::uint32_t> chosen_order(const PackConfig& config, const SampleTable& samples) {
   const auto seed = static_cast<std::uint64_t>(config.random_seed);
@@ -54,7 +54,7 @@ void write_index_of_shards(const Dataset& set, std::size_t num_images, const std
 std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& order) {
   std::vector<long long> counts(set.classes.size());
   for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(set.samples.label(i))];
-  if (counts.size() > kMostClassesNamed) {
+  if (counts.size() > kMaxClassesNamed) {
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
     return grouped(*least) + " to " + grouped(*most);
   }
@@ -69,7 +69,7 @@ void log_result(const PackConfig& config, const Dataset& set,
   if (!packed.undecodable.empty())
     log.warning(formatted("%zu of %zu files cannot be decoded and are packed unchanged: ",
                           packed.undecodable.size(), order.size()) +
-                quoted_names(packed.undecodable, kMostNamed) +
+                quoted_names(packed.undecodable, kMaxNamed) +
                 ". Training will skip them as bad images.");
   const std::size_t num_copies = order.size() - set.samples.size();
   log.info(formatted("Packed %zu images (%zu downscaled", packed.num_images, packed.num_reduced) +

@@ -59,7 +59,7 @@ std::unique_ptr<ShardForm> make_shard_form(ShardFormat format) {
   return std::make_unique<TarForm>();
 }
 
-std::uint64_t most_image_bytes(ShardFormat format) {
+std::uint64_t max_image_bytes(ShardFormat format) {
   constexpr std::uint64_t kHeaderAndMore = 4096;
   return format == ShardFormat::kRecordIo ? (std::uint64_t{1} << 29) - kHeaderAndMore
                                           : std::uint64_t{1} << 30;

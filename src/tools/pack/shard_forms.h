@@ -39,6 +39,6 @@ class ShardForm {
 std::unique_ptr<ShardForm> make_shard_form(ShardFormat format);
 
 // The largest image that the format can hold.
-std::uint64_t most_image_bytes(ShardFormat format);
+std::uint64_t max_image_bytes(ShardFormat format);
 
 }  // namespace kiln

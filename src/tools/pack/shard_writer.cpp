@@ -204,7 +204,7 @@ class ShardWriter {
   }
 
   void check_size(std::uint32_t i, const PackedImage& image) const {
-    if (image.bytes.size() <= most_image_bytes(plan_.format)) return;
+    if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
     const DatasetContext context{.root = set_.root, .name = set_.name};
     context.fail("'" + std::string(set_.samples.file_name(i)) +
                  "' is too large for a record of this format. Give --short-side to make images "

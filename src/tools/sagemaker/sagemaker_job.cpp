@@ -344,7 +344,7 @@ class Translation {
   // Parses the resulting command, whose faults are reported together with those of the job.
   void check_command(SageMakerJob& job) const {
     job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
-    job.invocation.problems = joined({problems_, of_model_, job.invocation.problems});
+    job.invocation.problems = merged({problems_, of_model_, job.invocation.problems});
   }
 
   Words with_launch() const {

@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostDoubtful = 24, kMostGuesses = 76, kMostWrong = 24;
+constexpr std::size_t kMostDoubtful = 24, kMaxGuesses = 76, kMostWrong = 24;
 
 // Inserts an answer in the order of `comes_before`, and keeps the first `most`. Of equal answers
 // the one inserted earlier comes first.
@@ -23,7 +23,7 @@ void NotableAnswers::see(std::size_t image, const Score& score, bool is_wrong) {
   if (score.best.empty()) return;
   if (score.is_unsure || !unsure_alone_)
     insert(
-        doubtful_, unsure_alone_ ? kMostGuesses : kMostDoubtful,
+        doubtful_, unsure_alone_ ? kMaxGuesses : kMostDoubtful,
         [](const NotableAnswer& a, const NotableAnswer& b) {
           return a.best.confidence < b.best.confidence;
         },

@@ -96,7 +96,7 @@ void score_images(const ScoreConfig& config, ScoreJob& job, int num_processors, 
   };
   if (!job.list) score(job.set);
   // The first portion tells the size of images if the model does not, so no portion is skipped.
-  for (Dataset some; job.list && passed < job.rows.end && job.list->next(kMostOfList, some);)
+  for (Dataset some; job.list && passed < job.rows.end && job.list->next(kMaxOfList, some);)
     score(some);
   scoring.finish(predictions.pixels());
 }

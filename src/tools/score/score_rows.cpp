@@ -41,9 +41,9 @@ ScoreRows rows_of_job(const ScoreConfig& config, const Dataset& set) {
     throw Error(ErrorCode::kUserError,
                 "--part needs to know the number of images, but the list of --files-from is not a "
                 "file: write it to one.");
-  for (Dataset some; list.next(kMostOfList, some);)
+  for (Dataset some; list.next(kMaxOfList, some);)
     num_images += static_cast<std::int64_t>(some.samples.size());
-  return rows_of_part(*config.part, num_images, config.prediction.batch_size, kMostOfList);
+  return rows_of_part(*config.part, num_images, config.prediction.batch_size, kMaxOfList);
 }
 
 void prepare_folder_of_parts(const fs::path& file, const JobPart& part) {

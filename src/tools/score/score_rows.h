@@ -12,7 +12,7 @@
 namespace kiln {
 
 // Images of a list that are processed together.
-constexpr std::int64_t kMostOfList = 4096;
+constexpr std::int64_t kMaxOfList = 4096;
 
 // The images that a job scores: `begin` to `end` - 1 of `num_images`. With a list and without
 // --part, the last two are unknown.

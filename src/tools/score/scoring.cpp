@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNamed = 10;
 constexpr int kPrintedClasses = 3;
-constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // the latter as a share of the time
+constexpr double kSecondsBetweenSaves = 2, kMaxSaving = 0.02;  // the latter as a share of the time
 
 ScoreColumns columns_of(const ScoreConfig& config, const ScoreJob& job,
                         const TrueLabels& true_labels) {
@@ -134,7 +134,7 @@ void Scoring::begin_file(ScoreFile& file) {
   std::optional<ScoreProgress> found;
   if (config_.resume != ResumeChoice::kNever) found = find_rows(file, resume, log_);
   if (!found) {
-    file.begin_anew();
+    file.restart();
     // One part begins a file that others continue, if its rows are lines.
     if (!config_.part || config_.part->number == 1 || !job_.format->is_lines)
       file.write(encoder_->begin());
@@ -142,8 +142,8 @@ void Scoring::begin_file(ScoreFile& file) {
   }
   so_far_ = *std::move(found);
   num_before_ = so_far_.num_images;
-  faults_.go_on(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
-  file.go_on(so_far_);
+  faults_.resume(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
+  file.resume(so_far_);
 }
 
 void Scoring::warn_of_unknown_labels() const {
@@ -212,7 +212,7 @@ void Scoring::save_progress() {
   so_far_.first_bad = printable(faults_.first_bad());
   job_.file->save(so_far_);
   const double took = progress_.seconds() - now;
-  next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
+  next_save_ = now + std::max(kSecondsBetweenSaves, took / kMaxSaving);
 }
 
 void Scoring::log_result() const {

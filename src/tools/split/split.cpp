@@ -25,7 +25,7 @@ PartsRequest request_of(const SplitImagesConfig& config) {
 
 // An image that could be decoded has a hash. If there are too many images, none are decoded here.
 void warn_of_undecodable(const Dataset& set, Log& log) {
-  if (set.samples.size() > kMostDecodedImages) return;
+  if (set.samples.size() > kMaxDecodedImages) return;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     if (set.samples.hash(i) == 0) names.push_back(printable(set.samples.file_name(i)));
@@ -41,10 +41,10 @@ void warn_of_leaks(const PartedDataset& split, const SplitImagesConfig& config, 
                 " in another output, so a model would be tested on its training images: "
                 "--keep-duplicates-together keeps them in one output" +
                 (config.check_leaks ? "." : ", --check-leaks lists them."));
-  if (split.set.samples.size() > kMostDecodedImages &&
+  if (split.set.samples.size() > kMaxDecodedImages &&
       (config.check_leaks || config.keep_duplicates_together))
     log.warning(formatted("With more than %zu images only byte-identical duplicates are found.",
-                          kMostDecodedImages));
+                          kMaxDecodedImages));
 }
 
 // {"same_bytes": true, "train": ["a/1.jpg"], "test": ["a/7.jpg"]}

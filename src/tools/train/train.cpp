@@ -32,7 +32,7 @@ void keep_cublas_deterministic() {
 
 void join_world(const TrainConfig& config, Process& process) {
   World& world = process.world;
-  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+  world.init({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
               .stall_warning_s = config.ranks.stall_warning_s()},
              config.ranks.expect_ranks, process.log);
   if (world.size() > 1) process.log.speak_for_rank(world.rank());

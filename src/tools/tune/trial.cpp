@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr int kPollMilliseconds = 100;
-constexpr std::size_t kMostText = 4000;  // bytes of a trial's output to keep
+constexpr std::size_t kMaxText = 4000;  // bytes of a trial's output to keep
 
 // Keeps the end of what a process writes to one descriptor.
 class Tail {
@@ -28,7 +28,7 @@ class Tail {
     std::array<char, 1 << 12> bytes{};
     for (ssize_t count = 0; (count = ::read(descriptor_, bytes.data(), bytes.size())) > 0;) {
       text_.append(bytes.data(), static_cast<std::size_t>(count));
-      if (text_.size() > kMostText) text_.erase(0, text_.size() - kMostText);
+      if (text_.size() > kMaxText) text_.erase(0, text_.size() - kMaxText);
     }
   }
   std::string last_line() const {
@@ -118,7 +118,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
     errors.read();
     record.read_news();
     is_measured = longest_stretch(record.run(), plan.warm_up).steps() >= plan.steps ||
-                  watch.seconds() > plan.most_seconds;
+                  watch.seconds() > plan.max_seconds;
     was_stopped = must_stop();
   }
   if (!code) process.kill();

@@ -16,7 +16,7 @@ struct TrialPlan {
   std::filesystem::path model_path;  // where the run would write its model; removed likewise
   int steps = 30;                    // steps to measure, after `warm_up` steps
   int warm_up = 5;
-  double most_seconds = 300;
+  double max_seconds = 300;
 };
 
 struct TrialOutcome {

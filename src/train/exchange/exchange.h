@@ -37,7 +37,7 @@ class Exchange {
   // kCommunication on to `context`. Every rank calls it once per step, even if its batch was empty.
   virtual void finish(const StepUpdate& update, StepContext& context) = 0;
   // Call between two steps: gives every rank the same weights and optimizer state. A collective.
-  virtual void join() {}
+  virtual void gather_state() {}
   // What the log says about it before the first step: labels and their texts.
   virtual std::vector<std::pair<std::string, std::string>> plan() const { return {}; }
 };

@@ -106,7 +106,7 @@ class ParameterServer : public Exchange {
     shares_ = spread_evenly(bytes, num_servers);
   }
 
-  void join() override {
+  void gather_state() override {
     const c10::AutoGradMode no_grad(false);
     share_values(parameters_, served_parameters(), communicator_);
     share_values(state_.optimizer->state(), copy_optimizer_state(), communicator_);
@@ -212,8 +212,8 @@ class Server final : public ParameterServer {
     for (int i = 0; i < num_workers_; ++i) serve_next();
   }
 
-  void join() override {
-    ParameterServer::join();
+  void gather_state() override {
+    ParameterServer::gather_state();
     clock_.note_join();
   }
 

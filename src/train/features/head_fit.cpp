@@ -23,10 +23,10 @@ namespace {
 
 // The penalties to try: starting from the strongest, each is half a decade below the previous one.
 constexpr double kStrongestPenalty = 10;
-constexpr int kMostPenalties = 13;
+constexpr int kMaxPenalties = 13;
 constexpr double kDefaultPenalty = 0.01;
 // The search stops after this many penalties in a row without improvement.
-constexpr int kMostRises = 2;
+constexpr int kMaxRises = 2;
 // Comparing penalties does not require exact fits.
 constexpr double kPathTolerance = 3e-4, kTolerance = 1e-5;
 
@@ -93,7 +93,7 @@ class Path {
   // no time even for the strongest one, its layers are the start for the default.
   bool walk(const FitWatch& watch) {
     double least = std::numeric_limits<double>::infinity();
-    for (int i = 0, rises = 0; i < kMostPenalties && rises < kMostRises; ++i) {
+    for (int i = 0, rises = 0; i < kMaxPenalties && rises < kMaxRises; ++i) {
       const double loss = try_penalty(i, watch);
       if (watch.is_stopped()) return false;
       is_cut = is_late(watch, kPathShare);
@@ -131,7 +131,7 @@ class Path {
     double sum = 0;
     for (std::size_t fold = 0; fold < rows_.size() && !watch.is_stopped(); ++fold) {
       const int done = static_cast<int>(fold);
-      watch.at_layer(number * num_folds + done, kMostPenalties * num_folds + 1);
+      watch.at_layer(number * num_folds + done, kMaxPenalties * num_folds + 1);
       const double share = number == 0 ? kPathShare * (done + 1) / num_folds : kPathShare;
       layers_[fold] = fit_softmax(images(rows_[fold]), layers_[fold],
                                   {penalty_number(number), kPathTolerance,
@@ -186,7 +186,7 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
     fit.out_of_fold_logits = path.judged();
   }
   fit.penalty = path.penalty;
-  const int most = kMostPenalties * folds.count + 1;
+  const int most = kMaxPenalties * folds.count + 1;
   watch.at_layer(most - 1, most);
   const at::Tensor weights = fit_softmax(
       path.images(), path.start,

@@ -53,7 +53,7 @@ at::Tensor minimize(const Objective& objective, const at::Tensor& start, const M
   std::deque<Memory> memories;
   at::Tensor place = start;
   ValueAndGradient now = objective(place);
-  for (int step = 0; step < plan.most_steps && !is_stopped(); ++step) {
+  for (int step = 0; step < plan.max_steps && !is_stopped(); ++step) {
     if (now.gradient.abs().max().item<double>() <= plan.tolerance) break;
     const at::Tensor way = direction(now.gradient, memories);
     const double slope = product(now.gradient, way);

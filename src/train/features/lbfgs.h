@@ -18,7 +18,7 @@ using Objective = std::function<ValueAndGradient(const at::Tensor& at)>;
 
 struct MinimizePlan {
   double tolerance = 1e-5;  // on the largest absolute component of the gradient
-  int most_steps = 1000;
+  int max_steps = 1000;
   // Asked after each evaluation. Once true, it stays so, and the result is the best point so far;
   // an evaluation during which it became true may have any value.
   std::function<bool()> is_stopped = {};

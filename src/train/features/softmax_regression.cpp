@@ -20,7 +20,7 @@ namespace kiln {
 namespace {
 
 // Up to this many images, finding the directions takes less time than they save.
-constexpr std::int64_t kMostDirections = 1000;
+constexpr std::int64_t kMaxDirections = 1000;
 // A relative variance below this is rounding error.
 constexpr double kNoVariance = 1e-12;
 
@@ -33,7 +33,7 @@ at::Tensor bias_part(const at::Tensor& weights) {
 }
 
 // Multiplications between two questions whether to stop: well below a second.
-constexpr std::int64_t kMostAtOnce = 4'000'000'000;
+constexpr std::int64_t kMaxAtOnce = 4'000'000'000;
 
 // Adds to `sum`, which may be undefined.
 void add(at::Tensor& sum, const at::Tensor& part) {
@@ -45,7 +45,7 @@ ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& 
                                 const RegressionPlan& plan) {
   const at::Tensor w = weights_part(weights), b = bias_part(weights);
   const std::int64_t num_images = images.labels.size(0);
-  const std::int64_t most = std::max<std::int64_t>(64, kMostAtOnce / weights.numel());
+  const std::int64_t most = std::max<std::int64_t>(64, kMaxAtOnce / weights.numel());
   double loss = 0;
   at::Tensor of_weights, of_bias;
   for (std::int64_t begin = 0; begin < num_images; begin += most) {
@@ -82,7 +82,7 @@ FeatureSpace::FeatureSpace(const at::Tensor& features) {
   scale_ = at::where(varies, variance.clamp_min(1e-300).rsqrt(), at::zeros_like(variance));
   coordinates_ = (coordinates_ - mean_).mul_(scale_);
   const std::int64_t num_images = features.size(0);
-  if (num_images >= features.size(1) || num_images > kMostDirections) return;
+  if (num_images >= features.size(1) || num_images > kMaxDirections) return;
   const auto [squares, images] = at::linalg_eigh(coordinates_.mm(coordinates_.t()));
   const double largest = squares.max().item<double>();
   const at::Tensor kept = (squares > kNoVariance * largest).nonzero().squeeze(1);

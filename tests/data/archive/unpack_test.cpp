@@ -54,7 +54,7 @@ class Unpacking : public testing::Test {
 
 class UnpackTest : public Unpacking, public testing::WithParamInterface<int> {};
 
-TEST_P(UnpackTest, members_are_read_and_no_named_file_remains) {
+TEST_P(UnpackTest, MembersAreReadAndNoNamedFileRemains) {
   const Dataset set = read(compressed(tar_, GetParam()));
   std::string bytes;
   read_image_bytes(set, 0, bytes);
@@ -64,7 +64,7 @@ TEST_P(UnpackTest, members_are_read_and_no_named_file_remains) {
   EXPECT_NE(set.notes[0].find(temporary_.path().string()), std::string::npos) << set.notes[0];
 }
 
-TEST_P(UnpackTest, an_index_of_one_unpacks_it_again) {
+TEST_P(UnpackTest, AnIndexOfOneUnpacksItAgain) {
   scratch_.put("a.tgz", compressed(tar_, GetParam()));
   fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
   for (int start = 0; start < 2; ++start) {
@@ -77,7 +77,7 @@ TEST_P(UnpackTest, an_index_of_one_unpacks_it_again) {
   }
 }
 
-TEST_P(UnpackTest, truncated_and_damaged_data_are_refused) {
+TEST_P(UnpackTest, TruncatedAndDamagedDataAreRefused) {
   const std::string good = compressed(tar_, GetParam());
   for (const std::size_t size : {4UL, good.size() / 2, good.size() - 1}) {
     const Error error = error_of([&] { read(good.substr(0, size)); });
@@ -90,13 +90,13 @@ INSTANTIATE_TEST_SUITE_P(Filters, UnpackTest,
                          testing::Values(ARCHIVE_FILTER_GZIP, ARCHIVE_FILTER_BZIP2,
                                          ARCHIVE_FILTER_ZSTD));
 
-TEST_F(Unpacking, a_wrong_gzip_checksum_is_detected) {
+TEST_F(Unpacking, AWrongGzipChecksumIsDetected) {
   std::string bad = compressed(tar_, ARCHIVE_FILTER_GZIP);
   bad[bad.size() - 8] = static_cast<char>(bad[bad.size() - 8] ^ 1);
   EXPECT_NE(error_of([&] { read(bad); }).message().find("damaged"), std::string::npos);
 }
 
-TEST_F(Unpacking, a_stream_is_read_like_the_file_that_it_was) {
+TEST_F(Unpacking, AStreamIsReadLikeTheFileThatItWas) {
   for (const std::string& bytes : {tar_, compressed(tar_, ARCHIVE_FILTER_GZIP)}) {
     Spool spool;
     spool.append(bytes.substr(0, 700));
@@ -121,7 +121,7 @@ TEST_F(Unpacking, a_stream_is_read_like_the_file_that_it_was) {
   EXPECT_FALSE(fs::exists(scratch_ / "index"));
 }
 
-TEST_F(Unpacking, a_full_disk_is_told_with_what_it_holds) {
+TEST_F(Unpacking, AFullDiskIsToldWithWhatItHolds) {
   Spool spool;
   spool.append(std::string(3 << 20, 'x'));
   test::failure = ENOSPC;
@@ -139,7 +139,7 @@ TEST_F(Unpacking, a_full_disk_is_told_with_what_it_holds) {
 }
 
 // 2 GiB of zeros.
-TEST_F(Unpacking, bombs_are_refused) {
+TEST_F(Unpacking, BombsAreRefused) {
   const std::string bomb = compressed(std::string(1 << 30, '\0'), ARCHIVE_FILTER_ZSTD);
   EXPECT_NE(error_of([&] { read(bomb + bomb); }).message().find("times its size"),
             std::string::npos);

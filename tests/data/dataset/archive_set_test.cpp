@@ -54,7 +54,7 @@ class ArchiveTest : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(ArchiveTest, archives_with_class_folders_read_like_folders) {
+TEST_F(ArchiveTest, ArchivesWithClassFoldersReadLikeFolders) {
   const Dataset set = read(tar_of({{"./dog/2.jpg", "d2"},
                                    {"./cat/b.JPG", "cb"},
                                    {"./cat/a.png", "ca"},
@@ -70,7 +70,7 @@ TEST_F(ArchiveTest, archives_with_class_folders_read_like_folders) {
   EXPECT_EQ(set.samples.label(2), 1);
 }
 
-TEST_F(ArchiveTest, a_folder_shared_by_all_images_is_no_class) {
+TEST_F(ArchiveTest, AFolderSharedByAllImagesIsNoClass) {
   EXPECT_EQ(read(tar_of({{"top/set/cat/1.jpg", ""}, {"top/set/dog/1.jpg", ""}})).classes,
             (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(read(tar_of({{"top/cat/1.jpg", ""}, {"top/cat/2.jpg", ""}})).classes,
@@ -78,13 +78,13 @@ TEST_F(ArchiveTest, a_folder_shared_by_all_images_is_no_class) {
   EXPECT_FALSE(read(tar_of({{"1.jpg", ""}, {"2.jpg", ""}})).labeled());
 }
 
-TEST_F(ArchiveTest, images_outside_of_class_folders_are_counted_in_notes) {
+TEST_F(ArchiveTest, ImagesOutsideOfClassFoldersAreCountedInNotes) {
   const Dataset set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
   EXPECT_EQ(set.samples.size(), 1U);
   EXPECT_EQ(set.notes.size(), 2U);
 }
 
-TEST_F(ArchiveTest, byte_order_marks_and_crlf_in_class_lists_are_ignored) {
+TEST_F(ArchiveTest, ByteOrderMarksAndCrlfInClassListsAreIgnored) {
   scratch_.put("s-0.TAR", tar_of({{"0.jpg", "a"}, {"0.cls", "1"}}));
   scratch_.put("classes.txt",
                "\xef\xbb\xbf"
@@ -93,7 +93,7 @@ TEST_F(ArchiveTest, byte_order_marks_and_crlf_in_class_lists_are_ignored) {
             (std::vector<std::string>{"cat", "dog"}));
 }
 
-TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
+TEST_F(ArchiveTest, ShardsWithClassFilesKeepTheirOrder) {
   scratch_.put("s-0.tar",
                tar_of({{"0.jpg", "a"}, {"0.cls", "1"}, {"1.jpg", "b"}, {"1.cls", "0\n"}}));
   scratch_.put("s-1.tar", tar_of({{"0.png", "c"}, {"0.cls", "2"}}));
@@ -108,13 +108,13 @@ TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
   }
 }
 
-TEST_F(ArchiveTest, class_files_may_contain_names) {
+TEST_F(ArchiveTest, ClassFilesMayContainNames) {
   EXPECT_EQ(
       read(tar_of({{"a.jpg", ""}, {"a.cls", "owl"}, {"b.jpg", ""}, {"b.cls", "ant"}})).classes,
       (std::vector<std::string>{"ant", "owl"}));
 }
 
-TEST_F(ArchiveTest, a_class_twice_in_the_list_is_refused) {
+TEST_F(ArchiveTest, AClassTwiceInTheListIsRefused) {
   scratch_.put("classes.txt", "cat\ndog\ncat\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
   EXPECT_NE(
@@ -122,14 +122,14 @@ TEST_F(ArchiveTest, a_class_twice_in_the_list_is_refused) {
       std::string::npos);
 }
 
-TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
+TEST_F(ArchiveTest, AClassFileBeyondTheListIsRefused) {
   scratch_.put("classes.txt", "cat\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "2"}}));
   EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("label 2"),
             std::string::npos);
 }
 
-TEST_F(ArchiveTest, empty_and_truncated_archives_are_refused) {
+TEST_F(ArchiveTest, EmptyAndTruncatedArchivesAreRefused) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}, {"cat/2.jpg", "y"}});
   expect_fault("", "is empty");
   expect_fault(std::string(10240, '\0'), "it contains no images");
@@ -139,7 +139,7 @@ TEST_F(ArchiveTest, empty_and_truncated_archives_are_refused) {
   expect_fault(good + good, "follows its end marker");
 }
 
-TEST_F(ArchiveTest, a_stream_may_have_several_tars) {
+TEST_F(ArchiveTest, AStreamMayHaveSeveralTars) {
   const auto read_stream = [&](const std::string& bytes) {
     scratch_.put("bytes", bytes);
     return read_labeled({.root = "pipe", .name = "Data", .contents = scratch_ / "bytes"});
@@ -162,13 +162,13 @@ TEST_F(ArchiveTest, a_stream_may_have_several_tars) {
             std::string::npos);
 }
 
-TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
+TEST_F(ArchiveTest, PathsThatLeadOutAreRefused) {
   expect_fault(tar_of({{"/etc/cat/1.jpg", ""}}), "is absolute");
   expect_fault(tar_of({{"cat/../../1.jpg", ""}}), "contains '..'");
   expect_fault(tar_of({{"..", ""}}), "contains '..'");
 }
 
-TEST_F(ArchiveTest, repeated_names_are_refused) {
+TEST_F(ArchiveTest, RepeatedNamesAreRefused) {
   expect_fault(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "c"}}),
                "'cat/1.jpg' appears in it twice, with two contents");
   const Dataset set = read(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "a"}}));
@@ -177,7 +177,7 @@ TEST_F(ArchiveTest, repeated_names_are_refused) {
   EXPECT_NE(set.notes[0].find("'cat/1.jpg'"), std::string::npos) << set.notes[0];
 }
 
-TEST_F(ArchiveTest, links_are_followed_inside_the_archive) {
+TEST_F(ArchiveTest, LinksAreFollowedInsideTheArchive) {
   const auto link = [](const std::string& name, const std::string& target, char type) {
     std::string header = tar_member(name, "");
     header[156] = type;
@@ -202,7 +202,7 @@ TEST_F(ArchiveTest, links_are_followed_inside_the_archive) {
     EXPECT_NE(notes.find(name), std::string::npos) << notes;
 }
 
-TEST_F(ArchiveTest, broken_links_and_folders_are_skipped_and_sparse_files_refused) {
+TEST_F(ArchiveTest, BrokenLinksAndFoldersAreSkippedAndSparseFilesRefused) {
   std::string link = tar_member("cat/9.jpg", "");
   link[156] = '2';
   std::string folder = tar_member("cat/", "");
@@ -215,13 +215,13 @@ TEST_F(ArchiveTest, broken_links_and_folders_are_skipped_and_sparse_files_refuse
   expect_fault(with_checksum(sparse) + tar_end(), "sparse");
 }
 
-TEST_F(ArchiveTest, damaged_headers_are_refused) {
+TEST_F(ArchiveTest, DamagedHeadersAreRefused) {
   std::string bad = tar_of({{"cat/1.jpg", ""}, {"cat/2.jpg", ""}});
   bad[512 + 3] = 'z';
   expect_fault(bad, "at byte 512 is damaged");
 }
 
-TEST_F(ArchiveTest, long_names_pax_sizes_and_base_256_are_read) {
+TEST_F(ArchiveTest, LongNamesPaxSizesAndBase256AreRead) {
   const std::string long_name = "cat/" + std::string(200, 'n') + ".jpg";
   std::string gnu = tar_member("././@LongLink", long_name + '\0');
   gnu[156] = 'L';
@@ -242,7 +242,7 @@ TEST_F(ArchiveTest, long_names_pax_sizes_and_base_256_are_read) {
 }
 
 // A sparse file: the parts in between are never written.
-TEST_F(ArchiveTest, members_beyond_4_gib_are_read) {
+TEST_F(ArchiveTest, MembersBeyond4GibAreRead) {
   constexpr std::uint64_t kSize = 5ULL << 30;
   std::string header = tar_member("cat/large.bin", "");
   header.replace(124, 12, std::string("\x80\0\0\0\0\0\0\x01\x40\0\0\0", 12));
@@ -256,7 +256,7 @@ TEST_F(ArchiveTest, members_beyond_4_gib_are_read) {
   EXPECT_EQ(bytes_of_image(set, 0), "far");
 }
 
-TEST_F(ArchiveTest, a_tar_of_a_million_empty_entries_takes_little_memory) {
+TEST_F(ArchiveTest, ATarOfAMillionEmptyEntriesTakesLittleMemory) {
   std::string bytes;
   for (int i = 0; i < 1'000'000; ++i) bytes += tar_member("cat/" + std::to_string(i) + ".jpg", "");
   const Dataset set = read(bytes + tar_end());
@@ -296,14 +296,14 @@ std::string zip_of_empty_entries(std::uint64_t count) {
   return bytes + "PK\5\6" + std::string(4, '\0') + std::string(12, '\xff') + std::string(2, '\0');
 }
 
-TEST_F(ArchiveTest, a_zip_of_a_million_empty_entries_takes_little_memory) {
+TEST_F(ArchiveTest, AZipOfAMillionEmptyEntriesTakesLittleMemory) {
   const Dataset set = read(zip_of_empty_entries(1'000'000));
   EXPECT_EQ(set.samples.size(), 1'000'000U);
   EXPECT_LT(set.samples.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
-TEST_F(ArchiveTest, deleting_or_truncating_an_open_archive_does_not_crash) {
+TEST_F(ArchiveTest, DeletingOrTruncatingAnOpenArchiveDoesNotCrash) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}});
   const Dataset set = read(good);
   fs::remove(scratch_ / "a.tar");
@@ -318,7 +318,7 @@ TEST_F(ArchiveTest, deleting_or_truncating_an_open_archive_does_not_crash) {
   }
 }
 
-TEST_F(ArchiveTest, mutated_tars_are_refused_or_read_within_bounds) {
+TEST_F(ArchiveTest, MutatedTarsAreRefusedOrReadWithinBounds) {
   const std::string good = tar_of({{"cat/1.jpg", "x"}, {"dog/2.jpg", "y"}});
   const auto read_all = [&](const std::string& bytes) {
     const Dataset set = read(bytes);

@@ -25,7 +25,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-TEST(ClassFolders, labels_are_folder_names_by_code_point) {
+TEST(ClassFolders, LabelsAreFolderNamesByCodePoint) {
   const ScratchFolder scratch;
   scratch.put("cat/2.JPG");
   scratch.put("cat/10.png");
@@ -42,7 +42,7 @@ TEST(ClassFolders, labels_are_folder_names_by_code_point) {
   EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
 }
 
-TEST(ClassFolders, images_are_in_byte_order_of_their_names) {
+TEST(ClassFolders, ImagesAreInByteOrderOfTheirNames) {
   const ScratchFolder scratch;
   std::vector<std::string> names;
   for (const char* end :
@@ -55,7 +55,7 @@ TEST(ClassFolders, images_are_in_byte_order_of_their_names) {
   EXPECT_EQ(names_of(read_dataset(scratch.path(), "Training dataset")), names);
 }
 
-TEST(ClassFolders, skipped_files_are_noted) {
+TEST(ClassFolders, SkippedFilesAreNoted) {
   const ScratchFolder scratch;
   scratch.put("cat/1.jpg");
   scratch.put("cat/deep/2.jpg");
@@ -72,7 +72,7 @@ TEST(ClassFolders, skipped_files_are_noted) {
   }
 }
 
-TEST(ClassFolders, files_that_are_no_images_are_counted) {
+TEST(ClassFolders, FilesThatAreNoImagesAreCounted) {
   const ScratchFolder scratch;
   scratch.put("labels.txt");
   scratch.put("cat/1.jpg");
@@ -90,7 +90,7 @@ TEST(ClassFolders, files_that_are_no_images_are_counted) {
   EXPECT_LT(set.notes[0].size(), 300U);
 }
 
-TEST(ClassFolders, links_are_followed_and_loops_are_named) {
+TEST(ClassFolders, LinksAreFollowedAndLoopsAreNamed) {
   const ScratchFolder scratch;
   const ScratchFolder elsewhere;
   elsewhere.put("pictures/1.jpg");
@@ -109,7 +109,7 @@ TEST(ClassFolders, links_are_followed_and_loops_are_named) {
   }
 }
 
-TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
+TEST(UnlabeledFolder, FindsImagesAtAnyDepthAndSurvivesLoops) {
   const ScratchFolder scratch;
   scratch.put("b.jpg");
   scratch.put("one/two/a.png");
@@ -126,7 +126,7 @@ TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
   EXPECT_NE(error.message().find(depth_advice(set)), std::string::npos);
 }
 
-TEST(UnlabeledFolder, one_level_gets_no_advice_on_depth) {
+TEST(UnlabeledFolder, OneLevelGetsNoAdviceOnDepth) {
   const ScratchFolder scratch;
   scratch.put("b.jpg");
   EXPECT_EQ(depth_advice(read_dataset(scratch.path(), "Training dataset")), "");
@@ -134,7 +134,7 @@ TEST(UnlabeledFolder, one_level_gets_no_advice_on_depth) {
   EXPECT_EQ(depth_advice(read_dataset(scratch.path(), "Training dataset")), "");
 }
 
-TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
+TEST(Dataset, MissingEmptyAndWrongInputsAreError18) {
   const ScratchFolder scratch;
   const auto message_of = [](const fs::path& path) {
     const Error error = error_of([&] { read_dataset(path, "Validation dataset"); });
@@ -160,7 +160,7 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   EXPECT_NE(message_of(scratch.path()).find("circular"), std::string::npos);
 }
 
-TEST(Dataset, class_folders_one_folder_deeper_are_no_labels) {
+TEST(Dataset, ClassFoldersOneFolderDeeperAreNoLabels) {
   const ScratchFolder scratch;
   scratch.put("train/cat/1.jpg");
   scratch.put("val/cat/2.jpg");
@@ -169,7 +169,7 @@ TEST(Dataset, class_folders_one_folder_deeper_are_no_labels) {
   EXPECT_NE(error.message().find("more than one folder deep"), std::string::npos);
 }
 
-TEST(Dataset, a_broken_json_file_is_named_where_labels_are_missing) {
+TEST(Dataset, ABrokenJsonFileIsNamedWhereLabelsAreMissing) {
   const ScratchFolder scratch;
   scratch.put("1.jpg");
   scratch.put("labels.json", "{\"image\": [");
@@ -178,7 +178,7 @@ TEST(Dataset, a_broken_json_file_is_named_where_labels_are_missing) {
   EXPECT_NE(error.message().find("'labels.json' is ignored"), std::string::npos) << error.message();
 }
 
-TEST(Dataset, unlabeled_images_are_left_out_of_training) {
+TEST(Dataset, UnlabeledImagesAreLeftOutOfTraining) {
   const ScratchFolder scratch;
   scratch.put("_schema.json", schema_text({"cat"}));
   scratch.put("a.jpg");
@@ -210,7 +210,7 @@ Dataset labeled(const std::vector<std::string>& classes, const std::vector<int>&
   return set;
 }
 
-TEST(MapClasses, maps_by_name) {
+TEST(MapClasses, MapsByName) {
   const Dataset train = labeled({"ant", "bee", "cat"}, {0, 1, 2});
   Dataset valid = labeled({"bee", "cat", "unused"}, {1, 0, 1, -1});
   map_classes(train, valid);
@@ -220,7 +220,7 @@ TEST(MapClasses, maps_by_name) {
   EXPECT_EQ(valid.samples[3].label, -1);
 }
 
-TEST(MapClasses, names_classes_missing_from_training) {
+TEST(MapClasses, NamesClassesMissingFromTraining) {
   const Dataset train = labeled({"ant"}, {0});
   Dataset valid = labeled({"ant", "dog"}, {0, 1, 1});
   const Error error = error_of([&] { map_classes(train, valid); });
@@ -229,7 +229,7 @@ TEST(MapClasses, names_classes_missing_from_training) {
   EXPECT_NE(error.message().find("'dog'"), std::string::npos);
 }
 
-TEST(MapClasses, names_the_class_that_may_be_meant) {
+TEST(MapClasses, NamesTheClassThatMayBeMeant) {
   const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
   Dataset valid = labeled({"Ship", "truck"}, {0, 1});
   const Error error = error_of([&] { map_classes(train, valid); });
@@ -261,7 +261,7 @@ class CocoTest : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(CocoTest, classification_is_read) {
+TEST_F(CocoTest, ClassificationIsRead) {
   put(R"([{"image_id": 9, "category_id": 1}])");
   scratch_.put("broken.json", "{");
   const Dataset set = read_dataset(scratch_.path(), "Training dataset");
@@ -275,7 +275,7 @@ TEST_F(CocoTest, classification_is_read) {
   EXPECT_NE(joined(set.notes).find("'broken.json' is ignored"), std::string::npos);
 }
 
-TEST_F(CocoTest, other_tasks_and_faults_are_error_18) {
+TEST_F(CocoTest, OtherTasksAndFaultsAreError18) {
   expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])", "object detection");
   expect_fault(R"([{"image_id": 9, "caption": "a cat"}])", "captions");
   expect_fault(R"([{"image_id": 8, "category_id": 1}])", "no image has the id 8");
@@ -286,7 +286,7 @@ TEST_F(CocoTest, other_tasks_and_faults_are_error_18) {
   expect_fault("[]", "'p/b.jpg' is missing");
 }
 
-TEST_F(CocoTest, faults_of_images_and_categories_are_error_18) {
+TEST_F(CocoTest, FaultsOfImagesAndCategoriesAreError18) {
   const auto expect = [&](const std::string& images, const std::string& categories,
                           const std::string& what) {
     scratch_.put("labels.json", "{\"images\": [" + images + "], \"categories\": [" + categories +

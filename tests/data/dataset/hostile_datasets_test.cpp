@@ -54,7 +54,7 @@ std::string zip_end(std::uint32_t directory_size, std::uint32_t directory_offset
   return end + std::string(2, '\0');
 }
 
-TEST_F(HostileDatasets, a_zip_directory_lies_before_its_end_record) {
+TEST_F(HostileDatasets, AZipDirectoryLiesBeforeItsEndRecord) {
   const auto list = [](const std::string& zip) {
     list_zip(zip, [](std::string_view, const ArchiveMember&) {});
   };
@@ -91,7 +91,7 @@ std::string zip_of(std::size_t entries, std::size_t count) {
                  static_cast<std::uint16_t>(count));
 }
 
-TEST_F(HostileDatasets, a_zip_has_the_entries_that_its_end_record_counts) {
+TEST_F(HostileDatasets, AZipHasTheEntriesThatItsEndRecordCounts) {
   const auto count = [](const std::string& zip) {
     std::size_t found = 0;
     list_zip(zip, [&](std::string_view, const ArchiveMember&) { ++found; });
@@ -106,7 +106,7 @@ TEST_F(HostileDatasets, a_zip_has_the_entries_that_its_end_record_counts) {
   EXPECT_NE(fault_of("joined.zip").message().find("zips that were joined"), std::string::npos);
 }
 
-TEST_F(HostileDatasets, names_in_archives_that_are_not_utf8_are_told_escaped) {
+TEST_F(HostileDatasets, NamesInArchivesThatAreNotUtf8AreToldEscaped) {
   scratch_.put("folders.tar", tar_of({{"caf\xe9/1.jpg", "1"}, {"bar/2.jpg", "2"}}));
   expect_not_utf8("folders.tar");
   scratch_.put("members.tar", tar_of({{"caf\xe9.jpg", "1"}, {"2.jpg", "2"}}));
@@ -117,7 +117,7 @@ TEST_F(HostileDatasets, names_in_archives_that_are_not_utf8_are_told_escaped) {
   EXPECT_EQ(read("good.tar").classes.at(1), "caf\xc3\xa9");
 }
 
-TEST_F(HostileDatasets, classes_that_are_not_utf8_are_told_escaped) {
+TEST_F(HostileDatasets, ClassesThatAreNotUtf8AreToldEscaped) {
   scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
   scratch_.put("shards/classes.txt", "caf\xe9\n");
   expect_not_utf8("shards");
@@ -125,7 +125,7 @@ TEST_F(HostileDatasets, classes_that_are_not_utf8_are_told_escaped) {
   expect_not_utf8("folders");
 }
 
-TEST_F(HostileDatasets, millions_of_empty_classes_are_refused) {
+TEST_F(HostileDatasets, MillionsOfEmptyClassesAreRefused) {
   scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
   scratch_.put("shards/classes.txt", std::string(10 << 20, '\n'));
   EXPECT_EQ(fault_of("shards").code(), ErrorCode::kInvalidDataset);
@@ -138,7 +138,7 @@ TEST_F(HostileDatasets, millions_of_empty_classes_are_refused) {
             64U);
 }
 
-TEST_F(HostileDatasets, class_names_that_a_line_cannot_hold_are_not_packed) {
+TEST_F(HostileDatasets, ClassNamesThatALineCannotHoldAreNotPacked) {
   for (const std::string name : {"a\nb", "b\r",
                                  "\xef\xbb\xbf"
                                  "c"}) {
@@ -184,7 +184,7 @@ class HostileIndex : public HostileDatasets {
   const fs::path index_ = scratch_ / "list.index";
 };
 
-TEST_F(HostileIndex, labels_out_of_range_are_damage) {
+TEST_F(HostileIndex, LabelsOutOfRangeAreDamage) {
   for (const int label : {-1, -2, 2, INT32_MAX}) {
     Dataset bad = read_indexed();
     bad.samples.set_label(0, label);
@@ -193,7 +193,7 @@ TEST_F(HostileIndex, labels_out_of_range_are_damage) {
   }
 }
 
-TEST_F(HostileIndex, one_without_images_or_classes_is_damaged) {
+TEST_F(HostileIndex, OneWithoutImagesOrClassesIsDamaged) {
   const Dataset good = read_indexed();
   Dataset bad = read_indexed();
   bad.samples = {};
@@ -202,19 +202,19 @@ TEST_F(HostileIndex, one_without_images_or_classes_is_damaged) {
   expect_rebuilt(bad);
 }
 
-TEST_F(HostileIndex, impossible_sizes_are_damage) {
+TEST_F(HostileIndex, ImpossibleSizesAreDamage) {
   Dataset bad = read_indexed();
   for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {INT32_MAX, INT32_MAX});
   expect_rebuilt(bad);
 }
 
-TEST_F(HostileIndex, sizes_that_the_images_do_not_have_are_forgotten) {
+TEST_F(HostileIndex, SizesThatTheImagesDoNotHaveAreForgotten) {
   Dataset bad = read_indexed();
   for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {10'000, 10'000});
   expect_rebuilt(bad);
 }
 
-TEST_F(HostileIndex, a_sparse_file_is_not_read) {
+TEST_F(HostileIndex, ASparseFileIsNotRead) {
   scratch_.put("list.index", "kiln-ix0");
   fs::resize_file(index_, std::uint64_t{3} << 30);
   EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U);
@@ -225,7 +225,7 @@ TEST_F(HostileIndex, a_sparse_file_is_not_read) {
 
 // ---- lists ----
 
-TEST_F(HostileDatasets, sizes_in_a_list_that_no_image_has_are_ignored_and_named) {
+TEST_F(HostileDatasets, SizesInAListThatNoImageHasAreIgnoredAndNamed) {
   scratch_.put("a.png", test::encode_png(test::plain(8, 8, 1, 2, 3)));
   scratch_.put("_schema.json", schema_text({"cat"}));
   const auto put = [&](const std::string& side) {
@@ -248,7 +248,7 @@ TEST_F(HostileDatasets, sizes_in_a_list_that_no_image_has_are_ignored_and_named)
   EXPECT_TRUE(read_indexed_dataset(scratch_.path(), "Data", use).notes.empty());
 }
 
-TEST_F(HostileDatasets, coco_takes_the_memory_of_an_entry_at_a_time) {
+TEST_F(HostileDatasets, CocoTakesTheMemoryOfAnEntryAtATime) {
   std::string entries;
   for (int i = 0; i < 1'500'000; ++i) entries += "{},";
   const auto peak_of = [&](const std::string& text) {

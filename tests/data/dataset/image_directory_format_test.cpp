@@ -40,7 +40,7 @@ class ListTest : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(ListTest, a_good_list_is_read_in_order) {
+TEST_F(ListTest, AGoodListIsReadInOrder) {
   scratch_.put("images.lst",
                "{\"image_info\": {\"file_name\": \"a.jpg\", \"width\": 5, \"height\": 7}, "
                "\"category\": \"cat\", \"id\": 40}\r\n\n"
@@ -54,7 +54,7 @@ TEST_F(ListTest, a_good_list_is_read_in_order) {
   EXPECT_EQ(set.samples[1].id, 1);
 }
 
-TEST_F(ListTest, paths_that_lead_out_are_refused) {
+TEST_F(ListTest, PathsThatLeadOutAreRefused) {
   expect_line_fault(R"({"image_info": {"file_name": "../a.jpg"}, "id": 1})", "contains '..'");
   expect_line_fault(R"({"image_info": {"file_name": "x/../../a.jpg"}, "id": 1})", "contains '..'");
   expect_line_fault(R"({"image_info": {"file_name": "/etc/passwd"}, "id": 1})", "is absolute");
@@ -66,7 +66,7 @@ TEST_F(ListTest, paths_that_lead_out_are_refused) {
       "longer than 4096");
 }
 
-TEST_F(ListTest, wrong_types_are_refused) {
+TEST_F(ListTest, WrongTypesAreRefused) {
   expect_line_fault("7", "a number instead of an object");
   expect_line_fault("[]", "a list instead of an object");
   expect_line_fault("{}", "has no \"image_info\"");
@@ -87,7 +87,7 @@ TEST_F(ListTest, wrong_types_are_refused) {
                     "not a valid image size");
 }
 
-TEST_F(ListTest, broken_lines_are_refused) {
+TEST_F(ListTest, BrokenLinesAreRefused) {
   expect_line_fault(R"({"image_info": {"file_name": "a.jp)", "not valid JSON");
   expect_line_fault(std::string(kGoodLine) + kGoodLine, "not valid JSON");
   expect_line_fault("{\"image_info\": {\"file_name\": \"\xff\xfe.jpg\"}}", "not valid JSON");
@@ -97,13 +97,13 @@ TEST_F(ListTest, broken_lines_are_refused) {
   expect_line_fault(std::string(100000, '['), "more than 32 levels");
 }
 
-TEST_F(ListTest, repeated_ids_and_unknown_labels_are_refused) {
+TEST_F(ListTest, RepeatedIdsAndUnknownLabelsAreRefused) {
   expect_line_fault(kGoodLine, "the id 0 already appears in line 1");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": "dog", "id": 1})",
                     "the label 'dog' is not one of the schema's categories");
 }
 
-TEST_F(ListTest, missing_files_are_counted_and_the_first_ten_named) {
+TEST_F(ListTest, MissingFilesAreCountedAndTheFirstTenNamed) {
   std::string list = std::string(kGoodLine) + "\n";
   for (int i = 1; i <= 12; ++i) {
     list += R"({"image_info": {"file_name": "gone_)" + std::to_string(i) + R"(.jpg"}, "id": )" +
@@ -117,13 +117,13 @@ TEST_F(ListTest, missing_files_are_counted_and_the_first_ten_named) {
   EXPECT_EQ(message.find("gone_11.jpg"), std::string::npos);
 }
 
-TEST_F(ListTest, a_listed_folder_is_an_error) {
+TEST_F(ListTest, AListedFolderIsAnError) {
   std::filesystem::create_directory(scratch_ / "b.jpg");
   scratch_.put("images.lst", R"({"image_info": {"file_name": "b.jpg"}, "id": 1})");
   expect_fault("images.lst", "'b.jpg' is not a file (line 1)");
 }
 
-TEST_F(ListTest, broken_schemas_are_refused) {
+TEST_F(ListTest, BrokenSchemasAreRefused) {
   const std::string image = R"({"name": "image", "properties": {"image_ref": "image_info"}})";
   const auto with_label = [&](const std::string& properties) {
     return "{\"columnAttributes\": [" + image +
@@ -151,7 +151,7 @@ TEST_F(ListTest, broken_schemas_are_refused) {
                       "appears twice");
 }
 
-TEST_F(ListTest, a_missing_schema_or_list_is_an_error) {
+TEST_F(ListTest, AMissingSchemaOrListIsAnError) {
   scratch_.put("images.lst", kGoodLine);
   std::filesystem::remove(scratch_ / "_schema.json");
   expect_fault("_schema.json cannot be read", "No such file");
@@ -161,7 +161,7 @@ TEST_F(ListTest, a_missing_schema_or_list_is_an_error) {
   expect_fault("images.lst cannot be read", "No such file");
 }
 
-TEST_F(ListTest, meta_may_be_json_and_use_other_names) {
+TEST_F(ListTest, MetaMayBeJsonAndUseOtherNames) {
   scratch_.put("my.lst", std::string(kGoodLine) + "\n");
   scratch_.put("_meta.yaml",
                R"({"type": "ImageDirectory", "extension": {}, "image_list": "my.lst"})");
@@ -169,7 +169,7 @@ TEST_F(ListTest, meta_may_be_json_and_use_other_names) {
   EXPECT_EQ(read().list_name, "my.lst");
 }
 
-TEST_F(ListTest, broken_meta_is_refused) {
+TEST_F(ListTest, BrokenMetaIsRefused) {
   scratch_.put("images.lst", std::string(kGoodLine) + "\n");
   scratch_.put("_meta.yaml", "type: ModelDirectory\n");
   expect_fault("it is of type 'ModelDirectory'", "kiln convert");
@@ -187,7 +187,7 @@ TEST_F(ListTest, broken_meta_is_refused) {
   expect_fault("_meta.yaml", "larger than the limit");
 }
 
-TEST_F(ListTest, unused_category_ids_are_called_others) {
+TEST_F(ListTest, UnusedCategoryIdsAreCalledOthers) {
   scratch_.put(
       "_schema.json",
       R"({"columnAttributes": [{"name": "image", "properties": {"image_ref": "image_info"}},

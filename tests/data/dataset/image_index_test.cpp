@@ -57,7 +57,7 @@ class IndexTest : public testing::Test {
   fs::path index_ = elsewhere_ / "list.index";
 };
 
-TEST_F(IndexTest, the_second_run_uses_the_index) {
+TEST_F(IndexTest, TheSecondRunUsesTheIndex) {
   const Dataset first = read();
   ASSERT_TRUE(fs::exists(index_));
   EXPECT_EQ(read().notes, first.notes);
@@ -73,7 +73,7 @@ TEST_F(IndexTest, the_second_run_uses_the_index) {
 }
 
 // New, moved and overwritten images are seen, whatever the times of the folders and files say.
-TEST_F(IndexTest, folder_times_are_not_trusted) {
+TEST_F(IndexTest, FolderTimesAreNotTrusted) {
   forget_folder_times();
   read();
   ASSERT_TRUE(fs::exists(index_));
@@ -93,7 +93,7 @@ TEST_F(IndexTest, folder_times_are_not_trusted) {
   EXPECT_EQ(change([&] { fs::remove(data_ / "dog/old.png"); }), 3U);
 }
 
-TEST_F(IndexTest, a_file_of_the_same_size_and_time_is_read_again) {
+TEST_F(IndexTest, AFileOfTheSameSizeAndTimeIsReadAgain) {
   const std::string one = test::encode_png(test::plain(8, 8, 1, 2, 3));
   const auto then = fs::file_time_type::clock::now() - hours(1);
   read();
@@ -105,7 +105,7 @@ TEST_F(IndexTest, a_file_of_the_same_size_and_time_is_read_again) {
 }
 
 // As folder times, the time of an archive can be set back.
-TEST(IndexOfArchives, an_archive_of_the_same_size_and_time_is_read_again) {
+TEST(IndexOfArchives, AnArchiveOfTheSameSizeAndTimeIsReadAgain) {
   const ScratchFolder folder;
   const auto then = fs::file_time_type::clock::now() - hours(1);
   const auto read_with = [&](const std::string& image) {
@@ -120,13 +120,13 @@ TEST(IndexOfArchives, an_archive_of_the_same_size_and_time_is_read_again) {
   EXPECT_EQ(read_with("3.png"), "cat/3.png");
 }
 
-TEST_F(IndexTest, a_wrong_clock_in_the_future_does_not_keep_the_index_away) {
+TEST_F(IndexTest, AWrongClockInTheFutureDoesNotKeepTheIndexAway) {
   fs::last_write_time(data_ / "cat/1.png", fs::file_time_type::clock::now() + hours(100));
   read();
   EXPECT_TRUE(fs::exists(index_));
 }
 
-TEST_F(IndexTest, an_index_with_paths_that_lead_out_is_rebuilt) {
+TEST_F(IndexTest, AnIndexWithPathsThatLeadOutIsRebuilt) {
   const Dataset good = read();
   for (const char* name : {"../cat/1.png", "cat/../../1.png", "/etc/passwd", "cat/.."}) {
     Dataset bad = read();
@@ -147,7 +147,7 @@ TEST_F(IndexTest, an_index_with_paths_that_lead_out_is_rebuilt) {
   EXPECT_EQ(read().samples.size(), 4U);
 }
 
-TEST_F(IndexTest, added_images_and_classes_and_removed_images_are_detected) {
+TEST_F(IndexTest, AddedImagesAndClassesAndRemovedImagesAreDetected) {
   read();
   put_image("dog/4.png", 8);
   Dataset set = read();
@@ -163,13 +163,13 @@ TEST_F(IndexTest, added_images_and_classes_and_removed_images_are_detected) {
   EXPECT_EQ(read().classes.size(), 2U);
 }
 
-TEST_F(IndexTest, no_index_is_written_for_files_that_have_just_changed) {
+TEST_F(IndexTest, NoIndexIsWrittenForFilesThatHaveJustChanged) {
   put_image("dog/4.png", 8);
   read();
   EXPECT_FALSE(fs::exists(index_));
 }
 
-TEST_F(IndexTest, damaged_indexes_are_rebuilt) {
+TEST_F(IndexTest, DamagedIndexesAreRebuilt) {
   read();
   const std::string good = bytes_of(index_);
   for (std::size_t i = 7; i < good.size(); i += 7) {
@@ -189,7 +189,7 @@ TEST_F(IndexTest, damaged_indexes_are_rebuilt) {
   EXPECT_EQ(read().notes.size(), 0U);
 }
 
-TEST_F(IndexTest, sizes_are_stored_and_not_read_again) {
+TEST_F(IndexTest, SizesAreStoredAndNotReadAgain) {
   read(/*with_sizes=*/false);
   EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{8, 8}));
   Dataset set = read_labeled({.root = data_.path(), .name = "Data", .is_indexed = true});
@@ -200,7 +200,7 @@ TEST_F(IndexTest, sizes_are_stored_and_not_read_again) {
   EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{9, 9}));
 }
 
-TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
+TEST_F(IndexTest, SizesAreReadOnlyUntilTwoDiffer) {
   for (int i = 0; i < 300; ++i) put_image("dog/" + std::to_string(1000 + i) + ".png", 8 + i % 2);
   Dataset set = read_labeled_dataset(data_.path(), "Training dataset");
   EXPECT_LT(scan_sizes(set, SizesWanted::kCommon), set.samples.size());
@@ -227,7 +227,7 @@ class CacheTest : public IndexTest {
   }
 };
 
-TEST_F(CacheTest, large_datasets_are_indexed_in_the_cache_and_not_in_the_data) {
+TEST_F(CacheTest, LargeDatasetsAreIndexedInTheCacheAndNotInTheData) {
   put_many_images();
   read();
   EXPECT_EQ(num_entries(data_.path()), 2U);
@@ -242,12 +242,12 @@ TEST_F(CacheTest, large_datasets_are_indexed_in_the_cache_and_not_in_the_data) {
   EXPECT_EQ(num_entries(elsewhere_ / "cache/kiln"), 1U);
 }
 
-TEST_F(CacheTest, small_datasets_are_not_indexed) {
+TEST_F(CacheTest, SmallDatasetsAreNotIndexed) {
   read();
   EXPECT_FALSE(fs::exists(elsewhere_ / "cache"));
 }
 
-TEST_F(CacheTest, an_index_inside_the_data_is_used_only_for_shards) {
+TEST_F(CacheTest, AnIndexInsideTheDataIsUsedOnlyForShards) {
   put_many_images();
   read();
   const fs::path made = index_in_cache(data_.path());
@@ -257,7 +257,7 @@ TEST_F(CacheTest, an_index_inside_the_data_is_used_only_for_shards) {
   EXPECT_FALSE(is_from_index(read()));
 }
 
-TEST_F(CacheTest, without_a_cache_folder_nothing_is_stored) {
+TEST_F(CacheTest, WithoutACacheFolderNothingIsStored) {
   put_many_images();
   elsewhere_.put("cache", "a file where the folder would be");
   EXPECT_EQ(read().samples.size(), 1003U);
@@ -269,7 +269,7 @@ TEST_F(CacheTest, without_a_cache_folder_nothing_is_stored) {
   if (!home.empty()) ::setenv("HOME", home.c_str(), 1);
 }
 
-TEST_F(IndexTest, jobs_that_start_together_leave_a_valid_index) {
+TEST_F(IndexTest, JobsThatStartTogetherLeaveAValidIndex) {
   {
     std::vector<std::jthread> jobs;
     for (int i = 0; i < 8; ++i)
@@ -287,7 +287,7 @@ TEST_F(IndexTest, jobs_that_start_together_leave_a_valid_index) {
 }
 
 // The folders of an ImageDirectory or a COCO file are listed again, too.
-TEST(IndexOfLists, a_deleted_listed_file_is_detected) {
+TEST(IndexOfLists, ADeletedListedFileIsDetected) {
   const ScratchFolder data;
   data.put("images/a.jpg");
   data.put("images/b.jpg");

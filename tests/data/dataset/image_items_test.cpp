@@ -33,11 +33,11 @@ void expect_three_items(const SampleTable& samples) {
   EXPECT_EQ(samples[2].id, 2);
 }
 
-TEST(SampleTable, returns_samples_as_added) {
+TEST(SampleTable, ReturnsSamplesAsAdded) {
   expect_three_items(three_items());
 }
 
-TEST(SampleTable, restores_from_bytes_and_leaves_the_rest) {
+TEST(SampleTable, RestoresFromBytesAndLeavesTheRest) {
   std::string bytes;
   three_items().append_to(bytes);
   bytes += "rest";
@@ -46,7 +46,7 @@ TEST(SampleTable, restores_from_bytes_and_leaves_the_rest) {
   EXPECT_EQ(left, "rest");
 }
 
-TEST(SampleTable, removing_unlabeled_samples_keeps_ids) {
+TEST(SampleTable, RemovingUnlabeledSamplesKeepsIds) {
   SampleTable samples = three_items();
   samples.remove_unlabeled();
   ASSERT_EQ(samples.size(), 2U);
@@ -55,7 +55,7 @@ TEST(SampleTable, removing_unlabeled_samples_keeps_ids) {
 }
 
 // Names like ImageNet's "n01440764/n01440764_10026.JPEG".
-TEST(SampleTable, an_archive_member_takes_at_most_120_bytes) {
+TEST(SampleTable, AnArchiveMemberTakesAtMost120Bytes) {
   SampleTable samples;
   constexpr int kCount = 200'000;
   for (int i = 0; i < kCount; ++i) {
@@ -67,7 +67,7 @@ TEST(SampleTable, an_archive_member_takes_at_most_120_bytes) {
   EXPECT_LE(samples.memory_bytes(), std::size_t{120} * kCount);
 }
 
-TEST(SampleTable, damaged_bytes_are_refused_or_read_within_bounds) {
+TEST(SampleTable, DamagedBytesAreRefusedOrReadWithinBounds) {
   std::string bytes;
   three_items().append_to(bytes);
   const auto read = [](const std::string& damaged) {

@@ -99,7 +99,7 @@ std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchLoa
 
 // Most of such a pass is waiting, so that there are more threads in the next.
 TEST_F(BatchLoaderTest, LoadsAlikeWhileTheNumberOfThreadsChanges) {
-  LoaderThreads pool({.num_decoders = 1, .most_decoders = 4});
+  LoaderThreads pool({.num_decoders = 1, .max_decoders = 4});
   const std::vector<std::uint8_t> first = all_pixels(set_, pool, plan());
   pool.adapt();
   EXPECT_EQ(pool.num_decoders(), 2);

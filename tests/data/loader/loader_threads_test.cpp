@@ -136,7 +136,7 @@ class LoadsTogether : public LoaderThreads::BatchSource {
 };
 
 TEST(LoaderThreads, GrowWhereBatchesWereWaitedForAndShrinkWhereTheyAreIdle) {
-  LoaderThreads pool({.num_decoders = 1, .most_decoders = 3});
+  LoaderThreads pool({.num_decoders = 1, .max_decoders = 3});
   for (const int wanted : {1, 2, 3}) {
     EXPECT_EQ(pool.num_decoders(), wanted);
     LoadsTogether source(wanted);

@@ -117,7 +117,7 @@ TEST(ScanImages, OfManyReadsWholeOnlyWhatBeginsAlike) {
   folder.put("cat/1.png", std::string(20'000, 'a') + "2");
   folder.put("cat/2.png", std::string(20'000, 'a') + "1");
   Dataset set = read_labeled_dataset(folder.path(), "Dataset");
-  while (set.samples.size() <= kMostDecodedImages)
+  while (set.samples.size() <= kMaxDecodedImages)
     set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
   const ScannedImages scanned = scan_images(set, {.num_threads = 4});
   EXPECT_TRUE(scanned.looks.empty());
@@ -131,7 +131,7 @@ TEST(ScanImages, VisitorsChooseTheResolutionAndHearOfTheWhole) {
   folder.put("cat/0.jpg", test::encode_jpeg(test::gradient(640, 320)));
   folder.put("cat/1.jpg", "no image");
   Dataset set = read_labeled_dataset(folder.path(), "Dataset");
-  while (set.samples.size() <= kMostDecodedImages)
+  while (set.samples.size() <= kMaxDecodedImages)
     set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
   ImageSize shown, stored;
   std::atomic<int> visits = 0;

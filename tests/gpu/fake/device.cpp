@@ -28,7 +28,7 @@ Queue& queue_of(c10::StreamId stream) {
   return all[stream];
 }
 
-std::atomic<long long> bytes_in_use{0}, most_bytes{0};
+std::atomic<long long> bytes_in_use{0}, max_bytes{0};
 
 void* poisoned(std::size_t bytes) {
   void* data = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
@@ -222,7 +222,7 @@ c10::Allocator& memory() {
 }
 
 long long peak_bytes() {
-  return most_bytes;
+  return max_bytes;
 }
 
 void take_bytes(std::size_t bytes) {
@@ -230,7 +230,7 @@ void take_bytes(std::size_t bytes) {
   static const bool is_small =
       settings != nullptr && std::strstr(settings, "per_process_memory_fraction") != nullptr;
   const long long all = bytes_in_use += static_cast<long long>(bytes);
-  most_bytes = std::max<long long>(most_bytes, all);
+  max_bytes = std::max<long long>(max_bytes, all);
   if (!is_small || all <= kSmallMemory) return;
   give_bytes(bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes >> 20,

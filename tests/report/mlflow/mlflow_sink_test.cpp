@@ -389,7 +389,7 @@ TEST(MlflowSender, NeverWaitsForAServerThatHangs) {
   ScriptServer server([](const Request&) { return Reply{.kind = Reply::Kind::kHang}; });
   Log log;
   MlflowSender sender({.tracking_uri = server.url()}, {}, {}, log);
-  const std::size_t num_points = 3 * MlflowSender::kMostWaiting;
+  const std::size_t num_points = 3 * MlflowSender::kMaxWaiting;
   for (std::size_t i = 0; i < num_points; ++i) sender.add({{"x", 1.0, 1, static_cast<long>(i)}});
   EXPECT_LE(server.requests().size(), 1u);  // the first call took all of them
   sender.end({});

@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostBytes = 2'000'000;
+constexpr std::size_t kMaxBytes = 2'000'000;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -34,7 +34,7 @@ TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
   run.warnings.assign(10'000, std::string(5000, '"'));
   run.end.image_faults.assign(10'000, {"training", std::string(3000, '&'), "bad", false});
   const std::string page = report_html(run);
-  EXPECT_LT(page.size(), kMostBytes);
+  EXPECT_LT(page.size(), kMaxBytes);
   EXPECT_TRUE(has(page, "1000 of 2500 classes"));
   EXPECT_TRUE(has(page, "and 9950 more"));
 }

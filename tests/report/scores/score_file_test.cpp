@@ -113,7 +113,7 @@ class ScoreFileTest : public testing::Test {
   // what is saved, as a kill does.
   void leave_two_rows() const {
     ScoreFile file(path_);
-    file.begin_anew();
+    file.restart();
     file.write("one\n");
     file.write("two\n");
     file.save({.num_images = 2});
@@ -138,7 +138,7 @@ class ScoreFileTest : public testing::Test {
 TEST_F(ScoreFileTest, HasItsNameOnceItIsWhole) {
   write_file_durably(path_, "earlier");
   ScoreFile file(path_);
-  file.begin_anew();
+  file.restart();
   file.write("one\n");
   file.write("two\n");
   EXPECT_EQ(read_file(path_), "earlier");
@@ -152,7 +152,7 @@ TEST_F(ScoreFileTest, LeavesNothingOfAFailureBeforeAnythingIsSaved) {
   write_file_durably(path_, "earlier");
   {
     ScoreFile file(path_);
-    file.begin_anew();
+    file.restart();
     file.write("one\n");
   }
   { const ScoreFile file(path_); }
@@ -166,7 +166,7 @@ TEST_F(ScoreFileTest, BeginsAnewWhatAKilledProgramLeft) {
   const UnfinishedScores left = file.unfinished();
   EXPECT_FALSE(left.progress);
   EXPECT_EQ(left.damage, "");
-  file.begin_anew();
+  file.restart();
   file.write("one\n");
   file.commit();
   EXPECT_EQ(read_file(path_), "one\n");
@@ -181,7 +181,7 @@ TEST_F(ScoreFileTest, GoesOnAfterTheRowsThatWereSaved) {
     ASSERT_TRUE(left.progress) << left.damage;
     EXPECT_EQ(left.progress->num_images, 2);
     EXPECT_EQ(left.progress->bytes, 8u);
-    file.go_on(*left.progress);
+    file.resume(*left.progress);
     EXPECT_EQ(read_file(part_), "one\ntwo\n");
     file.write("3\n");
     file.save({.num_images = 3});
@@ -190,7 +190,7 @@ TEST_F(ScoreFileTest, GoesOnAfterTheRowsThatWereSaved) {
   const UnfinishedScores left = file.unfinished();
   ASSERT_TRUE(left.progress) << left.damage;
   EXPECT_EQ(left.progress->num_images, 3);
-  file.go_on(*left.progress);
+  file.resume(*left.progress);
   file.write("four\n");
   file.commit();
   EXPECT_EQ(read_file(path_), "one\ntwo\n3\nfour\n");
@@ -208,7 +208,7 @@ TEST_F(ScoreFileTest, AProgressNeverStandsBesideRowsOfAnotherJob) {
   leave_two_rows();
   std::ofstream(folder_ / ".kiln-tmp-scores.csv.part.json-12") << "half";
   ScoreFile file(path_);
-  file.begin_anew();
+  file.restart();
   EXPECT_EQ(read_file(part_), "");
   EXPECT_EQ(num_files(), 1);
 }
@@ -235,7 +235,7 @@ TEST_F(ScoreFileTest, DiscardsWhatWasSaved) {
   leave_two_rows();
   {
     ScoreFile file(path_);
-    file.go_on(*file.unfinished().progress);
+    file.resume(*file.unfinished().progress);
     file.discard();
   }
   EXPECT_EQ(num_files(), 0);
@@ -243,7 +243,7 @@ TEST_F(ScoreFileTest, DiscardsWhatWasSaved) {
 
 TEST_F(ScoreFileTest, IsWrittenByOneProgramAtATime) {
   ScoreFile first(path_);
-  first.begin_anew();
+  first.restart();
   first.write("one\n");
   EXPECT_EQ(code_of([&] { const ScoreFile second(path_); }), ErrorCode::kFailedToWriteOutputs);
   EXPECT_EQ(read_file(part_), "one\n");
@@ -262,7 +262,7 @@ TEST_F(ScoreFileTest, TellsOfAFullDisk) {
   std::optional<ScoreFile> file;
   EXPECT_EQ(code_of([&] {
               file.emplace(path_);
-              file->begin_anew();
+              file->restart();
               file->write("one\n");
             }),
             ErrorCode::kFailedToWriteOutputs);

@@ -121,7 +121,7 @@ TEST(ChangedImagesTest, RefuseTwoOfOneName) {
   EXPECT_NE(error.message().find("would both become 'image/0_0.png'"), std::string::npos);
 }
 
-TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
+TEST_F(WriterTest, WritesListSamplesMetaAndCopies) {
   convert(input_.path(), output_ / "new/folder");
   const fs::path out = output_ / "new/folder";
   EXPECT_EQ(files_in(out), (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
@@ -150,14 +150,14 @@ TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
   EXPECT_EQ(bytes_of(out / "image/1_2.png"), kToot);
 }
 
-TEST_F(WriterTest, an_image_directory_is_copied_as_it_is) {
+TEST_F(WriterTest, AnImageDirectoryIsCopiedAsItIs) {
   convert(input_.path(), output_ / "first");
   convert(output_ / "first", output_ / "second");
   expect_equal_folders(output_ / "first", output_ / "second");
 }
 
 // A link in a stranger's data may lead to anything.
-TEST_F(WriterTest, samples_are_taken_from_images_alone) {
+TEST_F(WriterTest, SamplesAreTakenFromImagesAlone) {
   convert(input_.path(), output_ / "given");
   output_.put("secret", "root:$6$secret");
   fs::remove(output_ / "given/_samples.json");
@@ -170,7 +170,7 @@ TEST_F(WriterTest, samples_are_taken_from_images_alone) {
   EXPECT_NE(samples.find(base64(kToot)), std::string::npos) << samples;
 }
 
-TEST_F(WriterTest, only_images_are_copied) {
+TEST_F(WriterTest, OnlyImagesAreCopied) {
   output_.put("secret", "root:$6$secret");
   convert(input_.path(), output_ / "listed");
   for (const fs::path& link : {input_ / "cat/c.jpg", output_ / "listed/image/0_1.JPG"}) {
@@ -198,7 +198,7 @@ TEST_F(WriterTest, only_images_are_copied) {
   EXPECT_NE(error.message().find("none of its files is an image: 'cat/a.jpg'"), std::string::npos);
 }
 
-TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) {
+TEST_F(WriterTest, AKillLeavesTheOldOneOrNoneAndTheNextRunSucceeds) {
   ScratchFolder other;
   for (int i = 0; i < 3; ++i) other.put("dog/" + std::to_string(i) + ".jpg", kUndecodable);
   const fs::path out = output_ / "out";
@@ -221,7 +221,7 @@ TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) 
   EXPECT_GT(num_refused, 5);
 }
 
-TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
+TEST_F(WriterTest, ReplacesAnEarlierImageDirectoryAndItsLeftovers) {
   ScratchFolder other;
   for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".jpg", kUndecodable);
   convert(other.path(), output_ / "out");
@@ -233,7 +233,7 @@ TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
   expect_equal_folders(output_ / "fresh", output_ / "out");
 }
 
-TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
+TEST_F(WriterTest, UnlabeledImagesKeepTheirPaths) {
   const ScratchFolder pictures;
   pictures.put("a.jpg", kUndecodable);
   pictures.put("one/two/b.png", kToot);
@@ -244,7 +244,7 @@ TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
   EXPECT_FALSE(read_dataset(output_ / "out", "x").labeled());
 }
 
-TEST_F(WriterTest, foreign_targets_are_refused_and_kept) {
+TEST_F(WriterTest, ForeignTargetsAreRefusedAndKept) {
   output_.put("mine/notes.txt", "keep");
   expect_refused(output_ / "mine", "'notes.txt'");
   EXPECT_EQ(bytes_of(output_ / "mine/notes.txt"), "keep");
@@ -255,7 +255,7 @@ TEST_F(WriterTest, foreign_targets_are_refused_and_kept) {
   expect_refused(output_ / "file", "is a file");
 }
 
-TEST_F(WriterTest, dot_names_and_lost_and_found_are_ignored) {
+TEST_F(WriterTest, DotNamesAndLostAndFoundAreIgnored) {
   output_.put(".keep", "x");
   output_.put("lost+found/x", "x");
   convert(input_.path(), output_.path());
@@ -263,7 +263,7 @@ TEST_F(WriterTest, dot_names_and_lost_and_found_are_ignored) {
   EXPECT_TRUE(fs::exists(output_ / "_meta.yaml"));
 }
 
-TEST_F(WriterTest, input_and_output_must_not_overlap) {
+TEST_F(WriterTest, InputAndOutputMustNotOverlap) {
   expect_refused(input_.path(), "it is the input");
   expect_refused(input_ / "cat/out", "inside the other");
   expect_refused(input_.path().parent_path(), "inside the other");
@@ -271,7 +271,7 @@ TEST_F(WriterTest, input_and_output_must_not_overlap) {
   expect_refused(output_ / "link", "it is the input");
 }
 
-TEST(Golden, class_folders_become_the_designers_image_directory) {
+TEST(Golden, ClassFoldersBecomeTheDesignersImageDirectory) {
   const char* given = std::getenv("KILN_SHARED");
   const fs::path shared =
       given != nullptr ? fs::path(given) : fs::path(KILN_SOURCE_DIR) / "../shared";

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-TEST(DemoShapes, equal_keys_give_equal_images_and_others_do_not) {
+TEST(DemoShapes, EqualKeysGiveEqualImagesAndOthersDoNot) {
   std::set<std::string_view> names;
   for (int shape = 0; shape < kMaxDemoClasses; ++shape) {
     const Image image = draw_demo_image(shape, 32, 1, 5);
@@ -24,7 +24,7 @@ TEST(DemoShapes, equal_keys_give_equal_images_and_others_do_not) {
   EXPECT_EQ(names.size(), std::size_t{kMaxDemoClasses});
 }
 
-TEST(DemoShapes, the_shape_covers_much_of_the_image) {
+TEST(DemoShapes, TheShapeCoversMuchOfTheImage) {
   const Image image = draw_demo_image(1, 64, 3, 0);
   const auto pixel = [&](int y, int x) { return &image.pixels[(y * 64 + x) * 3]; };
   int differing = 0;
@@ -39,7 +39,7 @@ TEST(DemoShapes, the_shape_covers_much_of_the_image) {
   EXPECT_LT(differing, 64 * 64 * 3 / 4);
 }
 
-TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
+TEST(DemoWriter, WritesClassFoldersOfJpegAndPng) {
   const ScratchFolder scratch;
   const DemoCounts counts = write_demo_data(
       scratch / "demo", {.num_images = 31, .num_classes = 3, .size = 16, .seed = 1});
@@ -54,14 +54,14 @@ TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
   EXPECT_TRUE(bytes_of(scratch / "demo/train/circle/0001.png").starts_with("\x89PNG"));
 }
 
-TEST(DemoWriter, every_class_has_training_and_validation_images) {
+TEST(DemoWriter, EveryClassHasTrainingAndValidationImages) {
   const ScratchFolder scratch;
   write_demo_data(scratch / "demo", {.num_images = 1, .num_classes = 10, .size = 8, .seed = 1});
   EXPECT_EQ(read_dataset(scratch / "demo/train", "x").classes.size(), 10U);
   EXPECT_EQ(read_dataset(scratch / "demo/val", "x").classes.size(), 10U);
 }
 
-TEST(DemoWriter, a_folder_that_is_not_empty_is_refused) {
+TEST(DemoWriter, AFolderThatIsNotEmptyIsRefused) {
   const ScratchFolder scratch;
   scratch.put("notes.txt", "keep");
   const Error error = error_of([&] { write_demo_data(scratch.path(), {}); });
