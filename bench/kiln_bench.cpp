@@ -22,7 +22,6 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "run/process/memory_shortage.h"
 
 namespace kiln {
 

@@ -6,7 +6,6 @@
 
 #include "base/system.h"
 #include "report/error_info.h"
-#include "run/process/memory_shortage.h"
 #include "run/process/process.h"
 #include "tools/commands.h"
 

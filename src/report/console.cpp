@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "record/run_cost.h"
 #include "record/run_summary.h"
 #include "report/log_lines.h"
 #include "report/page/page.h"

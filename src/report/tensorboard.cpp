@@ -1,19 +1,179 @@
+#include "report/tensorboard.h"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <set>
 #include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "base/crc32c.h"
 #include "base/files.h"
+#include "base/proto_message.h"
 #include "base/system.h"
-#include "record/metrics.h"
-#include "report/event_records.h"
+#include "base/text.h"
+#include "data/image/image.h"
+#include "record/run_summary.h"
 #include "report/sinks.h"
 
 namespace kiln {
+namespace {
+
+constexpr int kSide = 480;  // pixels, at most; more classes than that get one pixel each
+constexpr std::array<double, 3> kLight = {247, 251, 255}, kDark = {8, 48, 107};
+
+// RGB, [side, side, 3].
+std::vector<std::uint8_t> draw(const ConfusionMatrix& matrix, int cell) {
+  const int side = cell * matrix.num_classes;
+  const std::vector<ClassScore> rows = scores_by_label(matrix);
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
+  for (int y = 0; y < side; ++y) {
+    const ClassScore& row = rows[static_cast<std::size_t>(y / cell)];
+    const auto total = static_cast<double>(std::max<std::int64_t>(row.images, 1));
+    for (int x = 0; x < side; ++x) {
+      const double share = static_cast<double>(matrix.at(row.label, x / cell)) / total;
+      for (std::size_t c = 0; c < 3; ++c)
+        pixels.push_back(
+            static_cast<std::uint8_t>(std::lround(kLight[c] + share * (kDark[c] - kLight[c]))));
+    }
+  }
+  return pixels;
+}
+
+constexpr std::string_view kEnding = ".kiln";
+constexpr std::string_view kBeginning = "events.out.tfevents.";
+
+ProtoMessage metadata(std::string_view plugin, std::string_view content) {
+  return ProtoMessage().message(1, ProtoMessage().text(1, plugin).text(2, content));
+}
+
+// Hyperparameters as TensorFlow 2 writes them: in the metadata of a float scalar without a value.
+ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data) {
+  constexpr int kFloat = 1;
+  const ProtoMessage scalar = ProtoMessage().integer(1, kFloat).message(2, ProtoMessage());
+  return ProtoMessage().text(1, tag).message(8, scalar).message(9,
+                                                                metadata("hparams", data.bytes()));
+}
+
+// `summary`: a Summary message, with each value in a field 1.
+std::string values_event(const ProtoMessage& summary, double time, long long step) {
+  return tfrecord(ProtoMessage()
+                      .real(1, time)
+                      .integer(2, static_cast<std::uint64_t>(step))
+                      .message(5, summary)
+                      .bytes());
+}
+
+ProtoMessage image(int height, int width, const std::string& file) {
+  constexpr int kRgb = 3;
+  return ProtoMessage()
+      .integer(1, static_cast<std::uint64_t>(height))
+      .integer(2, static_cast<std::uint64_t>(width))
+      .integer(3, kRgb)
+      .text(4, file);
+}
+
+std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes) {
+  const auto name = [&](int id) { return printable(classes.at(static_cast<std::size_t>(id))); };
+  return name(judged.truth) + ", predicted as " + name(judged.guess) +
+         formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
+}
+
+}  // namespace
+
+std::string first_event(double time) {
+  return tfrecord(ProtoMessage().real(1, time).text(3, "brain.Event:2").bytes());
+}
+
+std::string restart_event(double time) {
+  constexpr int kStart = 1;
+  return tfrecord(ProtoMessage()
+                      .real(1, time)
+                      .integer(2, 0)
+                      .message(7, ProtoMessage().integer(1, kStart))
+                      .bytes());
+}
+
+// In Protocol Buffers, a map entry is a message with the key in field 1 and the value in field 2,
+// and google.protobuf.Value holds a string in field 3.
+std::string options_event(const TextPairs& options, double time) {
+  ProtoMessage session;
+  for (const auto& [name, value] : options)
+    session.message(
+        1, ProtoMessage().text(1, name).message(2, ProtoMessage().text(3, printable(value))));
+  session.real(5, time);
+  return values_event(
+      ProtoMessage().message(1, hyperparameter_value("_hparams_/session_start_info",
+                                                     ProtoMessage().message(3, session))),
+      time, 0);
+}
+
+std::string scalars_event(const std::vector<Metric>& metrics, double time, long long step) {
+  ProtoMessage summary;
+  for (const Metric& metric : metrics)
+    summary.message(
+        1, ProtoMessage().text(1, metric.name).small_real(2, static_cast<float>(metric.value)));
+  return values_event(summary, time, step);
+}
+
+// Class names are only in the descriptions, because tags must stay the same across epochs.
+std::string pictures_event(const ValidationDetails& details,
+                           const std::vector<std::string>& classes, double time, long long step) {
+  ProtoMessage summary;
+  const auto add = [&](const std::string& tag, const std::string& description,
+                       const ProtoMessage& picture) {
+    const ProtoMessage about =
+        ProtoMessage().message(1, ProtoMessage().text(1, "images")).text(3, description);
+    summary.message(1, ProtoMessage().text(1, tag).message(4, picture).message(9, about));
+  };
+  if (!details.confusion.empty()) {
+    const Picture picture = confusion_picture(details.confusion);
+    add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
+        image(picture.side, picture.side, picture.png));
+  }
+  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images) {
+    for (std::size_t i = 0; i < images.size(); ++i)
+      if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
+        add(group + "/" + std::to_string(i + 1), verdict_text(images[i], classes),
+            image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
+  };
+  add_all("Most confidently wrong", details.most_wrong);
+  add_all("Samples", details.samples);
+  return values_event(summary, time, step);
+}
+
+std::string end_event(bool succeeded, double time) {
+  constexpr int kSuccess = 1, kFailure = 2;
+  const ProtoMessage ended =
+      ProtoMessage().integer(1, succeeded ? kSuccess : kFailure).real(2, time);
+  return values_event(
+      ProtoMessage().message(
+          1, hyperparameter_value("_hparams_/session_end_info", ProtoMessage().message(4, ended))),
+      time, 0);
+}
+
+Picture confusion_picture(const ConfusionMatrix& matrix) {
+  const int cell = std::max(1, kSide / std::max(1, matrix.num_classes));
+  const int side = cell * matrix.num_classes;
+  return {side, encode_png({{side, side}, draw(matrix, cell)})};
+}
+
+std::string event_file_name(double time) {
+  return std::string(kBeginning) + formatted("%.0f.", time) + host_name() + std::string(kEnding);
+}
+
+bool is_event_file_name(const std::string& name) {
+  return name.starts_with(kBeginning) && name.ends_with(kEnding);
+}
+
+double event_file_time(const std::string& name) {
+  return std::strtod(name.substr(kBeginning.size()).c_str(), nullptr);
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 
 #include "base/system.h"
 #include "base/text.h"
-#include "record/run_cost.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

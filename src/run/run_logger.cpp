@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/system.h"
-#include "record/run_cost.h"
 #include "record/run_file.h"
+#include "record/run_summary.h"
 #include "report/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"

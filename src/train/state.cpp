@@ -1,7 +1,5 @@
 #include "train/state.h"
 
-#include <ATen/core/Tensor.h>
-
 namespace kiln {
 
 std::vector<NamedTensor> copied_weights(const ImageModel& model) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,7 +15,6 @@
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
 #include "record/training_record.h"
-#include "train/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/exchange/exchange.h"
 #include "train/optimizer/averaged_weights.h"
@@ -128,6 +128,23 @@ struct TrainState {
   EpochSums epoch;
   ImageFaults bad_train, bad_valid;
   std::uint64_t random_seed = 1;
+};
+
+// Early stopping, based on the validation of each epoch.
+
+// Plain values: part of the training state.
+struct EarlyStopping {
+  int patience = 3;
+  int strikes = 0;
+  double previous_loss = std::numeric_limits<double>::infinity();
+
+  // Counts consecutive epochs whose validation loss is not below the previous epoch's. The loss
+  // must be finite.
+  void add(double loss) {
+    strikes = loss >= previous_loss ? strikes + 1 : 0;
+    previous_loss = loss;
+  }
+  bool exhausted() const { return strikes >= patience; }
 };
 
 }  // namespace kiln

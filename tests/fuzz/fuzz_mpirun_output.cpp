@@ -1,6 +1,6 @@
 // What mpirun prints, the ranks' own lines among it, in pieces.
 #include "fuzz/fuzz.h"
-#include "tools/launch/mpirun_output.h"
+#include "tools/launch/mpirun_job.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

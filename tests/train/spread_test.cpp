@@ -1,4 +1,4 @@
-#include "train/exchange/spread.h"
+#include "train/exchange/parameter_server.h"
 
 #include <gtest/gtest.h>
 

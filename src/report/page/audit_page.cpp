@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "record/audit_file.h"
+#include "record/audit_record.h"
 #include "record/run_summary.h"
 #include "report/page/html.h"
 #include "report/page/page.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "record/run_cost.h"
 #include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"

@@ -8,7 +8,7 @@
 #include "run/prepare/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
-#include "train/features/out_of_fold.h"
+#include "train/features/folds.h"
 #include "train/state.h"
 
 namespace kiln {

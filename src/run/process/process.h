@@ -1,4 +1,6 @@
-// The environment of a command, and how its failure is reported.
+// The environment of a command, and how its failure is reported. From the loader's first call on,
+// also while libraries initialize themselves, a std::bad_alloc that nothing catches ends the
+// process with end_without_memory().
 #pragma once
 
 #include <exception>
@@ -32,5 +34,8 @@ int tell_failure(const std::exception_ptr& failure,
 // while other ranks use the GPU makes their work fail with errors that hide the cause, and freeing
 // memory of a GPU that waits for other ranks may not return.
 int tell_failure(const std::exception_ptr& failure, Process& process);
+
+// Writes a sentence to standard error and exits with kModuleOutOfMemory. Allocates nothing.
+[[noreturn]] void end_without_memory();
 
 }  // namespace kiln

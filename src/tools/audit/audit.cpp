@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "data/split/groups.h"
 #include "parallel/processors/compute_threads.h"
-#include "record/audit_file.h"
+#include "record/audit_record.h"
 #include "report/page/audit_page.h"
 #include "run/process/versions.h"
 #include "tools/audit/audit_backbone.h"

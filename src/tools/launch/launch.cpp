@@ -27,7 +27,6 @@
 #include "run/process/versions.h"
 #include "tools/driver_log.h"
 #include "tools/launch/mpirun_job.h"
-#include "tools/launch/mpirun_output.h"
 
 namespace kiln {
 namespace {

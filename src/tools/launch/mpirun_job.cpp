@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/system.h"
+#include "base/text.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -145,6 +147,291 @@ std::vector<std::string> planned_hosts(const MpirunJob& job) {
     hosts.assign(job.num_ranks, host_name());
   hosts.resize(job.num_ranks);
   return hosts;
+}
+
+namespace {
+
+constexpr std::string_view kLeaving = "leaving";  // last phase, unless the rank is killed or aborts
+constexpr std::size_t kLinesKept = 20;
+constexpr std::size_t kLongestLine = 1 << 16;
+constexpr std::size_t kLongestTag = 40;
+constexpr const char* kStreams[] = {"<stdout>:", "<stderr>:", "<stddiag>:"};
+
+// Exit codes: docs/errors.md has those of ranks.
+constexpr int kFailed = 3, kNotStarted = 127;  // the latter as a shell has it
+
+bool is_documented(int code) {
+  return code == 1 || code == 2 || code == kFailed || code == 70 || code > 128;
+}
+
+enum class Match { kNo, kYes, kNeedsMore };
+
+struct Tag {
+  std::size_t length = 0;
+  int rank = 0;
+  bool is_error = false;
+};
+
+std::size_t digits_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+  return end - at;
+}
+
+// Matches a tag such as "[1,RANK]<stdout>:" at the beginning of `text`.
+Match match_tag(std::string_view text, Tag* tag) {
+  std::size_t at = 1;
+  for (const char after : {',', ']'}) {
+    const std::size_t count = digits_at(text, at);
+    if (at + count >= text.size())
+      return text.size() < kLongestTag ? Match::kNeedsMore : Match::kNo;
+    if (count == 0 || count > 9 || text[at + count] != after) return Match::kNo;
+    tag->rank = std::atoi(std::string(text.substr(at, count)).c_str());
+    at += count + 1;
+  }
+  const std::string_view rest = text.substr(at);
+  for (const std::string_view stream : kStreams) {
+    if (rest.starts_with(stream)) {
+      tag->length = at + stream.size();
+      tag->is_error = stream != kStreams[0];
+      return Match::kYes;
+    }
+    if (stream.starts_with(rest)) return Match::kNeedsMore;
+  }
+  return Match::kNo;
+}
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != text.npos;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('.')) text.remove_suffix(1);
+  return text;
+}
+
+// "Exit code:    7" -> 7; false if `text` does not begin with `key`.
+bool read_field(const std::string& text, const char* key, std::string* value) {
+  const std::string_view line = trimmed(text);
+  if (!line.starts_with(key)) return false;
+  *value = trimmed(line.substr(std::string_view(key).size()));
+  return true;
+}
+
+// Ranks print their own errors as "error: why", prefixed with "rank 1: " and so on except on rank
+// 0.
+bool is_rank_error(const OutputLine& line) {
+  const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
+  return line.text.starts_with(prefix + "error: ");
+}
+
+}  // namespace
+
+void OutputSplitter::give(Source source) {
+  std::string& text = begun_[source];
+  if (text.ends_with('\r')) text.pop_back();
+  // Of a line that overwrote itself, as progress lines do, keep only the last state.
+  if (const std::size_t again = text.rfind('\r'); again != text.npos) text.erase(0, again + 1);
+  if (text.starts_with("\x1b[K")) text.erase(0, 3);
+  take_({source.first, source.second, printable(text)});
+  begun_.erase(source);
+}
+
+// Adds a piece without line ends.
+void OutputSplitter::add(std::string_view piece) {
+  while (!piece.empty()) {
+    std::string& text = begun_[source_];
+    const std::size_t count = std::min(piece.size(), kLongestLine - text.size());
+    text += piece.substr(0, count);
+    piece.remove_prefix(count);
+    if (text.size() == kLongestLine) give(source_);
+  }
+}
+
+// Returns false if more bytes are needed to recognize a tag.
+bool OutputSplitter::read_tag() {
+  Tag tag;
+  switch (match_tag(std::string_view(rest_).substr(at_), &tag)) {
+    case Match::kNeedsMore:
+      return false;
+    case Match::kYes:
+      source_ = {tag.rank, tag.is_error};
+      at_ += tag.length;
+      return true;
+    case Match::kNo:
+      add("[");
+      ++at_;
+  }
+  return true;
+}
+
+void OutputSplitter::feed(std::string_view bytes) {
+  rest_ += bytes;
+  while (at_ < rest_.size()) {
+    const std::size_t end = std::min(rest_.find_first_of("[\n", at_), rest_.size());
+    add(std::string_view(rest_).substr(at_, end - at_));
+    at_ = end;
+    if (end == rest_.size()) break;
+    if (rest_[at_] == '[') {
+      if (!read_tag()) break;
+      continue;
+    }
+    give(source_);
+    source_ = {kMpirunItself, false};
+    ++at_;
+  }
+  rest_.erase(0, at_);
+  at_ = 0;
+}
+
+void OutputSplitter::finish() {
+  add(std::exchange(rest_, ""));
+  while (!begun_.empty()) give(begun_.begin()->first);
+}
+
+JobMonitor::JobMonitor(std::vector<std::string> hosts) {
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    ranks_[static_cast<int>(rank)].host = std::move(hosts[rank]);
+}
+
+bool JobMonitor::take(const OutputLine& line) {
+  Rank& rank = ranks_[line.rank];
+  const std::string key = "rank " + std::to_string(line.rank) + " on host ";
+  const std::size_t phase = line.text.find(": phase: ");
+  if (line.rank != kMpirunItself && line.text.starts_with(key) && phase != line.text.npos) {
+    const std::string name = line.text.substr(phase + 9);
+    rank.is_leaving = name == kLeaving;
+    if (!rank.is_leaving) rank.phase = name;
+    rank.host = line.text.substr(key.size(), phase - key.size());
+    return false;
+  }
+  rank.lines.push_back(line.text);
+  if (rank.lines.size() > kLinesKept) rank.lines.pop_front();
+  if (line.rank == kMpirunItself) {
+    take_from_mpirun(line.text);
+  } else {
+    take_from_rank(rank, line);
+  }
+  return true;
+}
+
+void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
+  const bool is_error = is_rank_error(line);
+  if (is_error || line.is_error) note_blame(line.text);
+  if (!is_error) return;
+  rank.reported_error = true;
+  seen_failure_ = true;
+}
+
+// Parses "rank 1 on host node7 failed: why", which ranks print when another rank has failed. The
+// first such report counts.
+void JobMonitor::note_blame(const std::string& text) {
+  const std::size_t failed = text.find(" failed: ");
+  if (failed == text.npos || blamed_ != kMpirunItself) return;
+  const std::size_t host = text.rfind(" on host ", failed);
+  const std::size_t rank = host == text.npos ? host : text.rfind("rank ", host);
+  if (rank == text.npos || digits_at(text, rank + 5) != host - rank - 5) return;
+  blamed_ = std::atoi(text.c_str() + rank + 5);
+}
+
+void JobMonitor::take_from_mpirun(const std::string& text) {
+  std::array<char, 256> host{}, name{};
+  int rank = 0, number = 0;
+  std::string value;
+  if (std::sscanf(text.c_str(),
+                  "mpirun noticed that process rank %d with PID %*d on node %255s exited on signal "
+                  "%d (%255[^)])",
+                  &rank, host.data(), &number, name.data()) >= 3) {
+    signal_ = {rank, number, name.data()};
+    if (ranks_[rank].host.empty()) ranks_[rank].host = host.data();
+  } else if (std::sscanf(text.c_str(), "MPI_ABORT was invoked on rank %d", &rank) == 1) {
+    aborted_ = rank;
+  } else if (contains(text, "lost communication with a remote daemon")) {
+    lost_ = true;
+  } else if (lost_ && lost_host_.empty() && read_field(text, "Remote daemon:", &value)) {
+    const std::size_t node = value.find(" on node ");
+    if (node != value.npos) lost_host_ = value.substr(node + 9);
+  } else if (read_field(text, "Process name:", &value) && value.rfind(',') != value.npos) {
+    exited_ = std::atoi(value.c_str() + value.rfind(',') + 1);
+  } else if (read_field(text, "Exit code:", &value)) {
+    exit_code_ = std::atoi(value.c_str());
+  } else if (!contains(text, "a non-zero exit code")) {
+    return;
+  }
+  seen_failure_ = true;
+}
+
+// A rank that others report as failed takes precedence over the one that exited first, because once
+// the ranks agree on a failure they all exit.
+int JobMonitor::rank_to_blame() const {
+  if (signal_.number != 0) return signal_.rank;
+  if (blamed_ != kMpirunItself) return blamed_;
+  if (aborted_ != kMpirunItself) return aborted_;
+  if (lost_) {
+    for (const auto& [number, rank] : ranks_)
+      if (number != kMpirunItself && rank.host == lost_host_) return number;
+    return kMpirunItself;
+  }
+  if (exited_ != kMpirunItself) return exited_;
+  // mpirun does not name a rank that ends before MPI_Init.
+  for (const auto& [number, rank] : ranks_)
+    if (number != kMpirunItself && rank.reported_error) return number;
+  return kMpirunItself;
+}
+
+JobFailure JobMonitor::failure_of(int rank, int code) const {
+  JobFailure failure;
+  failure.rank = rank;
+  failure.exit_code = code;
+  if (const auto found = ranks_.find(rank); found != ranks_.end()) {
+    failure.host = found->second.host;
+    failure.phase = found->second.phase;
+  }
+  return failure;
+}
+
+bool JobMonitor::has_end() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& numbered) { return numbered.second.is_leaving; });
+}
+
+JobFailure JobMonitor::failure(int code) const {
+  if (code == 0) {
+    JobFailure failure = failure_of(kMpirunItself, kFailed);
+    failure.what = "ended with exit code 0, but no rank reported its end: is it Open MPI's mpirun?";
+    return failure;
+  }
+  JobFailure failure = failure_of(rank_to_blame(), code);
+  if (signal_.number != 0) {
+    failure.what = "was killed by signal " + std::to_string(signal_.number) +
+                   (signal_.name.empty() ? "" : " (" + signal_.name + ")");
+    failure.killed = true;
+    failure.exit_code = 128 + signal_.number;
+  } else if (lost_ && blamed_ == kMpirunItself && aborted_ == kMpirunItself) {
+    if (failure.rank == kMpirunItself) failure.host = lost_host_;
+    failure.what = "is unreachable: the connection to its host was lost";
+    failure.killed = true;
+    failure.exit_code = kFailed;
+  } else {
+    if (exit_code_ != 0) failure.exit_code = exit_code_;
+    const auto first = ranks_.find(0);
+    failure.told = failure.rank == 0 && first != ranks_.end() && first->second.reported_error &&
+                   first->second.is_leaving;
+    failure.what = "ended with exit code " + std::to_string(failure.exit_code);
+    if (failure.exit_code == kNotStarted)
+      failure.what +=
+          ", which means that a program could not be started (if there are too many "
+          "processes, raise ulimit -u or the container's limit of processes)";
+    if (!is_documented(failure.exit_code)) failure.exit_code = kFailed;
+  }
+  return failure;
+}
+
+const std::deque<std::string>& JobMonitor::last_lines(int rank) const {
+  static const std::deque<std::string> kNone;
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? kNone : found->second.lines;
 }
 
 }  // namespace kiln

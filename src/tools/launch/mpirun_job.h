@@ -2,7 +2,12 @@
 // containers.
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "record/vocabulary.h"
@@ -34,5 +39,93 @@ void provide_open_files(int num_ranks);
 
 // The host on which mpirun will place each rank; empty names if not known in advance.
 std::vector<std::string> planned_hosts(const MpirunJob& job);
+
+// Parses the output of `mpirun --tag-output`: the rank of each line, the last phase of each rank,
+// and which rank failed and how. Pure text processing.
+
+constexpr int kMpirunItself = -1;
+
+struct OutputLine {
+  int rank = kMpirunItself;
+  bool is_error = false;  // from the rank's standard error
+  std::string text;
+};
+
+// Reassembles lines that mpirun split into tagged pieces and interleaved with those of other ranks.
+// They are printable(): what a program wrote cannot control the terminal that shows it.
+class OutputSplitter {
+ public:
+  explicit OutputSplitter(std::function<void(const OutputLine&)> take) : take_(std::move(take)) {}
+  void feed(std::string_view bytes);
+  void finish();  // flushes incomplete lines
+
+ private:
+  using Source = std::pair<int, bool>;  // rank, is_error
+
+  bool read_tag();
+  void add(std::string_view piece);
+  void give(Source source);
+
+  std::function<void(const OutputLine&)> take_;
+  std::string rest_;    // received but not yet parsed
+  std::size_t at_ = 0;  // position in rest_
+  Source source_ = {kMpirunItself, false};
+  std::map<Source, std::string> begun_;
+};
+
+// How a job failed.
+struct JobFailure {
+  int rank = kMpirunItself;  // the failed rank, if known
+  std::string host;
+  std::string phase;  // its last phase before it exited
+  std::string what;   // "was killed by signal 9 (Killed)", "ended with exit code 3"
+  // By a signal or the loss of its host: the rank could not report the failure itself.
+  bool killed = false;
+  // Rank 0 has already reported it on the console, before all ranks exited together.
+  bool told = false;
+  int exit_code = 1;
+};
+
+class JobMonitor {
+ public:
+  explicit JobMonitor(std::vector<std::string> hosts);  // [number of ranks], as planned
+
+  // Returns true if the line should be shown: lines that announce a rank's phase should not.
+  bool take(const OutputLine& line);
+  // Whether a rank or mpirun has reported a failure. The job will then end soon.
+  bool has_failure() const { return seen_failure_; }
+  // Whether a rank has reported its end, as each one does.
+  bool has_end() const;
+  // `code`: mpirun's exit code; 0 if no rank has reported its end. The failure's is a documented
+  // one.
+  JobFailure failure(int code) const;
+  const std::deque<std::string>& last_lines(int rank) const;  // also kMpirunItself
+
+ private:
+  struct Rank {
+    std::string host, phase;
+    bool is_leaving = false;
+    std::deque<std::string> lines;  // at most 20
+    bool reported_error = false;
+  };
+  struct Signal {
+    int rank = kMpirunItself, number = 0;
+    std::string name;
+  };
+
+  void take_from_mpirun(const std::string& text);
+  void take_from_rank(Rank& rank, const OutputLine& line);
+  void note_blame(const std::string& text);
+  int rank_to_blame() const;
+  JobFailure failure_of(int rank, int code) const;
+
+  std::map<int, Rank> ranks_;
+  Signal signal_;
+  int blamed_ = kMpirunItself, aborted_ = kMpirunItself, exited_ = kMpirunItself;
+  int exit_code_ = 0;
+  std::string lost_host_;
+  bool lost_ = false;
+  bool seen_failure_ = false;
+};
 
 }  // namespace kiln

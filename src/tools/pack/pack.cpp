@@ -9,7 +9,6 @@
 #include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
 #include "tools/convert/other_contents.h"
-#include "tools/pack/balanced_copies.h"
 #include "tools/pack/shard_writer.h"
 
 namespace kiln {

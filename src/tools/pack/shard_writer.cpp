@@ -1,21 +1,24 @@
 #include "tools/pack/shard_writer.h"
 
 #include <algorithm>
-#include <memory>
 #include <system_error>
+#include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/output_folder.h"
+#include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/archive/archive.h"
+#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
 #include "tools/convert/image_directory_writer.h"
-#include "tools/pack/shard_forms.h"
 
 namespace kiln {
 namespace {
@@ -270,6 +273,86 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder
   }
   folder.replace(std::move(files), {});
   return packed;
+}
+
+namespace {
+
+// WebDataset: KEY.jpg, then KEY.cls.
+class TarForm : public ShardForm {
+ public:
+  std::string extension() const override { return ".tar"; }
+  std::string item(const ShardItem& item) const override {
+    const std::string key = formatted("%09zu", item.position);
+    return tar_member(key + "." + std::string(item.extension), item.bytes) +
+           tar_member(key + ".cls", std::to_string(item.label));
+  }
+  std::string end() const override { return tar_end(); }
+};
+
+class TfRecordForm : public ShardForm {
+ public:
+  std::string extension() const override { return ".tfrecord"; }
+  std::string item(const ShardItem& item) const override {
+    const ImageRecord image{.name = std::string(item.name),
+                            .bytes = std::string(item.bytes),
+                            .labels = {item.label},
+                            .class_text = std::string(item.class_name)};
+    return tfrecord(example_of(image, item.extension == "jpg" ? "jpeg" : item.extension));
+  }
+};
+
+// Also makes the index that im2rec.py writes next to it, whose lines are "POSITION<tab>OFFSET".
+class RecordIoForm : public ShardForm {
+ public:
+  std::string extension() const override { return ".rec"; }
+  std::string item(const ShardItem& item) const override {
+    return recordio_record(recordio_image_of(item.bytes, item.label, item.position));
+  }
+  void note_place(std::size_t position, std::uint64_t offset) override {
+    index_ += std::to_string(position) + "\t" + std::to_string(offset) + "\n";
+  }
+  std::string index() override { return std::exchange(index_, {}); }
+
+ private:
+  std::string index_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardForm> make_shard_form(ShardFormat format) {
+  if (format == ShardFormat::kTfRecord) return std::make_unique<TfRecordForm>();
+  if (format == ShardFormat::kRecordIo) return std::make_unique<RecordIoForm>();
+  return std::make_unique<TarForm>();
+}
+
+std::uint64_t max_image_bytes(ShardFormat format) {
+  constexpr std::uint64_t kHeaderAndMore = 4096;
+  return format == ShardFormat::kRecordIo ? (std::uint64_t{1} << 29) - kHeaderAndMore
+                                          : std::uint64_t{1} << 30;
+}
+
+std::vector<std::uint32_t> balanced_copies(const SampleTable& samples, std::uint64_t seed) {
+  std::vector<std::vector<std::uint32_t>> classes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto label = static_cast<std::size_t>(samples.label(i));
+    if (label >= classes.size()) classes.resize(label + 1);
+    classes[label].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::size_t most = 0;
+  for (const auto& images : classes) most = std::max(most, images.size());
+  std::vector<std::uint32_t> copies(samples.size());
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const auto count = static_cast<std::uint32_t>(classes[label].size());
+    if (count == 0) continue;
+    const std::vector<std::uint32_t> drawn = permutation(count, {seed, label, count});
+    for (std::uint32_t k = 0; k < count; ++k)
+      copies[classes[label][drawn[k]]] =
+          static_cast<std::uint32_t>(most / count + (k < most % count ? 1 : 0));
+  }
+  std::vector<std::uint32_t> order;
+  for (std::size_t i = 0; i < copies.size(); ++i)
+    order.insert(order.end(), copies[i], static_cast<std::uint32_t>(i));
+  return order;
 }
 
 }  // namespace kiln

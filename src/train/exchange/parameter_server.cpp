@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "train/exchange/exchange.h"
-#include "train/exchange/spread.h"
+#include "train/exchange/parameter_server.h"
 #include "train/optimizer/gradient_scaling.h"
 #include "train/state.h"
 #include "train/step.h"

@@ -2,6 +2,8 @@
 // parts.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,5 +21,14 @@ struct Folds {
 // a single group, none. Deterministic: depends only on the arguments.
 Folds divided_into_folds(std::span<const std::int32_t> labels,
                          std::span<const std::uint32_t> groups, int num_folds, std::uint64_t seed);
+
+// Out-of-fold predictions: those of layers that were not fitted to the image in question.
+
+struct OutOfFold {
+  at::Tensor probabilities;            // [N, C] float32, host; without temperature
+  std::vector<std::int32_t> labels;    // [N]
+  at::Tensor features;                 // [N, D] float32, host
+  std::vector<std::uint32_t> samples;  // [N] indices into the training samples
+};
 
 }  // namespace kiln

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "record/audit_file.h"
+#include "record/audit_record.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "record/evaluation_file.h"
+#include "record/evaluation_record.h"
 
 namespace kiln {
 namespace {

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "tools/launch/mpirun_output.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // Output as Open MPI 4.1.4 writes it.
-#include "tools/launch/mpirun_output.h"
+#include "tools/launch/mpirun_job.h"
 
 #include <gtest/gtest.h>
 

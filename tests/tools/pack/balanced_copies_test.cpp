@@ -1,4 +1,4 @@
-#include "tools/pack/balanced_copies.h"
+#include "tools/pack/shard_writer.h"
 
 #include <gtest/gtest.h>
 

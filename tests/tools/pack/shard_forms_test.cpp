@@ -1,5 +1,5 @@
 // The forms of shards: what comes back from each of them.
-#include "tools/pack/shard_forms.h"
+#include "tools/pack/shard_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "data/dataset/image_bytes.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "tools/pack/shard_writer.h"
 
 namespace kiln {
 namespace {

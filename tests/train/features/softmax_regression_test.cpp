@@ -15,8 +15,6 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "train/features/lbfgs.h"
-
 namespace kiln {
 namespace {
 

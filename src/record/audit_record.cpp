@@ -1,4 +1,4 @@
-#include "record/audit_file.h"
+#include "record/audit_record.h"
 
 #include <algorithm>
 #include <map>

@@ -1,3 +1,5 @@
+#include "record/run_sink.h"
+
 #include <algorithm>
 #include <exception>
 #include <system_error>
@@ -6,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "record/run_file.h"
-#include "record/run_sink.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "record/evaluation_file.h"
+#include "record/evaluation_record.h"
 
 #include <cmath>
 #include <numeric>
