@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,12 @@ enum class Exif { kIgnore, kApply };
 
 inline std::string exif_name(Exif exif) {
   return exif == Exif::kApply ? "apply" : "ignore";
+}
+// Empty for unknown words.
+inline std::optional<Exif> exif_named(std::string_view word) {
+  for (const Exif exif : {Exif::kIgnore, Exif::kApply})
+    if (exif_name(exif) == word) return exif;
+  return std::nullopt;
 }
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
