@@ -39,6 +39,13 @@ inline std::string precision_name(Precision precision) {
   return std::string(kPrecisionNames[static_cast<std::size_t>(precision)]);
 }
 
+// Empty for unknown words.
+inline std::optional<Precision> precision_named(std::string_view word) {
+  for (std::size_t i = 0; i < kPrecisionNames.size(); ++i)
+    if (kPrecisionNames[i] == word) return static_cast<Precision>(i);
+  return std::nullopt;
+}
+
 // What is cached between epochs. kBytes: files as stored. kDecoded: decoded pixels.
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 
