@@ -13,8 +13,8 @@ struct TrainingForecast {
   long long peak_memory_bytes = 0;
 };
 
-// `config.pace` must name a network; if its size is 0, the size is derived from the images. Runs steps for
-// about ten seconds. Throws Error kUserError if the network cannot take that size.
+// `config.pace` must name a network; if its size is 0, the size is derived from the images. Runs
+// steps for about ten seconds. Throws Error kUserError if the network cannot take that size.
 TrainingForecast forecast_training(const InspectConfig& config, Dataset& set);
 
 // "resnet18 at 32x32 pixels, batches of 16: 412.0 images/s here, …".
