@@ -10,6 +10,9 @@
 namespace kiln {
 namespace {
 
+using enum Canvas;
+using enum Mark;
+
 Reader<RecordKeys> record_keys() {
   return {{.value_name = "KEYS"},
           [](const Option& option, const std::string& text, const std::string& where) {
@@ -58,12 +61,10 @@ Rows<ConvertConfig> convert_rows() {
   return {opt(&ConvertConfig::input_path, "input-path", path("DIR"), kPaths,
               "Images, class folders, a COCO folder, an archive or record files; the flag name may "
               "be omitted.")
-              .positional()
-              .canvas(Canvas::kDataIn),
+              .is(kPositional, kDataIn),
           opt(&ConvertConfig::output_path, "output-path", path("DIR"), kPaths,
               "Output folder for the ImageDirectory; the flag name may be omitted.")
-              .positional()
-              .canvas(Canvas::kDataOut),
+              .is(kPositional, kDataOut),
           within(&ConvertConfig::records, record_rows())};
 }
 
@@ -129,22 +130,22 @@ Rows<SplitImagesConfig> split_rows() {
       opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), kPaths,
           "Images, in any format that train reads.")
           .required()
-          .canvas(Canvas::kDataIn),
+          .is(kDataIn),
       opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), kPaths,
           "Output folder for the training ImageDirectory.")
           .required("output-path")
-          .canvas(Canvas::kDataOut),
+          .is(kDataOut),
       opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), kPaths,
           "Output folder for the test ImageDirectory.")
           .required("output-path")
-          .canvas(Canvas::kDataOut),
+          .is(kDataOut),
       opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
           "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
           "--tgt-train-path and --tgt-test-path."),
       opt(&SplitImagesConfig::fraction, "fraction", fraction(), group,
           "Fraction of the images that goes to the training output, rounded down; each output gets "
           "at least one image.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&SplitImagesConfig::fractions, "fractions", fractions(), group,
           "Fractions for train, valid and test (or train and test) that add up to 1, such as "
           "0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last one gets the "
@@ -153,18 +154,18 @@ Rows<SplitImagesConfig> split_rows() {
           "Stratify the split by class. If a class has fewer images than there are outputs, or an "
           "output fewer images than there are classes, the split is random over all images, with a "
           "warning.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&SplitImagesConfig::group_by, "group-by", regular_expression(), group,
           "Regular expression (ECMAScript) for image paths. Images with the same first capture "
           "group, or the same match if there is no group, go to one output; others are ungrouped."),
       opt(&SplitImagesConfig::keep_duplicates_together, "keep-duplicates-together", on_off(), group,
           "Keep duplicates in one output: identical bytes always, other sizes and qualities up to "
           "20000 images.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&SplitImagesConfig::check_leaks, "check-leaks", on_off(), kReporting,
           "Print a JSON object per line for duplicates that went to different outputs; exit code 1 "
           "if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
-      seed_row<SplitImagesConfig>(group, "Seed for the split.").canvas(Canvas::kParameter),
+      seed_row<SplitImagesConfig>(group, "Seed for the split.").is(kParameter),
       within(&SplitImagesConfig::records, record_rows()),
   };
 }
@@ -205,12 +206,10 @@ Rows<PackConfig> pack_rows() {
   return {
       opt(&PackConfig::input_path, "input-path", path("DIR"), kPaths,
           "Labeled images, in any format that train reads; the flag name may be omitted.")
-          .positional()
-          .canvas(Canvas::kDataIn),
+          .is(kPositional, kDataIn),
       opt(&PackConfig::output_path, "output-path", path("DIR"), kPaths,
           "Empty folder for the shards; the flag name may be omitted.")
-          .positional()
-          .canvas(Canvas::kDataOut),
+          .is(kPositional, kDataOut),
       opt(&PackConfig::format, "format",
           {{"tar", ShardFormat::kTar},
            {"tfrecord", ShardFormat::kTfRecord},
@@ -219,32 +218,32 @@ Rows<PackConfig> pack_rows() {
           "tar: WebDataset shards. tfrecord: tf.train.Example files with TensorFlow's feature "
           "names. recordio: MXNet image records, as read by SageMaker's image classification, each "
           "file with its .idx.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&PackConfig::shard_mb, "shard-mb", from(1, 1 << 20, "MiB"), group,
           "Maximum size of a shard.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&PackConfig::short_side, "short-side", auto_or(16, 4096, "pixels"), group,
           "Downscale images whose short side is longer to this length and store them as JPEG. "
           "auto: store every image unchanged.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       within(
           &PackConfig::records,
           {exif_row(group, "For downscaled images, which are stored without it; others keep it.")}),
       opt(&PackConfig::quality, "quality", from(1, 100), group,
           "JPEG quality of downscaled images.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&PackConfig::shuffle, "shuffle", on_off(), group, "Store the images in random order.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&PackConfig::even_shards, "even-shards", on_off(), group,
           "Give every shard the same number of images and the same mix of classes.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&PackConfig::balance_classes, "balance-classes", on_off(), group,
           "Duplicate images until every class has as many as the largest. For training data only; "
           "train --sample balanced oversamples small classes without storing copies.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       seed_row<PackConfig>(
           group, "Seed for --shuffle, and for the images that --balance-classes duplicates.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       within(&PackConfig::records, record_rows()
                                        .on_canvas("classes", Canvas::kFileIn)
                                        .on_canvas("first-label", Canvas::kParameter)),
@@ -258,7 +257,7 @@ Rows<DemoDataConfig> demo_data_rows() {
   return {
       opt(&DemoDataConfig::output_path, "output-path", path("DIR"), kPaths,
           "Folder in which train and val are created; the flag name may be omitted.")
-          .positional(),
+          .is(kPositional),
       opt(&DemoDataConfig::images, "images", from(2, kMillion, "images"), group,
           "Total number of training and validation images."),
       opt(&DemoDataConfig::classes, "classes", from(1, 10, "classes"), group,

@@ -9,6 +9,10 @@
 namespace kiln {
 namespace {
 
+using enum Canvas;
+using enum Effect;
+using enum Mark;
+
 constexpr std::size_t kSha256Digits = 64;
 
 std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
@@ -37,24 +41,23 @@ Rows<InitModelConfig> init_model_rows() {
   return {
       opt(&Config::model_name, "model-name", network_name(), kModel,
           "Network architecture; the flag name may be omitted.")
-          .positional()
-          .canvas(Canvas::kParameter),
+          .is(kPositional, kParameter),
       opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"), kPaths,
           "Output folder for the UntrainedModelDirectory.")
           .required()
-          .canvas(Canvas::kModelOut),
+          .is(kModelOut),
       opt(&Config::weights, "weights", path("FILE"), kModel,
           kInitialWeights +
               "A model keeps its classes; another last layer without 1000 outputs is not loaded.")
-          .canvas(Canvas::kFileIn),
+          .is(kFileIn),
       opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
       opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
           "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
       opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&Config::memory_efficient, "memory-efficient", on_off(), kModel, kMemoryEfficientHelp)
-          .canvas(Canvas::kParameter),
-      seed_row<Config>(kModel, "Seed for the initial weights.").canvas(Canvas::kParameter),
+          .is(kParameter),
+      seed_row<Config>(kModel, "Seed for the initial weights.").is(kParameter),
   };
 }
 
@@ -138,13 +141,12 @@ Rows<NetworkConfig> network_rows() {
   return {
       opt(&Config::model_name, "model-name", network_name(), kModel,
           "Network to train, instead of --untrained-model-path: from --weights or from scratch.")
-          .free(),
+          .is(kFree),
       opt(&Config::weights, "weights", path("FILE"), kModel,
           kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")
-          .free(),
+          .is(kFree),
       opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
-          .free()
-          .of_recipe(),
+          .is(kFree, kOfRecipe),
   };
 }
 

@@ -24,6 +24,31 @@ Reader<bool> boolean(ValueKind kind, std::string value_name) {
 
 }  // namespace
 
+void mark(Option& option, Mark what) {
+  switch (what) {
+    case Mark::kPositional:
+      option.required = option.positional = true;
+      return;
+    case Mark::kOfRecipe:
+      option.is_of_recipe = true;
+      return;
+    case Mark::kNotRepeated:
+      option.is_repeated = false;
+      return;
+    case Mark::kMayDiffer:
+      option.may_differ = true;
+      return;
+  }
+}
+
+void mark(Option& option, Effect effect) {
+  option.effect = effect;
+}
+
+void mark(Option& option, Canvas role) {
+  option.canvas = role;
+}
+
 Range from(std::int64_t minimum, std::int64_t maximum, std::string unit) {
   return {ValueKind::kInteger, minimum, maximum, std::move(unit)};
 }

@@ -1,7 +1,7 @@
 // A row of the table of options: an option together with the field that it fills. The field's
 // initializer is the default, and its type says how a text is read:
 //
-//   opt(&RecipeConfig::clip_norm, "clip-norm", from(0, kMillion), kRecipe, "Clip …").result()
+//   opt(&RecipeConfig::clip_norm, "clip-norm", from(0, kMillion), kRecipe, "Clip …").is(kResult)
 //
 // A command is a list of such rows for its struct, and a function for what no row says by itself:
 // faults of several options together, and values that follow from others.
@@ -90,6 +90,17 @@ std::string descriptions(const auto& catalogue) {
   return text;
 }
 
+// What else is said of an option, besides its Effect and its place on the Canvas.
+enum class Mark {
+  kPositional,   // required, and its name may be omitted
+  kOfRecipe,     // Option::is_of_recipe
+  kNotRepeated,  // not Option::is_repeated
+  kMayDiffer,    // Option::may_differ
+};
+void mark(Option& option, Mark what);
+void mark(Option& option, Effect effect);
+void mark(Option& option, Canvas role);
+
 template <typename Config>
 struct Row {
   Option option;
@@ -97,46 +108,19 @@ struct Row {
       fill;
   std::function<std::string(Config&, const Option&)> default_text;
 
+  // `instead`: the option that may be given instead; empty: none.
   Row& required(std::string instead = "") {
     option.required = true;
     option.instead = std::move(instead);
-    return *this;
-  }
-  Row& positional() {
-    option.required = option.positional = true;
     return *this;
   }
   Row& shown_as(std::string value_name) {
     option.value_name = std::move(value_name);
     return *this;
   }
-  // What it means if a run resumes with another value.
-  Row& free() {
-    option.effect = Effect::kFree;
-    return *this;
-  }
-  Row& bits() {
-    option.effect = Effect::kBits;
-    return *this;
-  }
-  Row& result() {
-    option.effect = Effect::kResult;
-    return *this;
-  }
-  Row& canvas(Canvas role) {
-    option.canvas = role;
-    return *this;
-  }
-  Row& of_recipe() {
-    option.is_of_recipe = true;
-    return *this;
-  }
-  Row& not_repeated() {
-    option.is_repeated = false;
-    return *this;
-  }
-  Row& may_differ() {
-    option.may_differ = true;
+  template <typename... Marks>
+  Row& is(Marks... marks) {
+    (mark(option, marks), ...);
     return *this;
   }
   // Notes in `is_given` whether the option is given, and valid.
@@ -164,13 +148,13 @@ class Rows {
   auto begin() const { return rows_.begin(); }
   auto end() const { return rows_.end(); }
 
-  Rows& result() {
-    for (Row<Config>& row : rows_) row.result();
+  Rows& is(Effect effect) {
+    for (Row<Config>& row : rows_) row.is(effect);
     return *this;
   }
   Rows& on_canvas(const std::string& name, Canvas role) {
     for (Row<Config>& row : rows_)
-      if (row.option.name == name) row.canvas(role);
+      if (row.option.name == name) row.is(role);
     return *this;
   }
 

@@ -9,6 +9,8 @@
 namespace kiln {
 namespace {
 
+using enum Canvas;
+
 // The options that score, evaluate and audit have in common.
 Rows<PredictionConfig> prediction_rows() {
   using Config = PredictionConfig;
@@ -16,13 +18,13 @@ Rows<PredictionConfig> prediction_rows() {
       opt(&Config::max_bad_images, "max-bad-images", allowance(), kImages,
           "Fail if more images than this (or than this percentage, but at least 1) cannot be "
           "decoded. Until then each one is logged with its reason.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&Config::precision, "precision", kPrecisions, kMachine,
           "Numeric precision, as in training.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), kMachine,
           "Images per batch.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&Config::device, "device", kDevices, kMachine,
           "Device to compute on. auto: the GPU if an NVIDIA device is present, else the CPU."),
       opt(&Config::threads, "threads", auto_or(1, 1024, "threads"), kMachine,
@@ -67,11 +69,11 @@ Rows<ScoreConfig> score_rows() {
       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
           "ModelDirectory of a trained model, as written by `kiln train`.")
           .required()
-          .canvas(Canvas::kModelIn),
+          .is(kModelIn),
       opt(&Config::data_path, "data-path", path("PATH"), kPaths,
           "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
           "ImageDirectory, a COCO folder, or a single image.")
-          .canvas(Canvas::kDataIn),
+          .is(kDataIn),
       opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
           "Only the images listed in this file (-: standard input), one path per line, relative to "
           "--data-path if given, else to the working directory."),
@@ -81,7 +83,7 @@ Rows<ScoreConfig> score_rows() {
       opt(&Config::scored_dataset, "scored-dataset", path("DIR"), kPaths,
           "Folder for the predictions in the format of the designer's Score Image Model, a "
           "DataFrameDirectory; bad images are omitted.")
-          .canvas(Canvas::kDataOut),
+          .is(kDataOut),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the images that the model is least sure of and of those it got "
           "wrong: what in the image led to the prediction."),
@@ -124,7 +126,7 @@ std::string path_of_part(const std::string& whole, const JobPart& part) {
 }
 
 void check_part(Binder& binder, ScoreConfig& config) {
-  if (!binder.given("part")) return;
+  if (!config.part) return;
   const auto refuse = [&](const std::string& why) {
     binder.fault("part", ErrorCode::kParameterParsing, "--part " + why);
   };
@@ -138,7 +140,7 @@ void check_part(Binder& binder, ScoreConfig& config) {
     refuse("cannot be used with --explain, which chooses among all images: score without --part.");
   if (config.files_from == "-")
     refuse("needs to know the number of images: give --files-from a file.");
-  if (config.part) config.output_path = path_of_part(config.output_path, *config.part);
+  config.output_path = path_of_part(config.output_path, *config.part);
 }
 
 void check_score(Binder& binder, ScoreConfig& config) {
@@ -166,24 +168,24 @@ Rows<EvaluateConfig> evaluate_rows() {
           "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
           "several models.")
           .required()
-          .canvas(Canvas::kModelIn),
+          .is(kModelIn),
       opt(&Config::data_path, "data-path", path("PATH"), kPaths,
           "Labeled images that were used neither for training nor for validation, in any format "
           "that train reads; subfolders are named after classes of the model.")
           .required()
-          .canvas(Canvas::kDataIn),
+          .is(kDataIn),
       opt(&Config::output_path, "output-path", path("DIR"), kPaths,
           "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
           "events. An earlier evaluation there is replaced.")
           .required()
-          .canvas(Canvas::kDataOut),
+          .is(kDataOut),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the mistakes on the page: what in the image led to the "
           "prediction. The page shows them too. With several models, each has a subfolder."),
       opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), kAnswers,
           "k of the top-k accuracy: an image is correct if its class is among this many most "
           "probable ones; at most all.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       within(&Config::prediction, prediction_rows()),
   };
 }

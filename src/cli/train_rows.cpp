@@ -9,7 +9,9 @@
 namespace kiln {
 namespace {
 
-const std::string kCheckpoints = "Checkpoints";
+using enum Canvas;
+using enum Effect;
+using enum Mark;
 
 Reader<double> duration() {
   return {{.value_name = "TIME",
@@ -90,8 +92,7 @@ Rows<TrainConfig> component_rows() {
                      "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
                      "trained model to continue from: its folder or model.tar.gz.")
                      .required("model-name")
-                     .free()
-                     .canvas(Canvas::kModelIn),
+                     .is(kFree, kModelIn),
                  opt(&DataConfig::train_path, "train-data-path", path("DIR"), kPaths,
                      "Training images: an ImageDirectory, class folders, a COCO folder, an "
                      "archive, record files (TFRecord, RecordIO) or a folder of shards. Or a "
@@ -100,60 +101,46 @@ Rows<TrainConfig> component_rows() {
                      "start. {rank} in a path is replaced by the rank's number on its host: each "
                      "has its own images.")
                      .required("data-path")
-                     .free()
-                     .canvas(Canvas::kDataIn),
+                     .is(kFree, kDataIn),
                  opt(&DataConfig::valid_path, "valid-data-path", path("DIR"), kPaths,
                      "Validation images, in the same formats; a stream is read once and kept.")
                      .required("data-path")
-                     .free()
-                     .canvas(Canvas::kDataIn),
+                     .is(kFree, kDataIn),
              }),
       within(&TrainConfig::output,
              {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"), kPaths,
                   "Output folder for the ModelDirectory.")
                   .required()
-                  .free()
-                  .canvas(Canvas::kModelOut)
-                  .not_repeated()}),
+                  .is(kFree, kModelOut, kNotRepeated)}),
       within(&TrainConfig::optimization,
              {
                  opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"), kTraining,
                      "Passes over the training dataset.")
                      .noted_in(&OptimizationConfig::epochs_given)
-                     .free()
-                     .canvas(Canvas::kParameter),
+                     .is(kFree, kParameter),
                  opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
                      kTraining, "Images per batch in each process.")
-                     .bits()
-                     .canvas(Canvas::kParameter),
+                     .is(kBits, kParameter),
                  opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
                      from(0, kMillion, "epochs"), kTraining,
                      "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5.")
-                     .result()
-                     .canvas(Canvas::kParameter)
-                     .of_recipe(),
+                     .is(kResult, kParameter, kOfRecipe),
                  opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
                      kTraining, "Initial learning rate, or peak learning rate after warm-up.")
-                     .result()
-                     .canvas(Canvas::kParameter)
-                     .of_recipe(),
+                     .is(kResult, kParameter, kOfRecipe),
                  seed_row<OptimizationConfig>(
                      kTraining, "Seed for weight initialization, image order and augmentation.")
-                     .result()
-                     .canvas(Canvas::kParameter),
+                     .is(kResult, kParameter),
                  opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
                      kTraining,
                      "Stop early after this many consecutive epochs whose validation loss is not "
                      "below the previous epoch's.")
-                     .result()
-                     .canvas(Canvas::kParameter)
-                     .of_recipe(),
+                     .is(kResult, kParameter, kOfRecipe),
              }),
       within(&TrainConfig::output,
              {opt(&OutputConfig::print_freq, "print-freq", from(1, 1000 * kMillion, "steps"),
                   kReporting, "Steps between log lines.")
-                  .free()
-                  .canvas(Canvas::kParameter)}),
+                  .is(kFree, kParameter)}),
   };
 }
 
@@ -165,21 +152,19 @@ Rows<DataConfig> image_rows() {
           "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
           "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
           "validation always uses the last size.")
-          .result()
-          .canvas(Canvas::kParameter),
+          .is(kResult, kParameter),
       opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), kImages,
           "Resize the short side of validation images to this length. auto: 256/224 of "
           "--eval-crop, or no resizing if images already have the crop size.")
-          .result(),
+          .is(kResult),
       opt(&Config::eval_crop, "eval-crop", crop_size(), kImages,
           "Center crop size for validation images. auto: the training size. larger: if images are "
           "resized, 7/6 of it, rounded up to a multiple of 32, since random crops make objects "
           "appear larger; else the training size.")
-          .result()
-          .of_recipe(),
-      within(
-          &Config::records,
-          {exif_row(kImages, "The trained model keeps the choice for all later images.").result()}),
+          .is(kResult, kOfRecipe),
+      within(&Config::records,
+             {exif_row(kImages, "The trained model keeps the choice for all later images.")
+                  .is(kResult)}),
       opt(&Config::augment, "augment", augmentation(), kImages,
           "Data augmentation for training images: a comma-separated list in any order, applied in "
           "the order given here. crop: random resized crop. flip, vflip: horizontal, vertical flip "
@@ -187,9 +172,7 @@ Rows<DataConfig> image_rows() {
           "are not square). color: brightness, contrast and saturation times 0.6 to 1.4. trivial: "
           "TrivialAugmentWide. erase: random erasing of a quarter of the images. standard: "
           "crop,flip. strong: crop,flip,trivial,erase.")
-          .result()
-          .canvas(Canvas::kParameter)
-          .of_recipe(),
+          .is(kResult, kParameter, kOfRecipe),
       opt(&Config::normalization, "normalization",
           {{"auto", NormalizationChoice::kAuto},
            {"half", NormalizationChoice::kHalf},
@@ -198,23 +181,19 @@ Rows<DataConfig> image_rows() {
           "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those of "
           "ImageNet. auto: those that pretrained weights were trained with, or imagenet if "
           "unknown; half without pretrained weights.")
-          .result()
-          .canvas(Canvas::kParameter),
+          .is(kResult, kParameter),
       opt(&Config::on_bad_image, "on-bad-image",
           {{"skip", OnBadImage::kSkip}, {"fail", OnBadImage::kFail}}, kImages,
           "Skip images that cannot be decoded, or fail at the first one.")
-          .free()
-          .canvas(Canvas::kParameter),
+          .is(kFree, kParameter),
       opt(&Config::max_bad_images, "max-bad-images", allowance(), kImages,
           "Fail if more images of a dataset than this (or than this percentage, but at least 1) "
           "cannot be decoded.")
-          .free()
-          .canvas(Canvas::kParameter),
+          .is(kFree, kParameter),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"), kMachine,
           "Threads that load and decode images. auto: half of the processors at first, then as "
           "many as an epoch needed; with a GPU all but two.")
-          .free()
-          .may_differ(),
+          .is(kFree, kMayDiffer),
   };
 }
 
@@ -223,8 +202,7 @@ Rows<TrainConfig> machine_rows() {
       within(&TrainConfig::ranks,
              {opt(&RanksConfig::threads, "threads", auto_or(1, 1024, "threads"), kMachine,
                   "Compute threads. auto: one per processor, shared by the ranks of a host.")
-                  .bits()
-                  .may_differ()}),
+                  .is(kBits, kMayDiffer)}),
       within(&TrainConfig::data,
              {opt(&DataConfig::cache, "cache",
                   {{"auto", CachePolicy::kAuto},
@@ -236,24 +214,23 @@ Rows<TrainConfig> machine_rows() {
                   "decoded and resized images. auto: decoded if all images fit and their pixels do "
                   "not change between epochs, else bytes for network storage, else none. At most a "
                   "quarter of the available memory is used, shared by all ranks of a host.")
-                  .free()}),
+                  .is(kFree)}),
       within(&TrainConfig::ranks,
              {
                  opt(&RanksConfig::launch, "ranks", auto_or(1, 4096, "processes"), kRanks,
                      "Start this many processes to train one model, like `kiln launch`. auto: one "
                      "per GPU of this host, or just this process if there is none.")
                      .shown_as("N|auto")
-                     .bits()
-                     .canvas(Canvas::kRanksOfHost),
+                     .is(kBits, kRanksOfHost),
                  opt(&RanksConfig::device, "device", kDevices, kMachine,
                      "Device to train on. auto: the GPU if an NVIDIA device is present, else the "
                      "CPU.")
-                     .bits(),
+                     .is(kBits),
                  opt(&RanksConfig::deterministic, "deterministic", on_off(), kMachine,
                      "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a "
                      "CPU always are. Slower: cuDNN cannot benchmark its convolution algorithms "
                      "and pick the fastest.")
-                     .bits(),
+                     .is(kBits),
              }),
       within(&TrainConfig::optimization,
              {
@@ -262,32 +239,27 @@ Rows<TrainConfig> machine_rows() {
                      "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
                      "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; "
                      "on CPUs bf16 with AMX or AVX512-BF16, else fp32.")
-                     .result()
-                     .of_recipe(),
+                     .is(kResult, kOfRecipe),
                  opt(&OptimizationConfig::save, "save",
                      {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}}, kReporting,
                      "Which epoch's model to save: the best one (see --best-by), or the last.")
-                     .result()
-                     .canvas(Canvas::kParameter),
+                     .is(kResult, kParameter),
              }),
       within(&TrainConfig::output,
              {
                  opt(&OutputConfig::no_hashes, "no-hashes", on_off(), kReporting,
                      "Leave seen_images.bin out of the model: the hashes of its training and "
                      "validation images, which reveal whether it has seen an image.")
-                     .free(),
+                     .is(kFree),
                  opt(&OutputConfig::log_path, "log-path", path("DIR"), kReporting,
                      "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
                      "tensorboard) and module_statistics/error_info.json.")
                      .noted_in(&OutputConfig::log_path_given)
-                     .free()
-                     .not_repeated()
-                     .may_differ(),
+                     .is(kFree, kNotRepeated, kMayDiffer),
                  opt(&OutputConfig::explain, "explain", path("DIR"), kReporting,
                      "Folder for heat maps of the validation mistakes in the report: what in the "
                      "image led to the saved model's prediction.")
-                     .free()
-                     .not_repeated(),
+                     .is(kFree, kNotRepeated),
              }),
   };
 }
@@ -301,25 +273,25 @@ Rows<SplitConfig> split_rows() {
           "instead of --train-data-path and --valid-data-path. Duplicates stay on one side: "
           "identical bytes always, other sizes and qualities up to 20000 images. split.csv in the "
           "log folder lists the result.")
-          .free(),
+          .is(kFree),
       opt(&Config::valid_fraction, "valid-fraction", share("X"), kPaths,
           "Fraction of each class of --data-path used for validation, at least one image. The "
           "choice depends on the images and --random-seed: adding images later moves only a few "
           "others.")
-          .result(),
+          .is(kResult),
       opt(&Config::group_by, "group-by", regular_expression(), kPaths,
           "Regular expression (ECMAScript) for image paths in --data-path. Images with the same "
           "first capture group, or the same match if there is no group, stay on one side; others "
           "are ungrouped.")
-          .result(),
+          .is(kResult),
       opt(&Config::file, "split", path("FILE"), kPaths,
           "split.csv of an earlier run, or another CSV file with columns path and set (train or "
           "valid), that assigns each image of --data-path.")
-          .free(),
+          .is(kFree),
       opt(&Config::labels, "labels", path("FILE"), kPaths,
           "CSV file with columns path and label that corrects labels of --data-path before it is "
           "split. A new label is a new class; images with an empty label are dropped.")
-          .free(),
+          .is(kFree),
   };
 }
 
@@ -331,22 +303,21 @@ Rows<DataConfig> dataset_rows() {
           "--augment, --eval-resize and --eval-crop: its operations are applied to each training "
           "image, with new random draws in each epoch. Validation and inference skip those whose "
           "names begin with Random.")
-          .free()
-          .canvas(Canvas::kFolderIn),
+          .is(kFree, kFolderIn),
       within(&Config::split, split_rows()),
-      within(&Config::records, record_rows().result()),
+      within(&Config::records, record_rows().is(kResult)),
       within(&Config::stream,
              {
                  opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
                      from(1, 1000 * kMillion, "steps"), kTraining,
                      "Optimizer steps per epoch of a stream, whose length is unknown; an epoch "
                      "ends earlier if its stream does.")
-                     .result(),
+                     .is(kResult),
                  opt(&StreamConfig::shuffle_buffer, "shuffle-buffer", from(1, kMillion, "images"),
                      kImages,
                      "Size of a stream's shuffle buffer in images, with 1 MiB each on average at "
                      "most. 1: no shuffling.")
-                     .result(),
+                     .is(kResult),
              }),
   };
 }
@@ -362,13 +333,13 @@ Rows<OptimizationConfig> optimization_rows() {
           "Weight of an image in the training loss, by its class. balanced: all images / (classes "
           "x images of its class). sqrt: the square root of that, scaled so that the mean weight "
           "of all images is 1. Reported losses stay unweighted.")
-          .result(),
+          .is(kResult),
       opt(&Config::sample, "sample",
           {{"shuffle", Sampling::kShuffle}, {"balanced", Sampling::kBalanced}}, kTraining,
           "Which images an epoch has. shuffle: each once. balanced: the same number in all, but "
           "equally many from every class; images of small classes repeat, augmented differently, "
           "and those of large classes take turns over the epochs.")
-          .result(),
+          .is(kResult),
       opt(&Config::best_by, "best-by",
           {{"top1", BestBy::kTop1},
            {"loss", BestBy::kLoss},
@@ -377,23 +348,23 @@ Rows<OptimizationConfig> optimization_rows() {
           "The epoch that --save best saves. top1: the highest validation top-1; ties go to the "
           "lowest loss. loss: the lowest validation loss. macro-recall: the highest mean recall "
           "over the classes that have validation images.")
-          .result(),
+          .is(kResult),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
           kTraining,
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
           "instead of training for epochs. norm: BatchNorm.")
-          .result(),
+          .is(kResult),
       opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), kTraining,
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
           "which is the default.")
-          .result(),
+          .is(kResult),
       opt(&Config::folds, "folds", from(0, 20, "parts"), kTraining,
           "Cross-validation, for --freeze backbone and --augment none: split the training images "
           "into this many folds, and judge each by a layer fitted to the others; the saved one is "
           "fitted to all. 0: off.")
-          .result(),
+          .is(kResult),
       within(&Config::automatic,
              {opt(&AutoConfig::asked, "auto", true_or_false(), kTraining,
                   "True: fit the last linear layer to the features of the frozen network, then "
@@ -402,17 +373,16 @@ Rows<OptimizationConfig> optimization_rows() {
                   "Default: True for --data-path with given weights and under 5000 images, unless "
                   "an option that it decides is given, such as --freeze, --epochs or "
                   "--learning-rate.")
-                  .result()}),
+                  .is(kResult)}),
       opt(&Config::time_limit_s, "time-limit", duration(), kTraining,
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
           "at most --epochs, or 90 if that is omitted.")
-          .result()
-          .not_repeated(),
+          .is(kResult, kNotRepeated),
       opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), kTraining,
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
           "covers --epochs, or if that is omitted these steps.")
-          .result(),
+          .is(kResult),
   };
 }
 
@@ -423,82 +393,67 @@ Rows<RecipeConfig> recipe_rows() {
           "A set of options, each of which can be overridden; the first log lines list them. "
           "designer: the defaults. modern: higher accuracy in the same number of epochs; see "
           "docs/recipes.md.")
-          .free()
-          .not_repeated(),
+          .is(kFree, kNotRepeated),
       opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), kRecipe,
           descriptions(kKnownOptimizers))
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::momentum, "momentum", from(0, 1), kRecipe,
           "Momentum of sgd and lars; beta1 of adamw.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::weight_decay, "weight-decay", from(0, 1), kRecipe,
           "Weight decay: sgd and lars add this multiple of the weights to the gradient; adamw "
           "shrinks weights by it, times the learning rate.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::decays_norm_and_bias, "no-decay", {{"none", true}, {"norm-and-bias", false}},
           kRecipe,
           "Parameters without weight decay. norm-and-bias: those of normalization layers, and "
           "biases.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::clip_norm, "clip-norm", from(0, kMillion), kRecipe,
           "Clip the gradient of a step, summed over all ranks, to this norm. 0: off.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::ema, "ema", from(0, 1), kRecipe,
           "Keep an exponential moving average of the weights with this decay, such as 0.999; it is "
           "validated and saved. 0: off.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::schedule, "lr-schedule", named(kKnownSchedules), kRecipe,
           "How the learning rate falls after warm-up. " + descriptions(kKnownSchedules))
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::label_smoothing, "label-smoothing", from(0, 1), kRecipe,
           "Share of each label that the training loss spreads over all classes. Reported losses do "
           "not include it.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::mixup, "mixup", from(0, 100), kRecipe,
           "Blend pairs of training images and their labels, by a share drawn from Beta(X, X). 0: "
           "off.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
       opt(&Config::cutmix, "cutmix", from(0, 100), kRecipe,
           "Paste rectangles between pairs of training images, with an area drawn from Beta(X, X); "
           "with --mixup, a pair gets either. 0: off.")
-          .result()
-          .of_recipe(),
+          .is(kResult, kOfRecipe),
   };
 }
 
 Rows<CheckpointConfig> checkpoint_rows() {
   using Config = CheckpointConfig;
+  const std::string group = "Checkpoints";
   return {
-      opt(&Config::path, "checkpoint-path", path("DIR"), kCheckpoints,
+      opt(&Config::path, "checkpoint-path", path("DIR"), group,
           "Folder for checkpoints, from which the same command resumes after a stop; the newest "
           "two are kept. If omitted, none are written.")
-          .free()
-          .canvas(Canvas::kCheckpoints)
-          .not_repeated()
-          .may_differ(),
-      opt(&Config::every, "checkpoint-every", intervals(), kCheckpoints,
+          .is(kFree, kCheckpoints, kNotRepeated, kMayDiffer),
+      opt(&Config::every, "checkpoint-every", intervals(), group,
           "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), separated "
           "by commas; whichever comes first.")
-          .free()
-          .not_repeated(),
+          .is(kFree, kNotRepeated),
       opt(&Config::resume, "resume",
           {{"auto", ResumeChoice::kAuto},
            {"never", ResumeChoice::kNever},
            {"require", ResumeChoice::kRequire}},
-          kCheckpoints,
+          group,
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
           "checkpoints are removed once a new one is written. require: fail if there is none.")
-          .free()
-          .not_repeated(),
+          .is(kFree, kNotRepeated),
   };
 }
 
@@ -507,14 +462,11 @@ Rows<OutputConfig> tracking_rows() {
   return {
       opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), kReporting,
           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI.")
-          .free()
-          .not_repeated(),
+          .is(kFree, kNotRepeated),
       opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"), kReporting,
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
           "epoch's metrics go to its output of type Metrics.")
-          .free()
-          .canvas(Canvas::kKubeflowRun)
-          .not_repeated(),
+          .is(kFree, kKubeflowRun, kNotRepeated),
   };
 }
 
@@ -525,12 +477,11 @@ Rows<InsightConfig> insight_rows() {
           "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps and "
           "their phases, the device, all-reduces, and the loader threads. Rank 0 writes FILE; the "
           "others write their own files next to it, such as trace-rank1.json.")
-          .free()
-          .not_repeated(),
+          .is(kFree, kNotRepeated),
       opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), kReporting,
           "Cost per hour of all machines of the run, in any currency: the forecast, the result and "
           "the report then include costs.")
-          .free(),
+          .is(kFree),
   };
 }
 
@@ -541,8 +492,7 @@ Rows<TrainConfig> rank_rows() {
                   "Factor applied to --learning-rate. linear: the number of processes. sqrt: its "
                   "square root. none: 1. X: this factor. For large batches or short runs, sqrt or "
                   "warm-up often works better.")
-                  .result()
-                  .canvas(Canvas::kParameter)}),
+                  .is(kResult, kParameter)}),
       within(&TrainConfig::data,
              {opt(&DataConfig::shard_by, "shard-by",
                   {{"rank", ShardBy::kRank},
@@ -558,31 +508,29 @@ Rows<TrainConfig> rank_rows() {
                   "sharded by rank. record: like train, for streams with the same images on every "
                   "rank: each takes every n-th. host: like train, but what all hosts have at the "
                   "same path, they divide: of n hosts each takes every n-th image of a stream.")
-                  .result()}),
+                  .is(kResult)}),
       within(&TrainConfig::optimization,
              {opt(&OptimizationConfig::accumulate, "accumulate", from(1, kMillion, "batches"),
                   kRanks, "Batches that each process accumulates before an optimizer step.")
-                  .bits()
-                  .canvas(Canvas::kParameter)}),
+                  .is(kBits, kParameter)}),
       within(&TrainConfig::ranks,
              {
                  opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(), kRanks,
                      "Compute BatchNorm statistics over the global batch.")
-                     .result()
-                     .canvas(Canvas::kParameter),
+                     .is(kResult, kParameter),
                  opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
                      {{"fp32", false}, {"bf16", true}}, kRanks,
                      "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
                      "precision.")
-                     .bits(),
+                     .is(kBits),
                  opt(&RanksConfig::collective_timeout_s, "collective-timeout",
                      from(1, 86400, "seconds"), kRanks,
                      "Fail the job after waiting this long for other ranks; each fifth of it, the "
                      "missing ranks are logged.")
-                     .free(),
+                     .is(kFree),
                  opt(&RanksConfig::expect_ranks, "expect-ranks", from(1, kMillion, "processes"),
                      kRanks, "Fail unless the job has exactly this many ranks.")
-                     .free(),
+                     .is(kFree),
              }),
   };
 }
@@ -594,10 +542,7 @@ Rows<TrainConfig> train_rows() {
       opt(&TrainConfig::options_file, "config", path("FILE"), kPaths,
           "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
           "it are relative to the working directory.")
-          .free()
-          .canvas(Canvas::kFileIn)
-          .not_repeated()
-          .may_differ(),
+          .is(kFree, kFileIn, kNotRepeated, kMayDiffer),
       within(&TrainConfig::data, image_rows()),
       machine_rows(),
       within(&TrainConfig::data, dataset_rows()),
@@ -610,7 +555,7 @@ Rows<TrainConfig> train_rows() {
       within(&TrainConfig::ranks,
              {opt(&RanksConfig::exchange, "exchange", exchange(), kRanks,
                   "How processes combine their gradients. " + descriptions(kKnownExchanges))
-                  .result()}),
+                  .is(kResult)}),
   };
 }
 

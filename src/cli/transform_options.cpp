@@ -10,6 +10,9 @@
 namespace kiln {
 namespace {
 
+using enum Canvas;
+using enum Mark;
+
 const std::string kOperations = "Operations";
 
 // A switch that adds an operation. The order in kSwitches is that in which operations are written,
@@ -92,7 +95,7 @@ Row<TransformInitConfig> argument(const char* name, Option kind, const char* hel
              Reader<std::string>{std::move(kind), argument_value,
                                  [](const Option&, const std::string& json) { return json; }},
              kOperations, help)
-      .canvas(Canvas::kParameter);
+      .is(kParameter);
 }
 
 Row<TransformInitConfig> size_argument(const char* name, const char* help) {
@@ -131,14 +134,13 @@ Rows<TransformInitConfig> init_rows() {
   Rows<TransformInitConfig> rows =
       opt(&TransformInitConfig::output_path, "output-path", path("DIR"), kPaths,
           "Output folder for the TransformationDirectory; the flag name may be omitted.")
-          .positional()
-          .canvas(Canvas::kDataOut);
+          .is(kPositional, kDataOut);
   const Rows<TransformInitConfig> arguments = argument_rows();
   for (const OperationSwitch& known : kSwitches) {
     rows = {rows, opt<TransformInitConfig>([name = known.name](TransformInitConfig& config)
                                                -> bool& { return config.switches[name]; },
                                            known.name, on_off(), kOperations, known.help)
-                      .canvas(Canvas::kParameter)};
+                      .is(kParameter)};
     for (const auto& row : arguments)
       if (row.option.name == known.argument) rows = {rows, row};
   }
@@ -165,24 +167,24 @@ Rows<TransformApplyConfig> apply_rows() {
           {{"For training", false}, {"For inference", true}}, kOperations,
           "For inference: without the operations whose names begin with Random.")
           .required()
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"), kPaths,
           "TransformationDirectory, as written by `kiln transform init`.")
           .required()
-          .canvas(Canvas::kDataIn),
+          .is(kDataIn),
       opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"), kPaths,
           "Images, in any format that convert reads; labels are kept.")
           .required()
-          .canvas(Canvas::kDataIn),
+          .is(kDataIn),
       opt(&TransformApplyConfig::output_path, "output-path", path("DIR"), kPaths,
           "Output folder for the ImageDirectory, whose images are PNG files.")
           .required()
-          .canvas(Canvas::kDataOut),
+          .is(kDataOut),
       within(&TransformApplyConfig::records,
              {exif_row(kOperations, "The orientation is not written.")}),
       seed_row<TransformApplyConfig>(kOperations,
                                      "Seed of the random operations, drawn once per image.")
-          .canvas(Canvas::kParameter),
+          .is(kParameter),
       opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           kMachine, "Threads that read, transform and write images. auto: one per processor."),
       within(&TransformApplyConfig::records, record_rows()),

@@ -7,10 +7,12 @@
 namespace kiln {
 namespace {
 
+using enum Mark;
+
 Rows<WatchConfig> watch_rows() {
   return {opt(&WatchConfig::log_path, "log-path", path("DIR"), kPaths,
               "The --log-path of the run; the flag name may be omitted.")
-              .positional()};
+              .is(kPositional)};
 }
 
 Rows<InspectConfig> inspect_rows() {
@@ -19,7 +21,7 @@ Rows<InspectConfig> inspect_rows() {
   return {
       opt(&Config::path, "path", path("PATH"), kPaths,
           "Directory or file to inspect; the flag name may be omitted.")
-          .positional(),
+          .is(kPositional),
       opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
       opt(&Config::check, "check", flag(), kReporting,
           "Decode every image and list the undecodable ones; exit code 1 if there are any."),
@@ -81,7 +83,7 @@ void check_inspect(Binder& binder, InspectConfig&) {
 Rows<ReportConfig> report_rows() {
   return {opt(&ReportConfig::log_path, "log-path", path("DIR"), kPaths,
               "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted.")
-              .positional(),
+              .is(kPositional),
           opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file. Default: report.html next to metrics.jsonl.")};
 }
@@ -89,7 +91,7 @@ Rows<ReportConfig> report_rows() {
 Rows<CompareConfig> compare_rows() {
   return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), kPaths,
               "The --log-path of a run, repeated for each run; the flag name may be omitted.")
-              .positional(),
+              .is(kPositional),
           opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file for the HTML page.")};
 }
