@@ -120,7 +120,7 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   Words& inner = config.rank_arguments;
   if (inner.empty() || inner.front() != "train") {
     const CommandInfo* other = inner.empty() ? nullptr : find_command(inner.front());
-    launch.problems = joined(
+    launch.problems = merged(
         {launch.problems, refusal("`kiln launch` starts training: end the command line with `-- "
                                   "train …`." +
                                   (other == nullptr || other->instead_of_ranks.empty()
