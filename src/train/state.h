@@ -52,6 +52,21 @@ struct AutomaticProgress {
   double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
 };
 
+// Early stopping, based on the validation of each epoch. Plain values: part of the training state.
+struct EarlyStopping {
+  int patience = 3;
+  int strikes = 0;
+  double previous_loss = std::numeric_limits<double>::infinity();
+
+  // Counts consecutive epochs whose validation loss is not below the previous epoch's. The loss
+  // must be finite.
+  void add(double loss) {
+    strikes = loss >= previous_loss ? strikes + 1 : 0;
+    previous_loss = loss;
+  }
+  bool exhausted() const { return strikes >= patience; }
+};
+
 struct Progress {
   int epochs_done = 0;
   BestEpoch best;
@@ -128,23 +143,6 @@ struct TrainState {
   EpochSums epoch;
   ImageFaults bad_train, bad_valid;
   std::uint64_t random_seed = 1;
-};
-
-// Early stopping, based on the validation of each epoch.
-
-// Plain values: part of the training state.
-struct EarlyStopping {
-  int patience = 3;
-  int strikes = 0;
-  double previous_loss = std::numeric_limits<double>::infinity();
-
-  // Counts consecutive epochs whose validation loss is not below the previous epoch's. The loss
-  // must be finite.
-  void add(double loss) {
-    strikes = loss >= previous_loss ? strikes + 1 : 0;
-    previous_loss = loss;
-  }
-  bool exhausted() const { return strikes >= patience; }
 };
 
 }  // namespace kiln
