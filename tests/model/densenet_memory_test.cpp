@@ -112,8 +112,8 @@ TEST(MemoryEfficientInMixedPrecision, GivesEqualGradients) {
     at::manual_seed(5);
     const DenseNetShape shape{
         .growth_rate = 8, .num_layers = {2, 1, 1, 1}, .num_init_features = 16};
-    const auto model =
-        image_model_of(make_densenet(shape, memory_efficient, 4), {.num_classes = 4});
+    const auto model = image_model_of(make_densenet(shape, memory_efficient, 4),
+                                      {.model_name = "", .num_classes = 4});
     const at::Tensor images = at::randn({2, 3, 32, 32});
     at::Tensor logits;
     {
