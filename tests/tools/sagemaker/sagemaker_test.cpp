@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "parse.h"
+#include "cli/parse.h"
 
 namespace kiln {
 namespace {
