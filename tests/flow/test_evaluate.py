@@ -230,7 +230,8 @@ class PagesTest(Trained, BrowserCase):
             wrong = sum(truth != guess and count for truth, guess, count in model["confusion"]["cells"])
             self.assertEqual(self.browser.evaluate("document.querySelectorAll('.mistakes img').length"), min(wrong, 24))
             titles = self.browser.evaluate("[...document.querySelectorAll('figure.chart h3')].map(h => h.textContent)")
-            self.assertEqual(len(titles), 2)
+            # A temperature at the limit of its fit tells nothing about thresholds, which no chart shows then.
+            self.assertEqual(len(titles), 2 if 0.051 < model["temperature"] < 19.9 else 1)
 
 
 if __name__ == "__main__":
