@@ -194,6 +194,15 @@ Reader<Number> reader_of(const Range& range) {
     return {std::move(option), number_value, number_text};
 }
 
+// The default of a field as text; that of a list is empty.
+template <typename Value, typename Field, typename Print>
+std::string text_of(const Option& row, const Field& field, [[maybe_unused]] const Print& print) {
+  if constexpr (std::same_as<Field, Value>) return print(row, field);
+  if constexpr (std::same_as<Field, std::optional<Value>>)
+    if (field) return print(row, *field);
+  return "";
+}
+
 // The row of the field that `place` returns a reference to.
 template <typename Config, typename Place, typename Value, typename Parse, typename Print>
 Row<Config> row(Place place, const char* name, Option option, std::type_identity<Value>,
@@ -215,12 +224,8 @@ Row<Config> row(Place place, const char* name, Option option, std::type_identity
             else
               std::invoke(place, config) = parse(row, text, where);
           },
-          [place, print](Config& config, const Option& row) -> std::string {
-            const Field& field = std::invoke(place, config);
-            if constexpr (std::same_as<Field, Value>) return print(row, field);
-            if constexpr (std::same_as<Field, std::optional<Value>>)
-              if (field) return print(row, *field);
-            return "";
+          [place, print](Config& config, const Option& row) {
+            return text_of<Value>(row, std::invoke(place, config), print);
           }};
 }
 
