@@ -79,6 +79,7 @@ inline const Words<std::optional<Precision>> kPrecisions = {{"fp32", Precision::
 // A choice of the rows of a catalogue, and their descriptions.
 Reader<std::string> named(const auto& catalogue) {
   std::vector<std::string> names;
+  names.reserve(catalogue.size());
   for (const auto& row : catalogue) names.emplace_back(row.name);
   return one_of(std::move(names));
 }
