@@ -19,12 +19,12 @@ constexpr double kCheckSeconds = 5;
 }  // namespace
 
 BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_shard,
-                               const DataConfig& config, ImageFaults& faults)
+                               OnBadImage on_bad_image, Allowance allowed, ImageFaults& faults)
     : name_(std::move(name)),
       set_(set),
       is_shard_(is_shard),
-      on_bad_image_(config.on_bad_image),
-      allowed_(config.max_bad_images.of(set.num_images())),
+      on_bad_image_(on_bad_image),
+      allowed_(allowed.of(set.num_images())),
       faults_(faults) {}
 
 void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log& log) {

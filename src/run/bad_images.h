@@ -21,8 +21,8 @@ class BadImageLedger {
   // `name` is "training" or "validation". With `is_shard` the dataset is this rank's own shard, and
   // `faults` receives only its faults; otherwise it receives those of all ranks. All arguments must
   // outlive the ledger.
-  BadImageLedger(std::string name, const Dataset& set, bool is_shard, const DataConfig& config,
-                 ImageFaults& faults);
+  BadImageLedger(std::string name, const Dataset& set, bool is_shard, OnBadImage on_bad_image,
+                 Allowance allowed, ImageFaults& faults);
 
   // Records and logs new faults; ranks above 0 log them to their file only. Throws Error
   // kInvalidDataset when the allowance is exceeded, or at the first one with --on-bad-image fail.

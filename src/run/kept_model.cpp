@@ -43,23 +43,24 @@ bool can_keep(const std::vector<OutputFile>& files, const std::filesystem::path&
 }
 
 // Where the model was written instead, as a sentence.
-std::string keep_elsewhere(const TrainingJob& job, const std::vector<OutputFile>& files) {
-  std::filesystem::path place = std::filesystem::path(job.config.output.log_path) / "kept_model";
+std::string keep_elsewhere(const std::string& log_path, const std::vector<OutputFile>& files) {
+  std::filesystem::path place = std::filesystem::path(log_path) / "kept_model";
   if (!can_keep(files, place) && !can_keep(files, place = new_temporary_folder()))
     return "Neither the log folder nor the temporary folder could take the model.";
   return "The model is kept in " + quoted_path(place) + ": copy it to where it belongs.";
 }
 
-void write_model(const TrainingJob& job, const std::vector<OutputFile>& files) {
+void write_model(const OutputFolder& folder, const std::string& log_path,
+                 const std::vector<OutputFile>& files) {
   std::string fault;
   try {
-    return write_directory(*job.output, files);
+    return write_directory(folder, files);
   } catch (const Error& failure) {
     fault = failure.what();
   } catch (const std::filesystem::filesystem_error& failure) {  // the folder is gone
     fault = "The model cannot be written: " + std::string(failure.what()) + ".";
   }
-  throw Error(ErrorCode::kFailedToWriteOutputs, fault + " " + keep_elsewhere(job, files));
+  throw Error(ErrorCode::kFailedToWriteOutputs, fault + " " + keep_elsewhere(log_path, files));
 }
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
@@ -130,21 +131,21 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 
 }  // namespace
 
-bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record) {
-  const OptimizationConfig& config = job.config.optimization;
-  BestEpoch& best = state.progress.best;
-  // Otherwise there is no best epoch yet or, with --auto, it is the one that fitted the head, and
-  // AutomaticRun::allows() has already compared that with this one.
-  const bool has_trained_rival = best.epoch > job.first_epochs();
-  if (has_trained_rival && config.save == SaveChoice::kBest &&
-      !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
+bool keep_if_best(Run& run, const EpochRecord& record) {
+  const KeepRule& rule = run.plan.keep;
+  BestEpoch& best = run.state->progress.best;
+  // Otherwise there is no best epoch yet or, with --auto, it is the one that fitted the head, with
+  // which is_better_than_head() has already compared this one.
+  const bool has_trained_rival = best.epoch > run.plan.stop.length.first_epochs;
+  if (has_trained_rival && rule.save == SaveChoice::kBest &&
+      !is_better(judged(record), {best.valid, best.macro_recall}, rule.best_by))
     return false;
   best = {.epoch = record.epoch,
           .valid = record.valid,
           .macro_recall = judged(record).macro_recall,
           .calibration = {},
           .weights = {}};
-  if (job.world.leads()) best.weights = copied_weights(*state.model);
+  if (run.world.leads()) best.weights = copied_weights(*run.state->model);
   return true;
 }
 
@@ -173,44 +174,45 @@ Calibration calibrate(World& world, const HostLogits& logits) {
   return calibration;
 }
 
-ValidationDetails judge_best(const TrainingJob& job, TrainState& state,
-                             const std::vector<Prediction>& predictions, const HostLogits& logits) {
-  BestEpoch& best = state.progress.best;
-  job.world.agree([&] { best.calibration = calibrate(job.world, logits); });
+ValidationDetails judge_best(Run& run, const std::vector<Prediction>& predictions,
+                             const HostLogits& logits) {
+  BestEpoch& best = run.state->progress.best;
+  run.world.agree([&] { best.calibration = calibrate(run.world, logits); });
   ValidationDetails details =
-      judge(job.world, predictions, job.inputs.valid, job.inputs.valid_pixels, best.epoch);
+      judge(run.world, predictions, run.sources.valid, run.plan.pixels.valid, best.epoch);
   details.calibration = best.calibration;
   return details;
 }
 
-void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
-  BestEpoch best = std::move(state->progress.best);
-  std::vector<ImageFaultRecord> faults = std::move(state->bad_train.records);
-  faults.insert(faults.end(), state->bad_valid.records.begin(), state->bad_valid.records.end());
-  if (best.epoch == 0) return log.nothing_saved("No epoch was finished");
-  job.loaders.reset();
-  state.reset();
+void save(Run& run) {
+  BestEpoch best = std::move(run.state->progress.best);
+  std::vector<ImageFaultRecord> faults = std::move(run.state->bad_train.records);
+  faults.insert(faults.end(), run.state->bad_valid.records.begin(),
+                run.state->bad_valid.records.end());
+  if (best.epoch == 0) return run.log.nothing_saved("No epoch was finished");
+  run.close();
   malloc_trim(0);
+  const Plan& plan = run.plan;
+  const Sources& sources = run.sources;
   std::optional<SeenImages> seen;
-  if (!job.config.output.no_hashes) seen = gather_seen_images(job);
-  if (!job.world.leads()) return;
-  log.saving(std::move(faults));
-  const TrainingInputs& inputs = job.inputs;
-  TrainedModel model{inputs.untrained.spec,
+  if (!plan.output.no_hashes) seen = gather_seen_images(run.world, plan, sources);
+  if (!run.world.leads()) return;
+  run.log.saving(std::move(faults));
+  TrainedModel model{sources.spec(),
                      to_state_dict(std::move(best.weights)),
-                     inputs.train.classes,
-                     preprocessing_of(inputs),
+                     sources.train.classes,
+                     preprocessing_of(plan.pixels),
                      best.calibration,
-                     inputs.train.schema_json,
-                     inputs.train.samples_json,
-                     log.training_json(),
+                     sources.train.schema_json,
+                     sources.train.samples_json,
+                     run.log.training_json(),
                      std::move(seen)};
-  model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
+  model.spec.num_classes = static_cast<int>(sources.num_classes());
   const std::vector<OutputFile> files = trained_model_files(model);
   model = {};
-  write_model(job, files);
-  if (job.explanations) explain_mistakes(job, log.most_wrong());
-  log.saved();
+  write_model(*run.outputs.model, plan.output.log_path, files);
+  if (run.outputs.explanations) explain_mistakes(run, run.log.most_wrong());
+  run.log.saved();
 }
 
 }  // namespace kiln

@@ -6,8 +6,7 @@
 
 #include "parallel/ranks/world.h"
 #include "record/training_record.h"
-#include "run/prepare/prepare.h"
-#include "run/run_logger.h"
+#include "run/run.h"
 #include "train/evaluation.h"
 #include "train/state.h"
 
@@ -15,7 +14,7 @@ namespace kiln {
 
 // Keeps this epoch's model in the state, without a calibration, if --save and --best-by call for
 // it. Returns whether it was kept; the result is the same on all ranks.
-bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record);
+bool keep_if_best(Run& run, const EpochRecord& record);
 
 // The temperature fitted to `logits`, and how often the model is right at which confidence.
 // `logits` are those of this rank's images. A collective; the result is the same on all ranks.
@@ -24,13 +23,13 @@ Calibration calibrate(World& world, const HostLogits& logits);
 // The record's details on the best epoch; call after keep_if_best() has kept it. Also sets the
 // model's calibration in the state. `predictions` and `logits` are this rank's, for the job's
 // validation images. A collective; the result is complete on rank 0 only.
-ValidationDetails judge_best(const TrainingJob& job, TrainState& state,
-                             const std::vector<Prediction>& predictions, const HostLogits& logits);
+ValidationDetails judge_best(Run& run, const std::vector<Prediction>& predictions,
+                             const HostLogits& logits);
 
 // Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
 // the model's path, or that there is no model. First releases the memory that only training needs,
 // since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs if the
 // model cannot be written to its folder; it is then kept in another one, which the error names.
-void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
+void save(Run& run);
 
 }  // namespace kiln

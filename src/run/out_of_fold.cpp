@@ -50,9 +50,9 @@ std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFe
   return predictions;
 }
 
-std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at::Tensor& logits,
-                                         const LabeledFeatures& images) {
-  const std::size_t num_classes = inputs.train.classes.size();
+std::vector<JudgedImage> doubtful_images(const Sources& sources, const TransformSpec& pixels,
+                                         const at::Tensor& logits, const LabeledFeatures& images) {
+  const std::size_t num_classes = sources.train.classes.size();
   if (num_classes > kMaxConfusionClasses) return {};
   const at::Tensor probabilities = logits.softmax(1).contiguous();
   const JudgedLabels judged{
@@ -65,10 +65,10 @@ std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at:
   for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
     const std::uint32_t sample = images.samples[row];
     const std::int32_t best = judged.best(row);
-    doubtful.push_back({std::string(inputs.train.samples.file_name(sample)), images.labels[row],
+    doubtful.push_back({std::string(sources.train.samples.file_name(sample)), images.labels[row],
                         best, judged.row(row)[static_cast<std::size_t>(best)],
                         doubtful.size() < kMostDoubtfulShown
-                            ? thumbnail_of(inputs.train, sample, inputs.valid_pixels)
+                            ? thumbnail_of(sources.train, sample, pixels)
                             : Thumbnail()});
     if (doubtful.size() == kMostDoubtful) break;
   }

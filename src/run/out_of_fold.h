@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "record/training_record.h"
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
 #include "train/evaluation.h"
 #include "train/features/feature_pass.h"
 #include "train/features/folds.h"
@@ -23,7 +23,7 @@ Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labe
 std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images);
 // The training images whose labels are probably wrong, most doubtful first; those that a page shows
 // have thumbnails. Empty if there are too many classes.
-std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at::Tensor& logits,
-                                         const LabeledFeatures& images);
+std::vector<JudgedImage> doubtful_images(const Sources& sources, const TransformSpec& pixels,
+                                         const at::Tensor& logits, const LabeledFeatures& images);
 
 }  // namespace kiln

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "run/run_start.h"
 #include "store/checkpoint.h"
 
 namespace kiln {
@@ -62,24 +61,15 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
 
 // A model directory has its weights twice, in two formats. A checkpoint is written before the
 // oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
-Room::Room(const TrainingJob& job, const TrainState& state) : job_(job) {
-  const auto weights = static_cast<std::uint64_t>(bytes_of_copies(state, false));
-  model_bytes_ = 2 * weights;
-  if (job.config.checkpoint.path.empty() || job.uses_features) return;
-  best_bytes_ = weights;
-  checkpoint_bytes_ = static_cast<std::uint64_t>(bytes_of_copies(state, true)) - weights;
-}
-
 std::vector<std::string> Room::faults() const {
-  const CheckpointConfig& config = job_.config.checkpoint;
   std::vector<RoomNeed> needs{
-      {job_.config.output.trained_model_path, model_bytes_, "the model, twice its weights,"}};
-  if (checkpoint_bytes_ > 0) {
-    const std::uint64_t one = checkpoint_bytes_ + best_bytes_;
-    const std::uint64_t all =
-        std::uint64_t{kKeptCheckpoints + 1} * checkpoint_bytes_ + 2 * best_bytes_;
-    const std::uint64_t there = bytes_below(config.path);
-    needs.push_back({config.path, std::max(one, all - std::min(all, there)),
+      {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
+  if (!plan_.checkpoint_folder.empty()) {
+    const std::uint64_t one = plan_.checkpoint_bytes;
+    const std::uint64_t all = std::uint64_t{kKeptCheckpoints + 1} * (one - plan_.weights_bytes) +
+                              2 * plan_.weights_bytes;
+    const std::uint64_t there = bytes_below(plan_.checkpoint_folder);
+    needs.push_back({plan_.checkpoint_folder, std::max(one, all - std::min(all, there)),
                      formatted("%d checkpoints and the next one", kKeptCheckpoints)});
   }
   return shortages(needs);
@@ -96,7 +86,7 @@ void Room::watch() {
   const std::vector<std::string> found = faults();
   if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
     return;
-  job_.log.warning("There is no longer room for the results of this run. " + joined(found, " ") +
+  log_.warning("There is no longer room for the results of this run. " + joined(found, " ") +
                    " Free some space before it ends.");
 }
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "run/prepare/prepare.h"
-#include "train/state.h"
+#include "base/log.h"
 
 namespace kiln {
 
@@ -23,11 +23,19 @@ struct RoomNeed {
 // that do not say how much they have are taken to have enough.
 std::vector<std::string> shortages(const std::vector<RoomNeed>& needs);
 
+// What a run will write.
+struct RoomPlan {
+  std::filesystem::path model_folder;
+  std::filesystem::path checkpoint_folder;  // empty: no checkpoints
+  std::uint64_t weights_bytes = 0;
+  std::uint64_t checkpoint_bytes = 0;  // of a checkpoint and the best epoch's weights
+};
+
 // The room for a run's model and checkpoints. Used on rank 0.
 class Room {
  public:
-  // Both must outlive it.
-  Room(const TrainingJob& job, const TrainState& state);
+  // The log must outlive it.
+  Room(RoomPlan plan, Log& log) : plan_(std::move(plan)), log_(log) {}
 
   // Throws Error kFailedToWriteOutputs if there is too little.
   void require() const;
@@ -37,8 +45,8 @@ class Room {
  private:
   std::vector<std::string> faults() const;
 
-  const TrainingJob& job_;
-  std::uint64_t model_bytes_ = 0, checkpoint_bytes_ = 0, best_bytes_ = 0;
+  const RoomPlan plan_;
+  Log& log_;
   bool is_short_ = false;
 };
 

@@ -13,7 +13,6 @@
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
 #include "report/sinks.h"
-#include "run/prepare/choices.h"
 
 namespace kiln {
 namespace {
@@ -48,9 +47,11 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
     });
 }
 
-RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log)
+RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
+                     Log& log)
     : config_(config),
       device_(device),
+      clock_(clock),
       log_(log),
       leads_(leads),
       gpu_meter_(leads ? device.uuid : ""),
@@ -82,7 +83,7 @@ void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
   end_.start_to_first_step_seconds = so_far.start_to_first_step_seconds;
   end_.peak_memory_bytes = so_far.peak_memory_bytes;
   end_.peak_device_bytes = so_far.peak_device_bytes;
-  seconds_before_ = so_far.total_seconds + stop.lost_seconds;
+  clock_.seconds_before = so_far.total_seconds + stop.lost_seconds;
   cpu_ = {};
 }
 
@@ -91,7 +92,7 @@ std::string RunLogger::record_text() const {
 }
 
 void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
-  if (leads_) add_run_sinks(config_, repeat_, reporter_);
+  if (leads_) add_run_sinks(config_, [this] { return repeat_text(repeated_); }, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
@@ -113,7 +114,7 @@ void RunLogger::step(StepRecord record) {
 
 void RunLogger::forecast(RunLength run) {
   run.price_per_hour = price_per_hour(reporter_.run().start);
-  run.seconds_before = seconds_before_;
+  run.seconds_before = clock_.seconds_before;
   forecast_.emplace(run);
 }
 
@@ -130,7 +131,7 @@ void RunLogger::progress(const StepRecord& timing) {
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
   StepRecord shown = timing;
-  if (time_limit_s_ > 0) shown.max_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
+  if (time_limit_s_ > 0) shown.max_seconds_left = std::max(0.0, time_limit_s_ - clock_.seconds_used());
   reporter_.progress(shown);
 }
 
@@ -196,7 +197,7 @@ RunEnd RunLogger::end_so_far() const {
   RunEnd end = end_;
   end.peak_memory_bytes = std::max<long long>(end.peak_memory_bytes, peak_memory_bytes());
   end.peak_device_bytes = std::max<long long>(end.peak_device_bytes, peak_device_memory(device_));
-  end.total_seconds = seconds_used();
+  end.total_seconds = clock_.seconds_used();
   return end;
 }
 

@@ -18,7 +18,8 @@
 #include "record/run_sink.h"
 #include "run/forecast.h"
 #include "run/prepare/memory_advice.h"
-#include "run/prepare/prepare.h"
+#include "run/prepare/choices.h"
+#include "run/run_clock.h"
 
 namespace kiln {
 
@@ -49,15 +50,19 @@ struct ResumedRecord {
 class RunLogger {
  public:
   // The arguments must outlive it.
-  RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
+  RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
+            Log& log);
 
-  // Call before start() or resume(). `text` returns the contents of repeat.yaml, which rank 0
-  // writes.
-  void repeat_with(std::function<std::string()> text) { repeat_ = std::move(text); }
+  // Call before start() or resume(): what repeat.yaml is made from, which rank 0 writes.
+  void repeat_with(RepeatedRun run) { repeated_ = std::move(run); }
+  // Adds what the run has chosen meanwhile.
+  void choose(Choice choice) { kiln::choose(repeated_.choices, std::move(choice)); }
+  const std::vector<Choice>& choices() const { return repeated_.choices; }
+  void set_choices(std::vector<Choice> choices) { repeated_.choices = std::move(choices); }
   // Logs the warnings first; those of ranks above 0 appear only in their own logs.
   void start(RunStart start, const std::vector<std::string>& warnings);
-  // Call instead of start() for a run that resumes from a checkpoint. Throws Error kInvalidDataset
-  // if its record cannot be parsed.
+  // Call instead of start() for a run that resumes from a checkpoint: also sets the clock. Throws
+  // Error kInvalidDataset if its record cannot be parsed.
   void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
   // The run so far, for a checkpoint.
   std::string record_text() const;
@@ -72,8 +77,6 @@ class RunLogger {
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }
-  // Seconds that this run has taken in all of its processes; complete on rank 0.
-  double seconds_used() const { return seconds_before_ + seconds_since_process_start(); }
   // Sets the time limit of the whole run: progress lines never show more time left than that.
   // Measured by rank 0.
   void limit_time(double seconds) { time_limit_s_ = seconds; }
@@ -109,16 +112,16 @@ class RunLogger {
 
   const OutputConfig& config_;
   const Device& device_;
+  RunClock& clock_;
   Log& log_;
   bool leads_;
   GpuMeter gpu_meter_;
   CpuMeter cpu_;
   std::optional<MemoryWatch> memory_;
   std::optional<Forecast> forecast_;
-  std::function<std::string()> repeat_;
+  RepeatedRun repeated_;
   RunReporter reporter_;
   RunEnd end_;
-  double seconds_before_ = 0;  // taken by this run in earlier processes
   double time_limit_s_ = 0;    // 0: none
 };
 

@@ -8,11 +8,7 @@
 #include <vector>
 
 #include "data/loader/batches.h"
-#include "run/bad_images.h"
-#include "run/checkpoint/checkpoints.h"
-#include "run/prepare/prepare.h"
-#include "run/run_logger.h"
-#include "run/time_limit.h"
+#include "run/run.h"
 #include "run/vote.h"
 #include "train/epoch.h"
 
@@ -21,22 +17,13 @@ namespace kiln {
 // All calls are collectives. One thread.
 class StepVotes {
  public:
-  // The objects that act on votes.
-  struct Run {
-    TrainingJob& job;
-    RunLogger& log;
-    Checkpoints& checkpoints;
-    TimeLimit& limit;
-    BadImageLedger& bad_train;
-  };
-
   // All arguments must outlive it.
-  StepVotes(const Run& run, TrainEpoch& training, Batches& loader);
+  StepVotes(Run& run, TrainEpoch& training, Batches& loader);
 
-  // Return the stop signal that all ranks act on, or 0.
-  int before_steps();     // once: a stream may contain no image at all
-  int after_step();       // after each step
-  int after_last_step();  // once: acts on the votes still in flight
+  // The run's Stop hears what the ranks agree on.
+  void before_steps();     // once: a stream may contain no image at all
+  void after_step();       // after each step
+  void after_last_step();  // once: acts on the votes still in flight, until the run stops
 
  private:
   // What this rank keeps for a vote from casting it until acting on it.
@@ -47,9 +34,9 @@ class StepVotes {
     bool is_answered = false;  // a checkpoint has been written since
   };
 
-  int act_on_oldest();
+  void act_on_oldest();
 
-  Run run_;
+  Run& run_;
   TrainEpoch& training_;
   Batches& loader_;
   DelayedVotes votes_;

@@ -16,6 +16,7 @@
 #include "model/weights/model_weights.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/process/versions.h"
+#include "run/run.h"
 
 namespace kiln {
 namespace {
@@ -103,21 +104,21 @@ bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& 
   return true;
 }
 
-Machine machine_of(const TrainingJob& job) {
+SavedMachine saved_machine(const Machine& machine, const World& world) {
   return {std::string(program_version()), at::get_cpu_capability(),
-          job.device.is_cuda ? "cuda" : "cpu", job.world.size(), at::get_num_threads()};
+          machine.device.is_cuda ? "cuda" : "cpu", world.size(), at::get_num_threads()};
 }
 
-Checkpoints::Checkpoints(TrainingJob& job, const TrainState& state, RunLogger& log)
-    : job_(job), state_(state), log_(log), config_(job.config.checkpoint) {
-  if (job.checkpoints) writer_ = std::make_unique<CheckpointWriter>(*job.checkpoints);
+Checkpoints::Checkpoints(Run& run)
+    : run_(run), state_(*run.state), config_(run.plan.checkpoint) {
+  if (run.checkpoint_folder) writer_ = std::make_unique<CheckpointWriter>(*run.checkpoint_folder);
 }
 
 bool Checkpoints::is_due(bool epoch_ended) {
   if (take_checkpoint_request()) {
     was_requested_ = !config_.path.empty();
     if (!was_requested_)
-      job_.log.warning("SIGUSR2 requests a checkpoint, but --checkpoint-path is not given.");
+      run_.console.warning("SIGUSR2 requests a checkpoint, but --checkpoint-path is not given.");
   }
   if (config_.path.empty()) return false;
   if (writer_) warn_of_failure();
@@ -139,7 +140,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
 
 void Checkpoints::skip_while_busy() {
   if (!std::exchange(was_told_busy_, true))
-    job_.log.warning("A checkpoint was due while the previous one was still being written to '" +
+    run_.console.warning("A checkpoint was due while the previous one was still being written to '" +
                      config_.path +
                      "', so it is skipped; later ones may be too. Use a faster disk or a longer "
                      "--checkpoint-every.");
@@ -150,28 +151,28 @@ void Checkpoints::skip_while_busy() {
 
 void Checkpoints::warn_of_failure() {
   if (const std::string failure = writer_->take_failure(); !failure.empty())
-    job_.log.warning("A checkpoint could not be written: " + failure + " Training continues.");
+    run_.console.warning("A checkpoint could not be written: " + failure + " Training continues.");
 }
 
 SavedRank Checkpoints::saved_rank() const {
-  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, job_.train_fingerprint,
-          job_.valid_fingerprint};
+  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, run_.fingerprints.train,
+          run_.fingerprints.valid};
 }
 
 SavedRun Checkpoints::saved_run(const std::string& finished) const {
   SavedRun run;
   run.time = unix_seconds();
-  run.started = log_.started();
+  run.started = run_.log.started();
   run.finished = finished;
-  run.machine = machine_of(job_);
-  run.options = job_.config.effective_options;
-  run.precision = precision_name(job_.precision.precision);
-  run.exif = exif_name(job_.inputs.pixels.exif);
-  run.model = job_.inputs.untrained.spec.model_name;
-  run.model_fingerprint = job_.model_fingerprint;
-  if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
-  run.global_batch = job_.global_batch();
-  run.peak_learning_rate = job_.recipe.schedule.peak;
+  run.machine = saved_machine(run_.machine, run_.world);
+  run.options = run_.plan.options;
+  run.precision = precision_name(run_.machine.precision.precision);
+  run.exif = exif_name(run_.plan.pixels.train.exif);
+  run.model = run_.sources.spec().model_name;
+  run.model_fingerprint = run_.fingerprints.model;
+  if (run_.sources.transform) run.transforms = run_.sources.transform->to_json();
+  run.global_batch = run_.plan.global_batch;
+  run.peak_learning_rate = run_.plan.recipe.schedule.peak;
   if (state_.averages) run.averaged_steps = state_.averages->steps();
   if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;
@@ -182,7 +183,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
 
 void Checkpoints::write(const std::string& finished) {
   if (config_.path.empty()) return;
-  World& world = job_.world;
+  World& world = run_.world;
   was_requested_ = false;
   steps_ = 0;
   epochs_ = 0;
@@ -194,10 +195,10 @@ void Checkpoints::write(const std::string& finished) {
   state_.exchange->gather_state();
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
-  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;
+  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(run_.plan, run_.sources)), valid_hashes;
   // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
   // were restored on every rank, count_valid_in_train() would count each image once per rank.
-  if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(job_));
+  if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(run_.plan, run_.sources));
   if (!writer_) return;
   writer_->wait();
   warn_of_failure();
@@ -205,7 +206,7 @@ void Checkpoints::write(const std::string& finished) {
   train_hashes_ = std::move(train_hashes);
   valid_hashes_ = std::move(valid_hashes);
   state_json_ = format_saved_run(saved_run(finished), ranks);
-  record_ = log_.record_text();
+  record_ = run_.log.record_text();
   copy_state();
 }
 

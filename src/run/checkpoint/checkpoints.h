@@ -7,20 +7,24 @@
 #include <vector>
 
 #include "base/system.h"
+#include "cli/run_config.h"
+#include "model/image_model.h"
+#include "parallel/ranks/world.h"
 #include "run/checkpoint/saved_run.h"
-#include "run/prepare/prepare.h"
-#include "run/run_logger.h"
 #include "store/checkpoint_thread.h"
 
 namespace kiln {
+
+struct Machine;
+struct Run;
 
 // Every rank has one and calls it in lockstep. Only rank 0 needs access to the folder; it writes on
 // a background thread. Does nothing without --checkpoint-path. If a checkpoint cannot be written,
 // it is skipped with a warning and training continues. One thread.
 class Checkpoints {
  public:
-  // All arguments must outlive it.
-  Checkpoints(TrainingJob& job, const TrainState& state, RunLogger& log);
+  // The run must outlive it, and have its state.
+  explicit Checkpoints(Run& run);
 
   // Whether this rank votes for a checkpoint now: rank 0 when one is due by --checkpoint-every, any
   // rank after SIGUSR2. Call after each step and after each epoch.
@@ -41,9 +45,8 @@ class Checkpoints {
   void warn_of_failure();
   void skip_while_busy();
 
-  TrainingJob& job_;
+  Run& run_;
   const TrainState& state_;
-  RunLogger& log_;
   const CheckpointConfig& config_;
   // Since the last checkpoint was begun.
   Stopwatch since_;
@@ -60,7 +63,7 @@ class Checkpoints {
 };
 
 // The properties of this process's machine and setup that affect results bit for bit.
-Machine machine_of(const TrainingJob& job);
+SavedMachine saved_machine(const Machine& machine, const World& world);
 
 // The tensors that differ between ranks until an epoch ends: BatchNorm's statistics, and their
 // averages if weights are averaged.

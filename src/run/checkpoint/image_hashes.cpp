@@ -17,30 +17,30 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // of the changed images
 
-std::vector<std::uint32_t> reported_train_samples(const TrainingJob& job) {
-  const TrainingInputs& inputs = job.inputs;
-  if (inputs.train.is_stream()) return {};
-  if (job.uses_features || job.is_automatic)
-    return validation_indices(static_cast<std::uint32_t>(inputs.train.samples.size()),
-                              inputs.train_shard);
-  if (job.config.optimization.sample == Sampling::kBalanced) {
+std::vector<std::uint32_t> reported_train_samples(const Plan& plan, const Sources& sources) {
+  const SampleTable& samples = sources.train.samples;
+  const Division& division = plan.division;
+  if (sources.train.is_stream()) return {};
+  if (plan.uses_features || plan.is_automatic)
+    return validation_indices(static_cast<std::uint32_t>(samples.size()), division.train);
+  if (plan.loading.sample == Sampling::kBalanced) {
     // Which images a rank has read varies from epoch to epoch, so it sends every hash it has.
-    std::vector<std::uint32_t> all(inputs.train.samples.size());
+    std::vector<std::uint32_t> all(samples.size());
     std::iota(all.begin(), all.end(), 0U);
     return all;
   }
-  std::vector<std::uint32_t> order = training_order(job.config.optimization, inputs, 1);
-  const auto used = order.begin() + inputs.images_per_epoch();
+  std::vector<std::uint32_t> order = training_order(samples, plan.loading.seed, 1);
+  const auto used = order.begin() + division.images_per_epoch();
   const std::vector<std::uint32_t> left_out(used, order.end());
   order.erase(used, order.end());
-  std::vector<std::uint32_t> told = training_indices(order, inputs.train_shard);
-  told.insert(told.end(), left_out.begin(), left_out.end());
-  return told;
+  std::vector<std::uint32_t> reported = training_indices(order, division.train);
+  reported.insert(reported.end(), left_out.begin(), left_out.end());
+  return reported;
 }
 
-std::vector<std::uint32_t> reported_valid_samples(const TrainingJob& job) {
-  return validation_indices(static_cast<std::uint32_t>(job.inputs.valid.samples.size()),
-                            job.inputs.valid_shard);
+std::vector<std::uint32_t> reported_valid_samples(const Plan& plan, const Sources& sources) {
+  return validation_indices(static_cast<std::uint32_t>(sources.valid.samples.size()),
+                            plan.division.valid);
 }
 
 std::string pack(const SampleTable& samples, const std::vector<std::uint32_t>& told) {
@@ -82,15 +82,14 @@ std::vector<std::string> first_names(World& world, const SampleTable& samples,
   return all;
 }
 
-void warn_of_changed(const TrainingJob& job, const char* set, SampleTable& samples) {
-  World& world = job.world;
+void warn_of_changed(World& world, Log& log, const char* set, SampleTable& samples) {
   const std::vector<std::uint32_t> changed = samples.take_changed();
   const double count = world.sum({static_cast<double>(changed.size())}).front();
   if (count == 0) return;
   const std::vector<std::string> names = first_names(world, samples, changed);
   const double rest = count - static_cast<double>(names.size());
   if (!world.leads()) return;
-  job.log.warning(formatted("%.0f %s %s not have the bytes that this run read under the same name "
+  log.warning(formatted("%.0f %s %s not have the bytes that this run read under the same name "
                             "before: ",
                             count, set, count == 1 ? "image does" : "images do") +
                   quoted_names(names, kNamed) +
@@ -101,12 +100,12 @@ void warn_of_changed(const TrainingJob& job, const char* set, SampleTable& sampl
 
 }  // namespace
 
-std::string pack_train_hashes(const TrainingJob& job) {
-  return pack(job.inputs.train.samples, reported_train_samples(job));
+std::string pack_train_hashes(const Plan& plan, const Sources& sources) {
+  return pack(sources.train.samples, reported_train_samples(plan, sources));
 }
 
-std::string pack_valid_hashes(const TrainingJob& job) {
-  return pack(job.inputs.valid.samples, reported_valid_samples(job));
+std::string pack_valid_hashes(const Plan& plan, const Sources& sources) {
+  return pack(sources.valid.samples, reported_valid_samples(plan, sources));
 }
 
 void unpack_hashes(std::string_view packed, SampleTable& samples) {
@@ -119,26 +118,25 @@ void unpack_hashes(std::string_view packed, SampleTable& samples) {
   }
 }
 
-void share_hashes(TrainingJob& job) {
-  if (job.world.size() == 1) return;
-  TrainingInputs& inputs = job.inputs;
-  if (!job.config.data.has_train_shard)
-    share(job.world, pack_train_hashes(job), inputs.train.samples);
-  if (!job.config.data.has_valid_shard)
-    share(job.world, pack_valid_hashes(job), inputs.valid.samples);
+void share_hashes(World& world, const Plan& plan, Sources& sources) {
+  if (world.size() == 1) return;
+  if (!plan.division.has_own_train)
+    share(world, pack_train_hashes(plan, sources), sources.train.samples);
+  if (!plan.division.has_own_valid)
+    share(world, pack_valid_hashes(plan, sources), sources.valid.samples);
 }
 
-void warn_of_changed_images(TrainingJob& job) {
-  warn_of_changed(job, "training", job.inputs.train.samples);
-  warn_of_changed(job, "validation", job.inputs.valid.samples);
+void warn_of_changed_images(World& world, Log& log, Sources& sources) {
+  warn_of_changed(world, log, "training", sources.train.samples);
+  warn_of_changed(world, log, "validation", sources.valid.samples);
 }
 
-SeenImages gather_seen_images(const TrainingJob& job) {
+SeenImages gather_seen_images(World& world, const Plan& plan, const Sources& sources) {
   std::vector<std::uint64_t> train =
-      gather(job.world, job.inputs.train.samples, reported_train_samples(job));
+      gather(world, sources.train.samples, reported_train_samples(plan, sources));
   std::vector<std::uint64_t> valid =
-      gather(job.world, job.inputs.valid.samples, reported_valid_samples(job));
-  if (!job.world.leads()) return {};
+      gather(world, sources.valid.samples, reported_valid_samples(plan, sources));
+  if (!world.leads()) return {};
   return make_seen_images(std::move(train), std::move(valid));
 }
 

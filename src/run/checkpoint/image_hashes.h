@@ -12,14 +12,15 @@
 #include <string_view>
 
 #include "data/dataset/dataset.h"
-#include "run/prepare/prepare.h"
+#include "run/inputs/sources.h"
+#include "run/prepare/plan.h"
 #include "store/seen_images.h"
 
 namespace kiln {
 
 // The hashes that this rank contributes to a checkpoint: index and hash, 16 bytes for each image.
-std::string pack_train_hashes(const TrainingJob& job);
-std::string pack_valid_hashes(const TrainingJob& job);
+std::string pack_train_hashes(const Plan& plan, const Sources& sources);
+std::string pack_valid_hashes(const Plan& plan, const Sources& sources);
 // Puts the packed hashes back into `samples`, the table that they were taken from or a copy of it.
 // Loaders may be reading its images.
 void unpack_hashes(std::string_view packed, SampleTable& samples);
@@ -28,14 +29,14 @@ void unpack_hashes(std::string_view packed, SampleTable& samples);
 // from then on each compares what it reads with what another rank has read. Call once, after the
 // first epoch: a resumed run has them from its checkpoint. Exchanges 16 bytes per image. A
 // collective.
-void share_hashes(TrainingJob& job);
+void share_hashes(World& world, const Plan& plan, Sources& sources);
 
 // Rank 0 warns about images whose bytes are not those that the run read before, with their number
 // and the first names; each image once for each rank that finds it. A collective.
-void warn_of_changed_images(TrainingJob& job);
+void warn_of_changed_images(World& world, Log& log, Sources& sources);
 
 // The images that all ranks have read. Exchanges 8 bytes per image. A collective; complete on rank
 // 0 only.
-SeenImages gather_seen_images(const TrainingJob& job);
+SeenImages gather_seen_images(World& world, const Plan& plan, const Sources& sources);
 
 }  // namespace kiln

@@ -16,7 +16,7 @@
 #include "record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/prepare/prepare.h"
+#include "run/run.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -44,34 +44,35 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
   return changes;
 }
 
-[[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
-  throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + job.config.checkpoint.path +
+[[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& differences) {
+  throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + folder +
                                          "' cannot be resumed: " + joined(differences, "; ") +
                                          ". To resume, use the original settings; to start over, "
                                          "use --resume never or another --checkpoint-path.");
 }
 
-std::vector<std::string> differing_options(const TrainingJob& job, const SavedRun& saved) {
+std::vector<std::string> differing_options(const TrainConfig& config,
+                                           const PrecisionChoice& precision,
+                                           const SavedRun& saved) {
   std::vector<std::string> differences =
-      changes_of(saved.options, job.config.effective_options, Effect::kResult);
-  if (const std::string now = precision_name(job.precision.precision); saved.precision != now)
+      changes_of(saved.options, config.effective_options, Effect::kResult);
+  if (const std::string now = precision_name(precision.precision); saved.precision != now)
     differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
-                          job.precision.reason + ")");
-  if (const std::optional<Exif> now = job.config.data.records.exif;
+                          precision.reason + ")");
+  if (const std::optional<Exif> now = config.data.records.exif;
       now && exif_name(*now) != saved.exif)
     differences.push_back("--exif was " + saved.exif + " and is now " + exif_name(*now));
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
                       (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
-  const OptimizationConfig& length = job.config.optimization;
+  const OptimizationConfig& length = config.optimization;
   if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
     differences.push_back(
         formatted("--epochs is %d, but the run has reached epoch %d", length.epochs, reached));
   return differences;
 }
 
-bool is_finished(const TrainingJob& job, const SavedRun& saved) {
-  return !saved.finished.empty() &&
-         value_of(job.config.effective_options, "epochs") == value_of(saved.options, "epochs");
+bool is_finished(const OptionTexts& options, const SavedRun& saved) {
+  return !saved.finished.empty() && value_of(options, "epochs") == value_of(saved.options, "epochs");
 }
 
 // The record ends after the model is written, so a run killed in between has only the model. If the
@@ -94,9 +95,9 @@ void compare_data(const std::string& name, const DatasetFingerprint& before,
     differences.push_back("the " + name + " data has different images or labels");
 }
 
-void compare_transforms(const std::string& before, const TrainingInputs& inputs,
+void compare_transforms(const std::string& before, const std::optional<TransformChain>& transform,
                         std::vector<std::string>& differences) {
-  const std::string now = inputs.transform ? inputs.transform->to_json() : "";
+  const std::string now = transform ? transform->to_json() : "";
   if (now == before) return;
   Problems none;
   const auto shown = [&](const std::string& json) {
@@ -118,13 +119,13 @@ StateDict take_part(StateDict& tensors, const std::string& prefix) {
 }
 
 // Broadcasts the saved bytes of every rank; empty for a rank of which the checkpoint has none.
-std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
-  std::vector<std::string> all(job.resume->run.ranks.size());
+std::vector<std::string> share_bytes(const Run& run, const char* what) {
+  std::vector<std::string> all(run.resume->run.ranks.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (job.world.leads())
-      for (const StoredTensor& tensor : job.resume->checkpoint->tensors)
+    if (run.world.leads())
+      for (const StoredTensor& tensor : run.resume->checkpoint->tensors)
         if (tensor.name == formatted("rank.%zu.%s", rank, what)) all[rank] = tensor.bytes;
-    all[rank] = job.world.broadcast(all[rank]);
+    all[rank] = run.world.broadcast(all[rank]);
   }
   return all;
 }
@@ -178,16 +179,17 @@ void average(const std::vector<std::string>& packed_of_ranks,
   }
 }
 
-bool has_same_ranks(const TrainingJob& job) {
-  return job.resume->run.machine.num_ranks == job.world.size();
+bool has_same_ranks(const Run& run) {
+  return run.resume->run.machine.num_ranks == run.world.size();
 }
 
 // Restores what an optimizer step changes on all ranks. On rank 0 also adds the best epoch's
 // weights to the progress, which must be in the state already.
-void restore_tensors(TrainingJob& job, TrainState& state) {
-  job.world.agree([&] {
-    if (!job.world.leads()) return;
-    Checkpoint& from = *job.resume->checkpoint;
+void restore_tensors(Run& run) {
+  TrainState& state = *run.state;
+  run.world.agree([&] {
+    if (!run.world.leads()) return;
+    Checkpoint& from = *run.resume->checkpoint;
     load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
     load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
     if (state.averages)
@@ -195,110 +197,110 @@ void restore_tensors(TrainingJob& job, TrainState& state) {
     for (const StoredTensor& weight : from.best)
       state.progress.best.weights.push_back({weight.name, view_of(weight).clone()});
   });
-  broadcast_tensors(state.model->state(), *job.communicator);
-  broadcast_tensors(state.optimizer->state(), *job.communicator);
-  if (state.averages) broadcast_tensors(state.averages->state(), *job.communicator);
+  broadcast_tensors(state.model->state(), *run.communicator);
+  broadcast_tensors(state.optimizer->state(), *run.communicator);
+  if (state.averages) broadcast_tensors(state.averages->state(), *run.communicator);
 }
 
 // Restores BatchNorm's statistics: this rank's own, or the mean over all ranks if the number of
 // ranks has changed.
-void restore_statistics(const TrainingJob& job, TrainState& state) {
-  const std::vector<std::string> statistics = share_bytes(job, "statistics");
-  job.world.agree([&] {
+void restore_statistics(Run& run) {
+  TrainState& state = *run.state;
+  const std::vector<std::string> statistics = share_bytes(run, "statistics");
+  run.world.agree([&] {
     const std::size_t expected = pack_statistics(statistics_of(state)).size();
     for (const std::string& packed : statistics)
       if (packed.size() != expected)
-        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
+        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + run.plan.checkpoint.path +
                                                     "' lacks the BatchNorm statistics of a rank.");
   });
-  const bool same_ranks = has_same_ranks(job), are_frozen = job.recipe.freeze != Freeze::kNone;
-  const auto rank = static_cast<std::size_t>(job.world.rank());
+  const bool same_ranks = has_same_ranks(run), are_frozen = run.plan.recipe.freeze != Freeze::kNone;
+  const auto rank = static_cast<std::size_t>(run.world.rank());
   same_ranks || are_frozen
       ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
       : average(statistics, statistics_of(state));
 }
 
 // Restores the hashes of the images read so far. A rank with its own shard takes only its own.
-void restore_hashes(TrainingJob& job) {
-  const DataConfig& data = job.config.data;
-  const auto rank = static_cast<std::size_t>(job.world.rank());
-  const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
-  const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
+void restore_hashes(Run& run) {
+  const Division& division = run.plan.division;
+  const auto rank = static_cast<std::size_t>(run.world.rank());
+  const std::vector<std::string> train_hashes = share_bytes(run, "train_hashes");
+  const std::vector<std::string> valid_hashes = share_bytes(run, "valid_hashes");
   for (std::size_t r = 0; r < train_hashes.size(); ++r) {
-    if (!data.has_train_shard || r == rank)
-      unpack_hashes(train_hashes[r], job.inputs.train.samples);
-    if (!data.has_valid_shard || r == rank)
-      unpack_hashes(valid_hashes[r], job.inputs.valid.samples);
+    if (!division.has_own_train || r == rank)
+      unpack_hashes(train_hashes[r], run.sources.train.samples);
+    if (!division.has_own_valid || r == rank)
+      unpack_hashes(valid_hashes[r], run.sources.valid.samples);
   }
 }
 
 }  // namespace
 
-void find_checkpoint(TrainingJob& job) {
-  const CheckpointConfig& config = job.config.checkpoint;
-  if (config.path.empty()) return;
-  std::optional<Checkpoint> found;
-  const std::string text = job.world.from_leader([&]() -> std::string {
-    job.checkpoints.emplace(config.path, kKeptCheckpoints);
-    if (config.resume == ResumeChoice::kNever) {
-      job.checkpoints->restart();
+FoundCheckpoint find_checkpoint(const TrainConfig& config, const PrecisionChoice& precision,
+                                World& world, Log& log) {
+  const CheckpointConfig& asked = config.checkpoint;
+  FoundCheckpoint found;
+  if (asked.path.empty()) return found;
+  std::optional<Checkpoint> newest;
+  const std::string text = world.from_leader([&]() -> std::string {
+    found.folder.emplace(asked.path, kKeptCheckpoints);
+    if (asked.resume == ResumeChoice::kNever) {
+      found.folder->restart();
       return "";
     }
     std::vector<std::string> skipped;
-    found = job.checkpoints->newest(
+    newest = found.folder->newest(
         skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
-    for (const std::string& why : skipped) job.log.warning("Checkpoint " + why + ".");
-    if (!found && config.resume == ResumeChoice::kRequire)
+    for (const std::string& why : skipped) log.warning("Checkpoint " + why + ".");
+    if (!newest && asked.resume == ResumeChoice::kRequire)
       throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +
-                                             config.path +
+                                             asked.path +
                                              "' holds no complete checkpoint. Give the folder of "
                                              "the run to resume, or use --resume auto.");
-    return found ? found->state_json : "";
+    return newest ? newest->state_json : "";
   });
-  if (text.empty()) return;
-  job.world.agree([&] {
-    ResumePoint point{parse_saved_run(text), std::move(found)};
-    if (const auto differences = differing_options(job, point.run); !differences.empty())
-      refuse(job, differences);
-    job.config.data.records.exif = exif_named(point.run.exif);
-    point.is_finished = is_finished(job, point.run);
-    job.resume = std::move(point);
+  if (text.empty()) return found;
+  world.agree([&] {
+    ResumePoint point{parse_saved_run(text), std::move(newest)};
+    if (const auto differences = differing_options(config, precision, point.run);
+        !differences.empty())
+      refuse(asked.path, differences);
+    point.is_finished = is_finished(config.effective_options, point.run);
+    found.resume = std::move(point);
   });
-  job.resume->is_complete = job.world.broadcast(
-      job.world.leads() && is_complete(job.config.output, job.resume->run.started));
+  found.resume->is_complete =
+      world.broadcast(world.leads() && is_complete(config.output, found.resume->run.started));
+  return found;
 }
 
-void check_resumed_inputs(TrainingJob& job) {
-  if (!job.resume) return;
-  const SavedRun& saved = job.resume->run;
-  const bool is_shard = job.config.data.has_train_shard;
-  job.world.agree([&] {
+void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
+                   const Fingerprints& fingerprints, World& world) {
+  const bool is_shard = plan.division.has_own_train;
+  world.agree([&] {
     std::vector<std::string> differences;
-    const auto rank = static_cast<std::size_t>(job.world.rank());
-    if ((is_shard || job.config.ranks.exchange.keeps_ranks()) &&
-        saved.machine.num_ranks != job.world.size())
-      refuse(job, {formatted("each of its %d ranks had its own part, and now there are %d ranks",
-                             saved.machine.num_ranks, job.world.size())});
+    const auto rank = static_cast<std::size_t>(world.rank());
+    if ((is_shard || plan.exchange.keeps_ranks()) && saved.machine.num_ranks != world.size())
+      refuse(plan.checkpoint.path,
+             {formatted("each of its %d ranks had its own part, and now there are %d ranks",
+                        saved.machine.num_ranks, world.size())});
     const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
-    compare_data("training", mine.train, job.train_fingerprint, differences);
-    compare_data("validation", mine.valid, job.valid_fingerprint, differences);
-    if (saved.model_fingerprint != job.model_fingerprint)
+    compare_data("training", mine.train, fingerprints.train, differences);
+    compare_data("validation", mine.valid, fingerprints.valid, differences);
+    if (saved.model_fingerprint != fingerprints.model)
       differences.push_back("the model has a different architecture or different weights");
-    compare_transforms(saved.transforms, job.inputs, differences);
-    const long long global_batch = job.global_batch();
+    compare_transforms(saved.transforms, sources.transform, differences);
+    const long long global_batch = plan.global_batch;
     if (saved.global_batch != global_batch)
       differences.push_back(formatted("the global batch was %lld images and is now %lld",
                                       saved.global_batch, global_batch));
-    if (!differences.empty()) refuse(job, differences);
+    if (!differences.empty()) refuse(plan.checkpoint.path, differences);
   });
-  // If the number of ranks has changed, the learning rate in effect is kept.
-  if (saved.machine.num_ranks != job.world.size())
-    job.recipe.schedule.peak = saved.peak_learning_rate;
 }
 
-std::string why_not_bit_equal(const TrainingJob& job) {
-  const SavedRun& saved = job.resume->run;
-  const Machine &before = saved.machine, now = machine_of(job);
+std::string why_not_bit_equal(const Run& run) {
+  const SavedRun& saved = run.resume->run;
+  const SavedMachine &before = saved.machine, now = saved_machine(run.machine, run.world);
   std::vector<std::string> reasons;
   const auto compare = [&](const std::string& what, const std::string& old,
                            const std::string& text) {
@@ -310,32 +312,33 @@ std::string why_not_bit_equal(const TrainingJob& job) {
   compare("the device", before.device, now.device);
   compare("the instruction set", before.instructions, now.instructions);
   compare("the program", before.version, now.version);
-  for (std::string& change : changes_of(saved.options, job.config.effective_options, Effect::kBits))
+  for (std::string& change : changes_of(saved.options, run.plan.options, Effect::kBits))
     reasons.push_back(std::move(change));
-  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
-      job.config.optimization.freeze == Freeze::kNone)
+  if (before.num_ranks != now.num_ranks && !run.plan.sync_batch_norm &&
+      run.plan.recipe.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
-  if (const std::string_view why = job.config.ranks.exchange.kind->why_not_repeatable; !why.empty())
+  if (const std::string_view why = run.plan.exchange.kind->why_not_repeatable; !why.empty())
     reasons.emplace_back(why);
   if (reasons.empty()) return {};
   return "The results will not be bit-identical to those of an uninterrupted run: " +
          joined(reasons, "; ") + ".";
 }
 
-void restore(TrainingJob& job, TrainState& state) {
-  const ResumePoint& point = *job.resume;
+void restore(Run& run) {
+  TrainState& state = *run.state;
+  const ResumePoint& point = *run.resume;
   const SavedRun& saved = point.run;
-  const bool same_ranks = has_same_ranks(job);
-  const SavedRank& mine = saved.ranks[same_ranks ? static_cast<std::size_t>(job.world.rank()) : 0];
+  const bool same_ranks = has_same_ranks(run);
+  const SavedRank& mine = saved.ranks[same_ranks ? static_cast<std::size_t>(run.world.rank()) : 0];
   state.progress = saved.progress;
-  restore_tensors(job, state);
-  restore_statistics(job, state);
-  restore_hashes(job);
+  restore_tensors(run);
+  restore_statistics(run);
+  restore_hashes(run);
   if (state.averages) state.averages->set_steps(saved.averaged_steps);
   if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
   state.bad_train = mine.bad_train;
   state.bad_valid = mine.bad_valid;
-  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, job.world.leads()), state.epoch);
+  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, run.world.leads()), state.epoch);
   // Training had ended, but this run asks for a different number of epochs.
   if (!saved.finished.empty() && !point.is_finished) state.progress.early_stopping.strikes = 0;
 }

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include "base/log.h"
+#include "cli/run_config.h"
+#include "parallel/ranks/world.h"
 #include "run/checkpoint/saved_run.h"
+#include "run/inputs/sources.h"
 #include "store/checkpoint.h"
-#include "train/state.h"
+#include "train/precision.h"
 
 namespace kiln {
 
-struct TrainingJob;
+struct Plan;
+struct Run;
 
 struct ResumePoint {
   SavedRun run;                          // the same on all ranks
@@ -18,21 +24,28 @@ struct ResumePoint {
   bool is_complete = false;              // its model and the end of its record are also written
 };
 
-// Opens --checkpoint-path on rank 0 and finds the checkpoint to continue from: sets
-// `job.checkpoints` and `job.resume`. A collective, called before any input is read. Throws Error
-// kUserError if options that affect the result differ, naming all of them, or if there is no
-// checkpoint with --resume require; also throws as CheckpointFolder.
-void find_checkpoint(TrainingJob& job);
+struct FoundCheckpoint {
+  std::optional<CheckpointFolder> folder;  // rank 0, with --checkpoint-path
+  std::optional<ResumePoint> resume;
+};
 
-// Makes the same checks for the inputs once they have been read: the model, the data, the global
-// batch. A collective.
-void check_resumed_inputs(TrainingJob& job);
+// Opens --checkpoint-path on rank 0 and finds the checkpoint to continue from. A collective, called
+// before any input is read. Throws Error kUserError if options that affect the result differ,
+// naming all of them, or if there is no checkpoint with --resume require; also throws as
+// CheckpointFolder.
+FoundCheckpoint find_checkpoint(const TrainConfig& config, const PrecisionChoice& precision,
+                                World& world, Log& log);
+
+// Makes the same checks for what was read and planned: the model, the data, the global batch. A
+// collective.
+void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
+                   const Fingerprints& fingerprints, World& world);
 
 // A sentence on why results will not equal those of an uninterrupted run bit for bit; empty if they
 // will.
-std::string why_not_bit_equal(const TrainingJob& job);
+std::string why_not_bit_equal(const Run& run);
 
-// Loads the checkpoint into a fresh state. A collective.
-void restore(TrainingJob& job, TrainState& state);
+// Loads the checkpoint into the run's fresh state. A collective.
+void restore(Run& run);
 
 }  // namespace kiln

@@ -56,7 +56,7 @@ void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
   field("validation_data", rank.valid);
 }
 
-void visit_fields(Is<Machine> auto& machine, auto&& field) {
+void visit_fields(Is<SavedMachine> auto& machine, auto&& field) {
   field("version", machine.version);
   field("instructions", machine.instructions);
   field("device", machine.device);

@@ -24,6 +24,12 @@ struct DatasetFingerprint {
 };
 DatasetFingerprint fingerprint_of(const Dataset& set);
 
+// Of all that a run reads.
+struct Fingerprints {
+  DatasetFingerprint train, valid;
+  std::string model;
+};
+
 // A fingerprint of a model: its architecture and, if pretrained, its weights.
 std::string fingerprint_of(const ModelDirectory& model);
 
@@ -46,7 +52,7 @@ struct SavedRank {
 };
 
 // What affects results bit for bit, besides the options.
-struct Machine {
+struct SavedMachine {
   std::string version;       // of this program
   std::string instructions;  // used by LibTorch's kernels: "AVX2"
   std::string device;        // "cpu" or "cuda"
@@ -58,7 +64,7 @@ struct SavedRun {
   double time = 0, started = 0;  // Unix seconds: of the checkpoint, of the run
   std::string
       finished;  // why training ended: "epochs", "patience", "time-limit"; empty: it did not
-  Machine machine;
+  SavedMachine machine;
   OptionTexts options;
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto

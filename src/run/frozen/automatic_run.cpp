@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "base/text.h"
+#include "run/checkpoint/image_hashes.h"
 #include "run/frozen/frozen_run.h"
-#include "run/prepare/automatic_plan.h"
+#include "run/prepare/prepare.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -37,6 +38,61 @@ std::string accuracy_text(const Totals& totals) {
                    grouped(totals.count).c_str());
 }
 
+// `weights` are those of the whole network. Used on rank 0 only.
+void take_head(const std::vector<NamedTensor>& weights, Run& run) {
+  const at::NoGradGuard no_grad;
+  const std::vector<NamedTensor> head = run.state->model->head();
+  for (const NamedTensor& layer : head)
+    for (const NamedTensor& weight : weights)
+      if (weight.name == layer.name) layer.tensor.copy_(weight.tensor);
+  broadcast_tensors(head, *run.communicator);
+}
+
+// The first epoch of --auto.
+void fit_automatic_head(Run& run) {
+  TrainState& state = *run.state;
+  FrozenResult frozen;
+  {
+    const std::unique_ptr<ImageModel> copy = copied_model(*state.model, run);
+    frozen = train_on_features(run, *copy);
+  }
+  if (run.stop->now()) return;
+  take_head(state.progress.best.weights, run);
+  AutomaticProgress& progress = state.progress.automatic.emplace();
+  progress.answers = run.world.broadcast(
+      packed_answers(frozen.predictions, run.sources.valid.samples.size()));
+  progress.found.frozen = frozen.judged;
+  run.stop->end_unless_epoch_fits(frozen.train_seconds + kBackward * frozen.forward_seconds,
+                                  frozen.valid_seconds);
+  share_hashes(run.world, run.plan, run.sources);
+  run.checkpoints->begin();
+}
+
+std::string reason(const Run& run) {
+  const AutomaticRecord& found = run.state->progress.automatic->found;
+  const std::string p_value =
+      found.p_value < 0.001 ? "p < 0.001" : formatted("p = %.3f", found.p_value);
+  const std::string frozen = "the frozen network with the fitted last layer";
+  if (found.keeps_tuned)
+    return formatted("Epoch %d, which was fine-tuned, is kept: it gets ", found.tuned_epoch) +
+           accuracy_text(found.tuned) + " right, and " + frozen + " " +
+           formatted("%.1f %%", 100 * found.frozen.top1_accuracy()) +
+           ", which is lower by McNemar's test at 5 % (" + p_value + ").";
+  const std::string kept =
+      "Epoch 1, " + frozen + ", is kept: it gets " + accuracy_text(found.frozen) + " right";
+  if (found.tuned_epoch > 0)
+    return kept +
+           formatted(
+               "; epoch %d, the best fine-tuned one, gets %.1f %%, which is not better by "
+               "McNemar's test at 5 %% (",
+               found.tuned_epoch, 100 * found.tuned.top1_accuracy()) +
+           p_value + ").";
+  return kept + (run.stop->is_out_of_time()
+                     ? "; there was no fine-tuning, since --time-limit " + run.plan.stop.time_limit_word +
+                           " leaves no time for it."
+                     : "; the run was stopped before the first fine-tuning epoch ended.");
+}
+
 }  // namespace
 
 std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images) {
@@ -55,55 +111,39 @@ PairedAnswers paired(const std::string& first, const std::vector<Prediction>& se
   return pair;
 }
 
-int AutomaticRun::fit_head(TimeLimit& limit) {
-  if (!needs_head()) return 0;
-  FrozenResult frozen;
-  {
-    const std::unique_ptr<ImageModel> copy = copied_model(*state_.model, job_);
-    frozen = train_on_features(job_, state_, *copy, log_);
+void fit_head_first(Run& run) {
+  const Plan& plan = run.plan;
+  if (plan.uses_features) {
+    run.checkpoints->skip_final();  // the model in the state is unusable afterwards
+    train_on_features(run, *run.state->model);
+  } else if (plan.is_automatic && !run.state->progress.automatic) {
+    fit_automatic_head(run);
+    if (run.stop->now()) run.checkpoints->skip_final();
   }
-  if (frozen.stop_signal != 0) return frozen.stop_signal;
-  take_head(state_.progress.best.weights);
-  AutomaticProgress& progress = state_.progress.automatic.emplace();
-  progress.answers =
-      job_.world.broadcast(packed_answers(frozen.predictions, job_.inputs.valid.samples.size()));
-  progress.found.frozen = frozen.judged;
-  limit.end_unless_epoch_fits(frozen.train_seconds + kBackward * frozen.forward_seconds,
-                              frozen.valid_seconds);
-  return 0;
 }
 
-// `weights` are those of the whole network. Used on rank 0 only.
-void AutomaticRun::take_head(const std::vector<NamedTensor>& weights) {
-  const at::NoGradGuard no_grad;
-  const std::vector<NamedTensor> head = state_.model->head();
-  for (const NamedTensor& layer : head)
-    for (const NamedTensor& weight : weights)
-      if (weight.name == layer.name) layer.tensor.copy_(weight.tensor);
-  broadcast_tensors(head, *job_.communicator);
-}
-
-bool AutomaticRun::allows(const EpochRecord& record, const std::vector<Prediction>& predictions) {
-  if (!job_.is_automatic) return true;
-  AutomaticProgress& progress = *state_.progress.automatic;
-  const std::vector<Prediction> all = gathered(job_.world, predictions);
+bool is_better_than_head(Run& run, const EpochRecord& record,
+                         const std::vector<Prediction>& predictions) {
+  if (!run.plan.is_automatic) return true;
+  AutomaticProgress& progress = *run.state->progress.automatic;
+  const std::vector<Prediction> all = gathered(run.world, predictions);
   Judgment judgment;
-  if (job_.world.leads()) {
+  if (run.world.leads()) {
     const PairedAnswers pair = paired(progress.answers, all);
     judgment.p_value = mcnemar_test(pair).p_value;
     judgment.is_better =
         static_cast<char>(judgment.p_value < kSignificance && pair.only_second > pair.only_first);
   }
-  judgment = job_.world.broadcast(judgment);
+  judgment = run.world.broadcast(judgment);
   const bool is_better_here = judgment.is_better != 0;
   AutomaticRecord& found = progress.found;
   if (found.keeps_tuned && !is_better_here) return false;
   // An epoch that is better than the frozen network displaces any that is not. Within either group,
   // the best one is recorded, or with --save last the last one.
   const bool is_first = found.tuned_epoch == 0 || is_better_here != found.keeps_tuned;
-  const bool replaces = is_first || job_.config.optimization.save == SaveChoice::kLast ||
+  const bool replaces = is_first || run.plan.keep.save == SaveChoice::kLast ||
                         is_better(judged(record), {found.tuned, progress.tuned_macro_recall},
-                                  job_.config.optimization.best_by);
+                                  run.plan.keep.best_by);
   if (!replaces) return false;
   found.tuned_epoch = record.epoch;
   found.tuned = record.valid;
@@ -113,38 +153,14 @@ bool AutomaticRun::allows(const EpochRecord& record, const std::vector<Predictio
   return is_better_here;
 }
 
-void AutomaticRun::finish(const TimeLimit& limit) {
-  if (!job_.is_automatic || !state_.progress.automatic) return;
-  AutomaticRecord& found = state_.progress.automatic->found;
-  found.reason = reason(limit);
-  log_.decided(found);
-  if (found.tuned_epoch == 0 && limit.is_over())
-    choose_frozen_alone(job_, "--time-limit left no time for fine-tuning");
-}
-
-std::string AutomaticRun::reason(const TimeLimit& limit) const {
-  const AutomaticRecord& found = state_.progress.automatic->found;
-  const std::string p_value =
-      found.p_value < 0.001 ? "p < 0.001" : formatted("p = %.3f", found.p_value);
-  const std::string frozen = "the frozen network with the fitted last layer";
-  if (found.keeps_tuned)
-    return formatted("Epoch %d, which was fine-tuned, is kept: it gets ", found.tuned_epoch) +
-           accuracy_text(found.tuned) + " right, and " + frozen + " " +
-           formatted("%.1f %%", 100 * found.frozen.top1_accuracy()) +
-           ", which is lower by McNemar's test at 5 % (" + p_value + ").";
-  const std::string kept =
-      "Epoch 1, " + frozen + ", is kept: it gets " + accuracy_text(found.frozen) + " right";
-  if (found.tuned_epoch > 0)
-    return kept +
-           formatted(
-               "; epoch %d, the best fine-tuned one, gets %.1f %%, which is not better by "
-               "McNemar's test at 5 %% (",
-               found.tuned_epoch, 100 * found.tuned.top1_accuracy()) +
-           p_value + ").";
-  return kept + (limit.is_over()
-                     ? "; there was no fine-tuning, since --time-limit " + time_limit_word(job_) +
-                           " leaves no time for it."
-                     : "; the run was stopped before the first fine-tuning epoch ended.");
+void record_automatic(Run& run) {
+  if (!run.plan.is_automatic || !run.state->progress.automatic) return;
+  AutomaticRecord& found = run.state->progress.automatic->found;
+  found.reason = reason(run);
+  run.log.decided(found);
+  if (found.tuned_epoch == 0 && run.stop->is_out_of_time())
+    run.log.set_choices(choices_of_frozen_alone(
+        run.log.choices(), "--time-limit left no time for fine-tuning"));
 }
 
 }  // namespace kiln

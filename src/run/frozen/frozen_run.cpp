@@ -11,14 +11,13 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "run/bad_images.h"
-#include "run/epoch_check.h"
+#include "run/epoch.h"
 #include "run/frozen/gathered_features.h"
 #include "run/kept_model.h"
 #include "run/out_of_fold.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan_warnings.h"
-#include "run/time_limit.h"
 #include "run/vote.h"
 #include "train/features/feature_pass.h"
 #include "train/features/folds.h"
@@ -90,31 +89,31 @@ class FitNews {
 
 class FeatureRun {
  public:
-  FeatureRun(TrainingJob& job, TrainState& state, ImageModel& model, RunLogger& log)
-      : job_(job),
-        state_(state),
+  FeatureRun(Run& run, ImageModel& model)
+      : run_(run),
+        plan_(run.plan),
+        state_(*run.state),
         model_(model),
-        log_(log),
-        uploader_(torch_device(job.device), job.inputs.valid_pixels.output, batch_size(),
-                  job.inputs.normalization) {}
+        uploader_(torch_device(run.machine.device), plan_.pixels.valid.output, batch_size(),
+                  plan_.pixels.normalization) {}
 
-  int run();
+  void run();
   FrozenResult take_result();
 
  private:
-  int batch_size() const { return std::max(kSmallestBatch, job_.config.optimization.batch_size); }
-  bool leads() const { return job_.world.leads(); }
-  bool validates() const { return !job_.inputs.judged_out_of_fold; }
+  int batch_size() const { return std::max(kSmallestBatch, plan_.loading.batch_size); }
+  bool leads() const { return run_.world.leads(); }
+  bool validates() const { return !run_.sources.judged_out_of_fold; }
 
-  int read(ImageSet set, LabeledFeatures& result);
+  void read(ImageSet set, LabeledFeatures& result);
   void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
   void warn_of_time(const FeaturePass& pass, const ImageSet& set);
   void note_cut() const;
-  int fit();
+  void fit();
   HeadFit fit_here() const;
   FitWatch fit_watch() const;
   std::vector<double> class_weights() const;
-  int num_classes() const { return static_cast<int>(job_.inputs.train.classes.size()); }
+  int num_classes() const { return static_cast<int>(run_.sources.num_classes()); }
   Judgment judgment() const;
   void finish();
   void count_images();
@@ -122,10 +121,10 @@ class FeatureRun {
   void log_result() const;
   OutOfFold take_out_of_fold();
 
-  TrainingJob& job_;
+  Run& run_;
+  const Plan& plan_;
   TrainState& state_;
   ImageModel& model_;
-  RunLogger& log_;
   DeviceUploader uploader_;
   std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
   LabeledFeatures train_, valid_;        // all ranks' images, on rank 0
@@ -138,88 +137,86 @@ class FeatureRun {
   bool was_warned_of_time_ = false;
 };
 
-int FeatureRun::run() {
-  const TrainingInputs& inputs = job_.inputs;
-  const DataConfig& data = job_.config.data;
+void FeatureRun::run() {
+  Sources& sources = run_.sources;
+  const Division& division = plan_.division;
+  const auto ledger = [&](const char* name, const Dataset& set, ImageFaults& faults) {
+    return BadImageLedger(name, set, false, plan_.on_bad_image, plan_.max_bad_images, faults);
+  };
   if (leads()) weights_ = copied_weights(model_);
   model_.fold_batch_norm();
   record_.epoch = 1;
 
-  job_.world.enter("features of the training images");
-  if (const int signal = read({job_.inputs.train,
-                               inputs.train_shard,
-                               {"training", inputs.train, false, data, state_.bad_train},
-                               /*is_training=*/true},
-                              train_))
-    return signal;
+  run_.world.enter("features of the training images");
+  read({sources.train, division.train, ledger("training", sources.train, state_.bad_train),
+        /*is_training=*/true},
+       train_);
+  if (run_.stop->now()) return;
   record_.train_seconds = train_pass_seconds_ = watch_.seconds();
   forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
   if (validates()) {
-    job_.world.enter("features of the validation images");
-    if (const int signal = read({job_.inputs.valid,
-                                 inputs.valid_shard,
-                                 {"validation", inputs.valid, false, data, state_.bad_valid},
-                                 /*is_training=*/false},
-                                valid_))
-      return signal;
+    run_.world.enter("features of the validation images");
+    read({sources.valid, division.valid, ledger("validation", sources.valid, state_.bad_valid),
+          /*is_training=*/false},
+         valid_);
+    if (run_.stop->now()) return;
     record_.valid_seconds = watch_.seconds() - record_.train_seconds;
   }
   pass_seconds_ = watch_.seconds();
-  if (const int signal = fit()) return signal;
-  finish();
-  return 0;
+  fit();
+  if (!run_.stop->now()) finish();
 }
 
-int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
-  World& world = job_.world;
+void FeatureRun::read(ImageSet set, LabeledFeatures& result) {
+  World& world = run_.world;
   const auto count = static_cast<std::uint32_t>(set.data.samples.size());
   std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
   const auto num_images = static_cast<std::int64_t>(mine.size());
-  BatchLoader loader = job_.loaders->once(set.data, std::move(mine), batch_size());
-  FeaturePass pass(model_, loader, uploader_, job_.recipe.precision, num_images);
+  BatchLoader loader = run_.loaders->once(set.data, std::move(mine), batch_size());
+  FeaturePass pass(model_, loader, uploader_, plan_.recipe.precision, num_images);
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && pass.step()) {
     world.at("batch " + std::to_string(pass.steps_done()));
     show_progress(pass, loader.num_batches(), set.is_training);
     warn_of_time(pass, set);
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
-    if (world.size() == 1) set.ledger.record(std::exchange(faults, {}), /*leads=*/true, job_.log);
+    if (world.size() == 1) set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
   }
   const Vote all = vote(world, ballot(!faults.empty()));
-  if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, job_.log);
-  if (all.stop_signal != 0) return all.stop_signal;
+  if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
+  run_.stop->hear(all);
+  if (run_.stop->now()) return;
   wait_seconds_ += loader.wait_seconds();
   if (set.is_training) record_.num_steps = pass.steps_done();
   result = gathered(world, pass.take());
-  return 0;
 }
 
 void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
-  if (!is_training) return log_.validating(1, pass.steps_done(), num_batches);
+  if (!is_training) return run_.log.validating(1, pass.steps_done(), num_batches);
   StepRecord timing;
   timing.epoch = 1;
-  timing.num_epochs = job_.num_epochs();
+  timing.num_epochs = run_.stop->num_epochs();
   timing.step = pass.steps_done();
   timing.num_steps = num_batches;
   timing.elapsed_seconds = watch_.seconds();
   timing.epoch_images_per_second = static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
-  log_.progress(timing);
+  run_.log.progress(timing);
 }
 
 // --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
 void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
-  const double limit = job_.config.optimization.time_limit_s;
-  const bool can_judge = pass.steps_done() >= kBatchesToJudgeTime || log_.seconds_used() > limit;
+  const double limit = plan_.time_limit_s;
+  const bool can_judge = pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
   if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
   const auto share = [&](const Dataset& data) {
-    return static_cast<double>(data.samples.size()) / job_.world.size();
+    return static_cast<double>(data.samples.size()) / run_.world.size();
   };
-  const double train = share(job_.inputs.train), valid = validates() ? share(job_.inputs.valid) : 0;
+  const double train = share(run_.sources.train), valid = validates() ? share(run_.sources.valid) : 0;
   const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
   const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
-  if (log_.seconds_used() + to_come <= limit) return;
+  if (run_.clock.seconds_used() + to_come <= limit) return;
   was_warned_of_time_ = true;
-  job_.log.warning("--time-limit " + time_limit_word(job_) +
+  run_.console.warning("--time-limit " + plan_.stop.time_limit_word +
                    " is too short: one pass of all images through the network takes about " +
                    duration_text(watch_.seconds() + to_come) +
                    ", and is completed anyway, so that there is a model. Use a smaller network or "
@@ -229,46 +226,47 @@ void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
 void FeatureRun::note_cut() const {
   if (!head_.is_cut) return;
   const std::string ended = "ended the fit of the last layer";
-  job_.log.warning("--time-limit " + time_limit_word(job_) + " " + ended + " after " +
+  run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
                    duration_text(fit_seconds_) + ", before it was done: give more time.");
-  choose(job_.choices, {"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
+  run_.log.choose({"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
 }
 
 // The ranks wait for rank 0, which has all features.
-int FeatureRun::fit() {
+void FeatureRun::fit() {
   count_images();
-  job_.world.agree([&] { check_epoch(record_); });
-  if (validates()) record_.valid_in_train = warn_of_shared_images(job_, record_.valid.count);
-  job_.world.enter("fitting the head", /*patient=*/true);
+  run_.world.agree([&] { check_epoch(record_); });
+  if (validates())
+    record_.valid_in_train =
+        warn_of_shared_images(run_.world, run_.console, run_.sources, record_.valid.count);
+  run_.world.enter("fitting the head", /*patient=*/true);
   const Stopwatch watch;
-  job_.world.agree([&] {
+  run_.world.agree([&] {
     if (leads()) head_ = fit_here();
   });
   fit_seconds_ = watch.seconds();
   record_.train_seconds += fit_seconds_;
-  return vote(job_.world, ballot(false)).stop_signal;
+  run_.stop->hear(vote(run_.world, ballot(false)));
 }
 
 HeadFit FeatureRun::fit_here() const {
-  const OptimizationConfig& config = job_.config.optimization;
   std::vector<std::uint32_t> groups;
-  if (const auto& split = job_.inputs.split; split && !split->train_groups.empty())
+  if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
     for (const std::uint32_t sample : train_.samples) groups.push_back(split->train_groups[sample]);
   const Folds folds =
-      divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
-                         static_cast<std::uint64_t>(config.random_seed));
-  require_folds(folds, config.folds);
+      divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
+                         plan_.loading.seed);
+  require_folds(folds, plan_.folds);
   return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
 }
 
 // Rank 0's clock decides. There is always some time for the fit, since a run must end with a model.
 FitWatch FeatureRun::fit_watch() const {
-  const double limit = job_.config.optimization.time_limit_s, begin = log_.seconds_used();
+  const double limit = plan_.time_limit_s, begin = run_.clock.seconds_used();
   long long bytes = 0;
   for (const NamedTensor& weight : weights_)
     bytes += static_cast<long long>(weight.tensor.nbytes());
   const double left = limit - closing_seconds(limit, bytes) - begin;
-  const auto news = std::make_shared<FitNews>(job_.log);
+  const auto news = std::make_shared<FitNews>(run_.console);
   FitWatch watch{.is_stopped = [news] {
     news->tell();
     return stop_signal() != 0;
@@ -276,14 +274,14 @@ FitWatch FeatureRun::fit_watch() const {
   watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
   if (limit > 0)
     watch.time_share = [this, begin, budget = std::max(left, kLeastSeconds)] {
-      return (log_.seconds_used() - begin) / budget;
+      return (run_.clock.seconds_used() - begin) / budget;
     };
   return watch;
 }
 
 // The fit uses all images at once, so --sample balanced becomes class weights.
 std::vector<double> FeatureRun::class_weights() const {
-  if (job_.config.optimization.sample != Sampling::kBalanced) return job_.recipe.loss.class_weights;
+  if (plan_.loading.sample != Sampling::kBalanced) return plan_.recipe.loss.class_weights;
   std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
   for (const std::int32_t label : train_.labels) ++counts[static_cast<std::size_t>(label)];
   return weights_of_classes(ClassWeights::kBalanced, counts);
@@ -291,8 +289,8 @@ std::vector<double> FeatureRun::class_weights() const {
 
 // Sets only the counts, to the same values on all ranks.
 void FeatureRun::count_images() {
-  record_.train.count = job_.world.broadcast(train_.size());
-  record_.valid.count = validates() ? job_.world.broadcast(valid_.size()) : record_.train.count;
+  record_.train.count = run_.world.broadcast(train_.size());
+  record_.valid.count = validates() ? run_.world.broadcast(valid_.size()) : record_.train.count;
 }
 
 // The logits by which the run is evaluated.
@@ -311,11 +309,11 @@ void FeatureRun::finish() {
   } else {
     record_.train = record_.valid = {};
   }
-  set_summed_numbers(job_.world.sum(summed_numbers(record_.valid)), record_.valid);
-  set_summed_numbers(job_.world.sum(summed_numbers(record_)), record_);
+  set_summed_numbers(run_.world.sum(summed_numbers(record_.valid)), record_.valid);
+  set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
   record_.macro = macro_scores(
-      job_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
-  job_.world.agree([&] { check_epoch(record_); });
+      run_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
+  run_.world.agree([&] { check_epoch(record_); });
   const double images_per_second = static_cast<double>(record_.train.count) / record_.train_seconds;
   record_.train_images_per_second = record_.average_images_per_second = images_per_second;
   record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
@@ -333,7 +331,7 @@ void FeatureRun::keep(const Judgment& judged) {
           .macro_recall = record_.macro->recall,
           .calibration = {},
           .weights = {}};
-  const bool has_folds = job_.config.optimization.folds > 0;
+  const bool has_folds = plan_.folds > 0;
   HostLogits logits;
   if (leads()) {
     const std::vector<NamedTensor> head = model_.head();
@@ -344,23 +342,23 @@ void FeatureRun::keep(const Judgment& judged) {
     best.weights = std::move(weights_);
     logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
   }
-  ValidationDetails details = judge_best(job_, state_, predictions_, logits);
+  ValidationDetails details = judge_best(run_, predictions_, logits);
   if (has_folds && leads()) {
-    details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
+    details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
                            totals_of(head_.out_of_fold_logits, train_.labels)};
-    details.doubtful = doubtful_images(job_.inputs, head_.out_of_fold_logits, train_);
+    details.doubtful = doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
   }
   if (leads()) {
     log_result();
     note_cut();
   }
-  log_.epoch(record_, &details);
+  run_.log.epoch(record_, &details);
   state_.progress.epochs_done = 1;
 }
 
 void FeatureRun::log_result() const {
   const long long num_images = train_.size() + valid_.size();
-  job_.log.info(
+  run_.console.info(
       formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "
                 "%.3g (%s)",
                 grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
@@ -371,7 +369,7 @@ void FeatureRun::log_result() const {
 }
 
 OutOfFold FeatureRun::take_out_of_fold() {
-  if (!leads() || job_.config.optimization.folds == 0) return {};
+  if (!leads() || plan_.folds == 0) return {};
   return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
           std::move(train_.samples)};
 }
@@ -389,12 +387,10 @@ FrozenResult FeatureRun::take_result() {
 
 }  // namespace
 
-FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
-                               RunLogger& log) {
-  FeatureRun run(job, state, model, log);
-  FrozenResult stopped;
-  stopped.stop_signal = run.run();
-  return stopped.stop_signal != 0 ? stopped : run.take_result();
+FrozenResult train_on_features(Run& run, ImageModel& model) {
+  FeatureRun features(run, model);
+  features.run();
+  return run.stop->now() ? FrozenResult{} : features.take_result();
 }
 
 }  // namespace kiln

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "model/image_model.h"
-#include "run/prepare/prepare.h"
-#include "run/run_logger.h"
+#include "run/run.h"
 #include "train/evaluation.h"
 #include "train/features/folds.h"
 #include "train/state.h"
@@ -14,9 +13,6 @@
 namespace kiln {
 
 struct FrozenResult {
-  // The signal that all ranks act on. If 0, training was completed: the state's best epoch, the
-  // first, is the network with its new head.
-  int stop_signal = 0;
   OutOfFold out_of_fold;  // predictions for the training images; on rank 0, with --folds
   std::vector<Prediction> predictions;  // for the images used to evaluate the head; on rank 0
   Totals judged;                        // totals over these images, of all ranks
@@ -25,11 +21,12 @@ struct FrozenResult {
   double valid_seconds = 0;             // pass over the validation images, with waiting for data
 };
 
-// Replaces all epochs of a job with `uses_features`, or the first epoch of one with `is_automatic`.
-// Writes no checkpoints, since it is short: a run stopped here starts over. `model` is the state's
-// model or a copy with the same weights; it must not be used afterwards. --time-limit does not
-// shorten this; a warning says so if it matters. A collective.
-FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
-                               RunLogger& log);
+// Replaces all epochs of a plan with `uses_features`, or the first epoch of one with
+// `is_automatic`. Unless a stop signal ends the run (Stop::now()), the state's best epoch, the
+// first, is the network with its new head afterwards. Writes no checkpoints, since it is short: a
+// run stopped here starts over. `model` is the state's model or a copy with the same weights; it
+// must not be used afterwards. --time-limit does not shorten this; a warning says so if it matters.
+// A collective.
+FrozenResult train_on_features(Run& run, ImageModel& model);
 
 }  // namespace kiln

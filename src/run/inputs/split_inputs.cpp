@@ -51,11 +51,11 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 }
 
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
-                       TrainingInputs& inputs) {
+                       Sources& sources) {
   const SplitConfig& options = config.split;
   SplitDataset split = split_dataset(
       read_indexed_dataset(options.data_path, "Dataset",
-                           {.with_sizes = needs_sizes(config, inputs), .records = config.records}),
+                           {.with_sizes = needs_sizes(config, sources), .records = config.records}),
       {.fraction = options.all_train ? 0 : options.valid_fraction,
        .group_by = options.group_by,
        .seed = seed,
@@ -63,7 +63,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
        .labels_file = options.labels},
       scan);
   std::vector<bool> trains(split.sides.size()), validates(split.sides.size());
-  InputSplit& told = inputs.split.emplace();
+  InputSplit& told = sources.split.emplace();
   for (std::size_t i = 0; i < split.sides.size(); ++i) {
     validates[i] = split.sides[i] == Side::kValid;
     trains[i] = !validates[i];
@@ -72,20 +72,20 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   }
   told.csv = format_split(split.set, split.sides, split.groups);
   told.summary = std::move(split.summary);
-  inputs.train = part_of(split.set, trains);
-  inputs.valid = part_of(split.set, validates);
-  inputs.train.name = "Training dataset";
-  inputs.valid.name = "Validation dataset";
-  inputs.train.notes = std::move(split.set.notes);
+  sources.train = part_of(split.set, trains);
+  sources.valid = part_of(split.set, validates);
+  sources.train.name = "Training dataset";
+  sources.valid.name = "Validation dataset";
+  sources.train.notes = std::move(split.set.notes);
 }
 
-void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& log) {
-  if (!inputs.split) return;
-  log.info("split:            " + inputs.split->summary);
+void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!sources.split) return;
+  log.info("split:            " + sources.split->summary);
   const std::filesystem::path folder = output.log_path;
   try {
     make_folders(folder);
-    write_file_durably(folder / kSplitFileName, inputs.split->csv);
+    write_file_durably(folder / kSplitFileName, sources.split->csv);
   } catch (const Error& fault) {
     if (output.log_path_given) throw;
     log.warning(std::string("the split was not written: ") + fault.what());

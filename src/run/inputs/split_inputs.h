@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "cli/run_config.h"
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
 
 namespace kiln {
 
@@ -15,11 +15,11 @@ ScanPlan scan_plan(int num_threads, Log& log);
 
 // Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset() do.
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
-                       TrainingInputs& inputs);
+                       Sources& sources);
 
 // Logs how --data-path was split, and writes split.csv into the log folder unless another program
 // is writing its record there. For rank 0; does nothing if nothing was split. Throws Error
 // kFailedToWriteOutputs if the user named the folder.
-void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& log);
+void write_split(const OutputConfig& output, const Sources& sources, Log& log);
 
 }  // namespace kiln

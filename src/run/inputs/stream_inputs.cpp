@@ -46,10 +46,10 @@ Dataset stream_dataset(const DataConfig& config, const Dataset& valid) {
   return set;
 }
 
-void check_stream_options(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks) {
+void check_stream_options(const TrainConfig& config, const Sources& sources, int num_ranks) {
   const std::string& path = config.data.train_path;
   const bool has_steps = config.data.stream.steps_per_epoch > 0;
-  if (!inputs.train.is_stream()) {
+  if (!sources.train.is_stream()) {
     if (config.data.stream.by_record)
       refuse("--shard-by record is for streams, but --train-data-path '" + path +
              "' has files: use --shard-by rank.");
@@ -94,25 +94,26 @@ void check_valid_stream(const DataConfig& config) {
         ", and --train-data-path is the same one, which can only be read once. Give each its own.");
 }
 
-StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& inputs) {
-  RecordOptions records = config.data.records;
-  records.first_label = inputs.train.first_label;
-  return {.path = inputs.train.root.string(),
-          .name = inputs.train.name,
-          .classes = inputs.train.classes,
-          .reads_numbers = inputs.valid.found.reads_numbers,
+StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
+                               const PixelPlan& pixels, const Division& division) {
+  RecordOptions records = plan.records;
+  records.first_label = sources.train.first_label;
+  return {.path = sources.train.root.string(),
+          .name = sources.train.name,
+          .classes = sources.train.classes,
+          .reads_numbers = sources.valid.found.reads_numbers,
           .records = std::move(records),
-          .steps_per_epoch = inputs.steps_per_epoch,
-          .batch_size = config.optimization.batch_size,
-          .batches_per_step = config.optimization.accumulate,
-          .shuffle_buffer = static_cast<std::size_t>(config.data.stream.shuffle_buffer),
-          .keep_one_of = inputs.keep_one_of,
-          .keep_which = inputs.keep_which,
-          .pixels = inputs.pixels,
-          .pixels_of = [&inputs](int epoch) { return inputs.pixels_of(epoch); },
+          .steps_per_epoch = division.steps_per_epoch,
+          .batch_size = plan.batch_size,
+          .batches_per_step = plan.accumulate,
+          .shuffle_buffer = plan.shuffle_buffer,
+          .keep_one_of = division.keep_one_of,
+          .keep_which = division.keep_which,
+          .pixels = pixels.train,
+          .pixels_of = [&pixels](int epoch) { return pixels.of_epoch(epoch); },
           .scaling = {},
-          .seed = static_cast<std::uint64_t>(config.optimization.random_seed),
-          .silence = silence_limits(config.ranks),
+          .seed = plan.seed,
+          .silence = plan.silence,
           .warn = {}};
 }
 

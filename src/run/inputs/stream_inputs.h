@@ -5,7 +5,8 @@
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/stream/stream_loader.h"
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
+#include "run/inputs/training_loaders.h"
 
 namespace kiln {
 
@@ -15,7 +16,7 @@ Dataset stream_dataset(const DataConfig& config, const Dataset& valid);
 
 // Throws Error kParameterParsing for a missing option that streams require, an option that streams
 // do not allow or that only streams allow, and several ranks that would read the same stream.
-void check_stream_options(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);
+void check_stream_options(const TrainConfig& config, const Sources& sources, int num_ranks);
 
 // Throws the same if --data-path is a stream.
 void refuse_split_of_stream(const std::string& path);
@@ -26,8 +27,9 @@ void check_valid_stream(const DataConfig& config);
 // For how long a rank waits for a stream.
 StreamSilence::Limits silence_limits(const RanksConfig& config);
 
-// What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `inputs`
-// must outlive the plan.
-StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& inputs);
+// What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `pixels` must
+// outlive the plan.
+StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
+                               const PixelPlan& pixels, const Division& division);
 
 }  // namespace kiln

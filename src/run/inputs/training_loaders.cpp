@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "run/inputs/stream_inputs.h"
+#include "run/inputs/stream_sources.h"
 
 namespace kiln {
 namespace {
@@ -70,12 +70,12 @@ std::string of_limit(std::size_t bytes, std::size_t limit) {
          bytes_text(static_cast<long long>(limit));
 }
 
-CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs& inputs,
-                                 std::size_t limit) {
-  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
-  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+CacheChoice choose_automatically(const DataConfig& config, const Sources& sources,
+                                 const PixelPlan& pixels, std::size_t limit) {
+  const std::size_t train = decoded_bytes(sources.train, pixels.train);
+  const std::size_t valid = decoded_bytes(sources.valid, pixels.valid);
   const bool train_repeats =
-      can_be_kept(inputs.pixels) && inputs.sizes.empty() && !inputs.train.is_stream();
+      can_be_kept(pixels.train) && pixels.sizes.empty() && !sources.train.is_stream();
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -117,28 +117,29 @@ std::size_t cache_limit_bytes(int ranks_on_host) {
                                   ranks_on_host);
 }
 
-CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
+CacheChoice choose_cache(const DataConfig& config, const Sources& sources, const PixelPlan& pixels,
                          std::size_t limit) {
-  if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
+  if (config.cache == CachePolicy::kAuto)
+    return choose_automatically(config, sources, pixels, limit);
   CacheChoice choice;
   choice.reason = "off";
   if (config.cache == CachePolicy::kNone) return choice;
-  const bool decoded = config.cache == CachePolicy::kDecoded, streams = inputs.train.is_stream();
-  if (decoded && !streams && !can_be_kept(inputs.pixels))
+  const bool decoded = config.cache == CachePolicy::kDecoded, streams = sources.train.is_stream();
+  if (decoded && !streams && !can_be_kept(pixels.train))
     throw Error(ErrorCode::kUserError,
                 "--cache decoded requires a fixed size before the first random operation, but the "
                 "operations of --transform-path '" +
-                    config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
+                    config.transform_path + "' are " + pixels.train.chain->whole.summary() +
                     ": use --cache bytes or auto.");
   choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
   if (!streams) choice.train = choice.valid;
-  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
-  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+  const std::size_t train = decoded_bytes(sources.train, pixels.train);
+  const std::size_t valid = decoded_bytes(sources.valid, pixels.valid);
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
                           : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
-  const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
-                                 : fits_any_file(inputs.train, choice);
+  const bool holds_one = decoded ? fits(image_bytes(pixels.train), sources.train, choice)
+                                 : fits_any_file(sources.train, choice);
   if (!holds_one && !streams)
     throw Error(ErrorCode::kUserError,
                 "The cache may take " + bytes_text(static_cast<long long>(limit)) +
@@ -148,58 +149,57 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   return choice;
 }
 
-std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
-                                          const TrainingInputs& inputs, int epoch) {
-  return permutation(
-      static_cast<std::uint32_t>(inputs.train.samples.size()),
-      {static_cast<std::uint64_t>(config.random_seed), static_cast<std::uint64_t>(epoch)});
+std::vector<std::uint32_t> training_order(const SampleTable& samples, std::uint64_t seed,
+                                          int epoch) {
+  return permutation(static_cast<std::uint32_t>(samples.size()),
+                     {seed, static_cast<std::uint64_t>(epoch)});
 }
 
-SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs,
-                         int epoch) {
-  const auto count = static_cast<std::size_t>(inputs.images_per_epoch());
-  if (config.sample == Sampling::kShuffle) {
-    SampledOrder shuffled{training_order(config, inputs, epoch), {}};
+SampledOrder epoch_order(const LoadingPlan& plan, const SampleTable& samples,
+                         std::int64_t num_images, int epoch) {
+  const auto count = static_cast<std::size_t>(num_images);
+  if (plan.sample == Sampling::kShuffle) {
+    SampledOrder shuffled{training_order(samples, plan.seed, epoch), {}};
     shuffled.order.resize(count);
     return shuffled;
   }
-  const SampleTable& samples = inputs.train.samples;
   std::vector<std::int32_t> labels(samples.size());
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = samples.label(i);
-  return balanced_order(labels, count, static_cast<std::uint64_t>(config.random_seed),
-                        static_cast<std::uint64_t>(epoch));
+  return balanced_order(labels, count, plan.seed, static_cast<std::uint64_t>(epoch));
 }
 
-TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs,
-                                 LoaderThreadCount threads, const CacheChoice& cache,
+TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, const PixelPlan& pixels,
+                                 const Division& division, const CacheChoice& cache,
                                  const HostBatchLayout& layout, FolderWatch::Warn warn,
                                  Timeline* timeline)
-    : config_(config),
-      inputs_(inputs),
+    : plan_(plan),
+      sources_(sources),
+      pixels_(pixels),
+      division_(division),
       scaling_(layout.scaling),
-      num_slots_(slots_of(threads.first, config.optimization.batch_size)),
+      num_slots_(slots_of(plan.threads.first, plan.batch_size)),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
-      pool_({.num_decoders = threads.first,
-             .max_decoders = threads.most,
+      pool_({.num_decoders = plan.threads.first,
+             .max_decoders = plan.threads.most,
              .new_buffer = layout.new_buffer,
              .warn = warn,
              .timeline = timeline}),
-      train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
-      valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes),
+      train_cache_(cache.train, sources.train.samples.size(), cache.train_limit_bytes),
+      valid_cache_(cache.valid, sources.valid.samples.size(), cache.valid_limit_bytes),
       warn_(std::move(warn)) {}
 
 BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
   return {.order = {},
-          .batch_size = config_.optimization.batch_size,
+          .batch_size = plan_.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
-          .seed = static_cast<std::uint64_t>(config_.optimization.random_seed),
+          .seed = plan_.seed,
           .epoch = static_cast<std::uint64_t>(epoch),
           .num_slots = num_slots_};
 }
 
 StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
-  StreamLoader::Plan wanted = stream_plan(config_, inputs_);
+  StreamLoader::Plan wanted = stream_plan(plan_, sources_, pixels_, division_);
   wanted.scaling = scaling_;
   wanted.num_slots = num_slots_;
   wanted.warn = warn_;
@@ -207,29 +207,30 @@ StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
-  const SampledOrder all = epoch_order(config_.optimization, inputs_, epoch);
-  const Shard& shard = inputs_.train_shard;
+  const SampledOrder all =
+      epoch_order(plan_, sources_.train.samples, division_.images_per_epoch(), epoch);
+  const Shard& shard = division_.train;
   const std::int64_t images_done = shard.images_per_step() / shard.num_ranks * steps_done;
   const auto still_to_come = [&](const std::vector<std::uint32_t>& values) {
     std::vector<std::uint32_t> mine = training_indices(values, shard);
     if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
     return mine;
   };
-  BatchLoader::Plan wanted = plan(inputs_.pixels_of(epoch), epoch);
+  BatchLoader::Plan wanted = plan(pixels_.of_epoch(epoch), epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
-  return {inputs_.train, pool_, std::move(wanted), &train_cache_};
+  return {sources_.train, pool_, std::move(wanted), &train_cache_};
 }
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
-  const auto count = static_cast<std::uint32_t>(inputs_.valid.samples.size());
-  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
-  wanted.order = validation_indices(count, inputs_.valid_shard);
-  return {inputs_.valid, pool_, std::move(wanted), &valid_cache_};
+  const auto count = static_cast<std::uint32_t>(sources_.valid.samples.size());
+  BatchLoader::Plan wanted = plan(pixels_.valid, epoch);
+  wanted.order = validation_indices(count, division_.valid);
+  return {sources_.valid, pool_, std::move(wanted), &valid_cache_};
 }
 
 void TrainingLoaders::begin_training(int epoch) {
-  if (inputs_.train.is_stream()) return;
+  if (sources_.train.is_stream()) return;
   next_training_.emplace(open_training(epoch, 0));
 }
 
@@ -238,7 +239,7 @@ void TrainingLoaders::begin_validation(int epoch) {
 }
 
 std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
-  if (inputs_.train.is_stream()) {
+  if (sources_.train.is_stream()) {
     if (!stream_) stream_.emplace(plan_of_stream(), pool_, epoch, steps_done);
     return stream_->epoch(epoch);
   }
@@ -252,7 +253,7 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 }
 
 BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
-  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, 0);
+  BatchLoader::Plan wanted = plan(pixels_.valid, 0);
   wanted.order = std::move(order);
   wanted.batch_size = batch_size;
   return {set, pool_, std::move(wanted)};
@@ -260,16 +261,16 @@ BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order
 
 long long TrainingLoaders::max_memory_bytes() const {
   std::size_t batch_pair =
-      plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
+      plan(pixels_.train, 0).batch_bytes() + plan(pixels_.valid, 0).batch_bytes();
   // The memory of batches with smaller images is kept.
-  for (std::size_t i = 0; i + 1 < inputs_.sizes.size(); ++i) {
-    TransformSpec earlier = inputs_.pixels;
-    earlier.output = {inputs_.sizes[i], inputs_.sizes[i]};
+  for (std::size_t i = 0; i + 1 < pixels_.sizes.size(); ++i) {
+    TransformSpec earlier = pixels_.train;
+    earlier.output = {pixels_.sizes[i], pixels_.sizes[i]};
     batch_pair += plan(earlier, 0).batch_bytes();
   }
   const auto num_decoders = static_cast<std::size_t>(pool_.max_decoders());
   const std::size_t streamed =
-      inputs_.train.is_stream() ? StreamLoader::max_memory_bytes(stream_plan(config_, inputs_)) : 0;
+      sources_.train.is_stream() ? StreamLoader::max_memory_bytes(stream_plan(plan_, sources_, pixels_, division_)) : 0;
   const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +
                             num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;

@@ -14,7 +14,7 @@
 #include "data/loader/image_cache.h"
 #include "data/loader/sampler.h"
 #include "data/stream/stream_loader.h"
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
 
 namespace kiln {
 
@@ -39,26 +39,42 @@ std::size_t cache_limit_bytes(int ranks_on_host);
 // network storage; else decoded validation images, if they fit; else nothing, since the page cache
 // holds local files. Throws Error kUserError if the limit is too small for even one decoded image
 // or file.
-CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, std::size_t limit);
+CacheChoice choose_cache(const DataConfig& config, const Sources& sources, const PixelPlan& pixels,
+                         std::size_t limit);
+
+// How a run loads its images.
+struct LoadingPlan {
+  int batch_size = 1;
+  int accumulate = 1;  // batches per step
+  std::uint64_t seed = 1;
+  Sampling sample = Sampling::kShuffle;
+  LoaderThreadCount threads;
+  // Of streams.
+  RecordOptions records;
+  std::size_t shuffle_buffer = 1000;  // images
+  StreamSilence::Limits silence;
+};
 
 // All training images in the order of an epoch, which uses only the first images_per_epoch() of
 // them.
-std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
-                                          const TrainingInputs& inputs, int epoch);
+std::vector<std::uint32_t> training_order(const SampleTable& samples, std::uint64_t seed,
+                                          int epoch);
 
-// The images_per_epoch() images of an epoch, as --sample says: the first ones of training_order(),
-// or equally many of every class.
-SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs, int epoch);
+// The `num_images` images of an epoch, as --sample says: the first ones of training_order(), or
+// equally many of every class.
+SampledOrder epoch_order(const LoadingPlan& plan, const SampleTable& samples,
+                         std::int64_t num_images, int epoch);
 
 // The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
 // which start loading in advance.
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and the loaders everything they return. `warn` is called,
-  // from any thread, if a data folder stops responding. `timeline` (or null) is passed to the pool.
-  TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, LoaderThreadCount threads,
-                  const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn,
-                  Timeline* timeline = nullptr);
+  // The first four must outlive the loaders, and the loaders everything they return. `warn` is
+  // called, from any thread, if a data folder stops responding. `timeline` (or null) is passed to
+  // the pool.
+  TrainingLoaders(const LoadingPlan& plan, Sources& sources, const PixelPlan& pixels,
+                  const Division& division, const CacheChoice& cache, const HostBatchLayout& layout,
+                  FolderWatch::Warn warn, Timeline* timeline = nullptr);
 
   // This rank's batches of an epoch (from 1) after the first `steps_done` steps. Destroy a loader
   // before creating the next of its kind, which reuses its memory. Epochs of a stream must be
@@ -85,8 +101,10 @@ class TrainingLoaders {
   BatchLoader open_training(int epoch, int steps_done);
   BatchLoader open_validation(int epoch);
 
-  const TrainConfig& config_;
-  TrainingInputs& inputs_;
+  const LoadingPlan& plan_;
+  Sources& sources_;
+  const PixelPlan& pixels_;
+  const Division& division_;
   const std::optional<Normalization> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;

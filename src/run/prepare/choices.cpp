@@ -1,7 +1,5 @@
 #include "run/prepare/choices.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -11,8 +9,6 @@
 #include "base/url.h"
 #include "cli/options.h"
 #include "model/weights/sha256.h"
-#include "run/prepare/prepare.h"
-#include "run/time_limit.h"
 
 namespace kiln {
 namespace {
@@ -44,55 +40,6 @@ const Choice* find_choice(const std::vector<Choice>& choices, const std::string&
   const auto found = std::find_if(choices.begin(), choices.end(),
                                   [&](const Choice& one) { return one.option == option; });
   return found == choices.end() ? nullptr : &*found;
-}
-
-void add_size(TrainingJob& job) {
-  if (job.config.data.image_size.last > 0) return;
-  const TransformSpec& pixels = job.inputs.pixels;
-  const std::string side = std::to_string(pixels.output.height);
-  // The common size of all images cannot be given as --image-size: it need not be square, and
-  // nothing is resized.
-  if (pixels.short_side == 0)
-    choose(job.choices, {"image-size", "",
-                         formatted("%dx%d, ", pixels.output.width, pixels.output.height) +
-                             job.inputs.size_reason,
-                         /*has_line=*/true});
-  else
-    choose(job.choices, {"image-size", side, job.inputs.size_reason, /*has_line=*/true});
-}
-
-// A normalization that comes with the weights has no name that the option accepts.
-void add_normalization(TrainingJob& job) {
-  const TrainingInputs& inputs = job.inputs;
-  const bool has_word =
-      inputs.normalization_name == "half" || inputs.normalization_name == "imagenet";
-  const bool pretrained = inputs.untrained.spec.pretrained;
-  choose(job.choices, {"normalization", has_word ? inputs.normalization_name : "",
-                       !inputs.normalization_reason.empty() ? inputs.normalization_reason
-                       : pretrained                         ? "set by the pretrained weights"
-                                                            : "the weights are not pretrained",
-                       /*has_line=*/true});
-}
-
-void add_machine(TrainingJob& job) {
-  World& world = job.world;
-  const RanksConfig& config = job.config.ranks;
-  if (config.device == DeviceChoice::kAuto)
-    choose(job.choices, {"device", job.device.is_cuda ? "cuda" : "cpu", job.device.description,
-                         /*has_line=*/true});
-  const std::vector<int> threads = world.gather(at::get_num_threads());
-  const bool equal =
-      std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
-  if (config.threads == 0)
-    choose(job.choices, {"threads", equal ? std::to_string(threads.front()) : "",
-                         equal ? "one per processor" : "differs between ranks",
-                         /*has_line=*/true});
-  if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
-  const bool on_one_host = world.local_size() == world.size();
-  const std::string count = std::to_string(world.size());
-  choose(job.choices, {"ranks", on_one_host ? count : "",
-                       on_one_host ? "the processes of this run" : count + " on several hosts",
-                       /*has_line=*/true});
 }
 
 // The file of an earlier run is kept, like its record, until this run has finished an epoch.
@@ -144,20 +91,7 @@ void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan) {
       plan.emplace_back(choice.option, choice.value + " (" + choice.reason + ")");
 }
 
-void add_choices(TrainingJob& job) {
-  const TrainConfig& config = job.config;
-  add_size(job);
-  if (config.data.normalization == NormalizationChoice::kAuto) add_normalization(job);
-  if (!config.optimization.precision)
-    choose(job.choices, {"precision", precision_name(job.precision.precision), job.precision.reason,
-                         /*has_line=*/true});
-  add_machine(job);
-  if (time_limit_of(job) > 0)
-    choose(job.choices, {"epochs", std::to_string(job.asked_epochs()),
-                         "maximum: --time-limit decides after the first epoch", /*has_line=*/true});
-}
-
-void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job) {
+std::optional<Choice> weights_choice(const std::string& given, const std::string& path) {
   const std::string shown = without_secrets(given);
   std::string reason = shown == given ? "" : "downloaded from " + shown;
   const std::string file = file_and_part(path).first;
@@ -167,35 +101,32 @@ void add_weights_choice(const std::string& given, const std::string& path, Train
       reason += (reason.empty() ? "" : ", ") + ("SHA-256 " + sha256_of_file(file));
   } catch (const std::system_error&) {  // reading the weights will report why
   }
-  if (!reason.empty())
-    choose(job.choices, {"weights", shown == given ? given : path, reason, /*has_line=*/true});
+  if (reason.empty()) return {};
+  return Choice{"weights", shown == given ? given : path, reason, /*has_line=*/true};
 }
 
-OptionTexts options_in_effect(const TrainingJob& job) {
-  OptionTexts options = job.config.effective_options;
+OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices) {
   for (auto& [name, text] : options)
     for (const char* settled : {"auto", "augment", "learning-rate"})
-      if (const Choice* choice = find_choice(job.choices, name); choice && name == settled)
+      if (const Choice* choice = find_choice(choices, name); choice && name == settled)
         text = choice->value;
   return options;
 }
 
-std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices) {
+std::string config_text(const RepeatedRun& run) {
   std::string text;
   const CommandInfo& command = *find_command("train");
   for (const Option& option : command.options) {
-    const Choice* choice = find_choice(choices, option.name);
-    const auto given =
-        std::find_if(config.effective_options.begin(), config.effective_options.end(),
-                     [&](const auto& one) { return one.first == option.name; });
+    const Choice* choice = find_choice(run.choices, option.name);
+    const auto given = std::find_if(run.options.begin(), run.options.end(),
+                                    [&](const auto& one) { return one.first == option.name; });
     if (choice != nullptr) {
       text += (choice->value.empty() ? "# " + option.name + ": "
                                      : option.name + ": " + scalar(choice->value) + "  # ") +
               printable(choice->reason) + "\n";
-    } else if (given != config.effective_options.end() && given->second != option.default_text &&
+    } else if (given != run.options.end() && given->second != option.default_text &&
                option.is_repeated) {
-      const bool is_secret =
-          option.name == "weights" && given->second != config.data.network.weights;
+      const bool is_secret = option.name == "weights" && given->second != run.weights;
       text += is_secret ? "# weights: " + printable(given->second) +
                               ", give it again: the omitted part may be a secret\n"
                         : option.name + ": " + scalar(given->second) + "\n";
@@ -204,12 +135,12 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
   return text;
 }
 
-std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices) {
+std::string repeat_text(const RepeatedRun& run) {
   return "# Reproduces this run bit for bit, with the same program, data and kind of machine:\n"
          "#   kiln train --config repeat.yaml --trained-model-path DIR\n"
          "# (on a GPU, if both run with --deterministic). Paths are relative to the folder it was "
          "started in.\n" +
-         config_text(config, choices);
+         config_text(run);
 }
 
 std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,6 @@
 #include "record/run_sink.h"
 
 namespace kiln {
-
-struct TrainingJob;
 
 struct Choice {
   std::string option;  // without dashes
@@ -28,24 +27,29 @@ void choose(std::vector<Choice>& choices, Choice choice);
 // Adds a line to the plan for each choice without one.
 void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
-// Adds the choices made by prepare(). A collective.
-void add_choices(TrainingJob& job);
+// The value of every option, with those choices that change what a recorded run was given: --auto
+// sets these.
+OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices);
 
-// Records where the weights given as --weights `given` were found: `path`, on rank 0. A repeated
-// run then needs no secrets from a URL, and repeat.yaml has the hash of the file.
-void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job);
+// Where the weights given as --weights `given` were found: `path`. A repeated run then needs no
+// secrets from a URL, and repeat.yaml has the hash of the file. Empty: there is nothing to say.
+std::optional<Choice> weights_choice(const std::string& given, const std::string& path);
 
-// The value of every option, including those set by --auto.
-OptionTexts options_in_effect(const TrainingJob& job);
+// A run's options and choices, for a file that repeats it.
+struct RepeatedRun {
+  OptionTexts options;  // of `kiln train`
+  std::string weights;  // the value of --weights, whose text in `options` may lack a secret
+  std::vector<Choice> choices;
+};
 
 // A file for --config: the options that differ from their defaults, and the choices. Leaves out
 // outputs, the time limit, and the options for checkpoints.
-std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices);
+std::string config_text(const RepeatedRun& run);
 
 inline constexpr const char* kRepeatName = "repeat.yaml";
 
 // The contents of repeat.yaml: config_text() under a comment that says how to repeat the run.
-std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
+std::string repeat_text(const RepeatedRun& run);
 
 // Writes `text()` at the start of a run, again when its length is decided, and at its end. If an
 // earlier run's file exists, does not write before the first epoch is done.

@@ -25,10 +25,10 @@ constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
 constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
 
 // The folders of the training and the validation data; empty if unknown.
-std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
+std::pair<fs::path, fs::path> real_roots(const Sources& sources) {
   std::error_code fault;
-  return {fs::weakly_canonical(inputs.train.root, fault),
-          fs::weakly_canonical(inputs.valid.root, fault)};
+  return {fs::weakly_canonical(sources.train.root, fault),
+          fs::weakly_canonical(sources.valid.root, fault)};
 }
 
 // Also true for two equal paths.
@@ -38,13 +38,15 @@ bool is_inside(const fs::path& inner, const fs::path& outer) {
 
 class Warnings {
  public:
-  explicit Warnings(const TrainingJob& job) : job_(job), inputs_(job.inputs) {}
+  Warnings(const Plan& plan, const Machine& machine, const Sources& sources)
+      : plan_(plan), precision_(machine.precision), sources_(sources) {}
 
   std::vector<std::string> all() {
-    said_ = inputs_.notes;
-    for (const Dataset* set : {&inputs_.train, &inputs_.valid})
+    said_ = sources_.notes;
+    said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
+    for (const Dataset* set : {&sources_.train, &sources_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
-    if (!job_.precision.warning.empty()) warn(job_.precision.warning);
+    if (!precision_.warning.empty()) warn(precision_.warning);
     same_data();
     swapped_data();
     classes();
@@ -58,15 +60,15 @@ class Warnings {
  private:
   void warn(std::string_view text) { said_.emplace_back(text); }
 
-  long long num_train() const { return inputs_.train.num_images(); }
-  long long num_valid() const { return static_cast<long long>(inputs_.valid.samples.size()); }
+  long long num_train() const { return sources_.train.num_images(); }
+  long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
 
   void same_data() {
-    const auto [train, valid] = real_roots(inputs_);
+    const auto [train, valid] = real_roots(sources_);
     const std::string consequence =
         ": the validation accuracy says nothing about new images. Use images that are not in the "
         "training data.";
-    if (inputs_.judged_out_of_fold || !share_a_folder(inputs_)) return;
+    if (sources_.judged_out_of_fold || !share_a_folder(sources_)) return;
     if (train == valid)
       warn("training and validation data are the same, '" + train.string() + "'" + consequence);
     else if (is_inside(valid, train))
@@ -78,9 +80,9 @@ class Warnings {
   }
 
   void swapped_data() {
-    const DataConfig& data = job_.config.data;
-    if (data.has_train_shard || data.has_valid_shard || inputs_.is_split) return;
-    if (inputs_.train.is_stream()) return;
+    const Division& division = plan_.division;
+    if (division.has_own_train || division.has_own_valid || sources_.is_split) return;
+    if (sources_.train.is_stream()) return;
     if (num_valid() <= num_train()) return;
     warn(
         formatted("there are more validation images (%s) than training images (%s): are "
@@ -89,13 +91,13 @@ class Warnings {
   }
 
   void classes() {
-    const std::vector<std::string>& names = inputs_.train.classes;
+    const std::vector<std::string>& names = sources_.train.classes;
     if (names.size() == 1)
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
     for (const auto& [set, kind] :
-         {std::pair(&inputs_.train, "training"), std::pair(&inputs_.valid, "validation")}) {
+         {std::pair(&sources_.train, "training"), std::pair(&sources_.valid, "validation")}) {
       if (set->is_stream()) continue;
       const std::vector<long long> counts = counts_by_class(*set, names.size());
       std::vector<std::string> empty;
@@ -108,19 +110,19 @@ class Warnings {
 
   // Warns of few steps per epoch, which more ranks make even fewer, and of many images left over.
   void steps() {
-    if (job_.uses_features) return;
-    const int batch = job_.config.optimization.batch_size;
-    const int ranks = job_.num_training_ranks();
-    if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
+    if (plan_.uses_features) return;
+    const int batch = plan_.loading.batch_size;
+    const int ranks = plan_.num_training_ranks;
+    const std::int64_t steps = plan_.division.steps_per_epoch;
+    if (ranks > 1 && steps < kFewSteps)
       warn(formatted(
           "%d ranks have only %lld %s per epoch (%lld with one): with few images lower "
           "--batch-size to %d, or use one rank",
-          ranks, static_cast<long long>(inputs_.steps_per_epoch),
-          inputs_.steps_per_epoch == 1 ? "step" : "steps",
-          static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));
-    const long long left_over = images_left_over(job_);
+          ranks, static_cast<long long>(steps), steps == 1 ? "step" : "steps",
+          static_cast<long long>(steps) * ranks, std::max(1, batch / ranks)));
+    const long long left_over = images_left_over(plan_, sources_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
-    const long long others = job_.global_batch() / batch;
+    const long long others = plan_.global_batch / batch;
     for (long long smaller = batch - 1; smaller >= std::max(2, batch / 2); --smaller)
       if (num_train() % (smaller * others) == 0) {
         warn(
@@ -137,14 +139,14 @@ class Warnings {
 
   // Only if --image-size is given.
   void enlarged() {
-    const int side = job_.config.data.image_size.last;
+    const int side = plan_.pixels.given_side;
     if (side == 0) return;
     std::vector<int> sides;
     std::string bytes;
-    for (std::size_t i = 0; i < std::min(inputs_.train.samples.size(), kHeadersToRead); ++i) {
+    for (std::size_t i = 0; i < std::min(sources_.train.samples.size(), kHeadersToRead); ++i) {
       try {
-        read_first_bytes(inputs_.train, i, 64 << 10, bytes);
-        const ImageSize size = read_image_size(bytes, inputs_.train.exif);
+        read_first_bytes(sources_.train, i, 64 << 10, bytes);
+        const ImageSize size = read_image_size(bytes, sources_.train.exif);
         sides.push_back(std::min(size.height, size.width));
       } catch (const ImageFault&) {  // the loader will report why
       }
@@ -163,8 +165,8 @@ class Warnings {
 
   // Images that are trained on as stored, although they say how to turn them.
   void turned() {
-    if (inputs_.pixels.exif == Exif::kApply) return;
-    for (const Dataset* set : {&inputs_.train, &inputs_.valid}) {
+    if (plan_.pixels.train.exif == Exif::kApply) return;
+    for (const Dataset* set : {&sources_.train, &sources_.valid}) {
       const TurnedImages found = turned_images(*set, kMaxLookedAt);
       if (found.turned == 0) continue;
       const bool is_all = found.looked_at == set->samples.size();
@@ -172,13 +174,13 @@ class Warnings {
           "%zu of %s%zu images of the %s data have an EXIF orientation, which is ignored: "
           "the network sees them turned or mirrored; --exif apply makes them upright",
           found.turned, is_all ? "" : "the first ", found.looked_at,
-          set == &inputs_.train ? "training" : "validation"));
+          set == &sources_.train ? "training" : "validation"));
     }
   }
 
   void schedule() {
-    if (job_.uses_features) return;
-    const SchedulePlan& plan = job_.recipe.schedule;
+    if (plan_.uses_features) return;
+    const SchedulePlan& plan = plan_.recipe.schedule;
     const KnownSchedule& schedule = *find_known_schedule(plan.name);
     if (schedule.falls_to_floor && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
@@ -192,41 +194,43 @@ class Warnings {
       warn("warm-up takes all epochs: the learning rate never reaches its peak");
   }
 
-  const TrainingJob& job_;
-  const TrainingInputs& inputs_;
+  const Plan& plan_;
+  const PrecisionChoice& precision_;
+  const Sources& sources_;
   std::vector<std::string> said_;
 };
 
 }  // namespace
 
-std::vector<std::string> plan_warnings(const TrainingJob& job) {
-  return Warnings(job).all();
+std::vector<std::string> plan_warnings(const Plan& plan, const Machine& machine,
+                                       const Sources& sources) {
+  return Warnings(plan, machine, sources).all();
 }
 
-bool share_a_folder(const TrainingInputs& inputs) {
-  if (inputs.is_split) return false;
-  const auto [train, valid] = real_roots(inputs);
+bool share_a_folder(const Sources& sources) {
+  if (sources.is_split) return false;
+  const auto [train, valid] = real_roots(sources);
   if (train.empty() || valid.empty()) return false;
   return is_inside(valid, train) || is_inside(train, valid);
 }
 
-long long warn_of_shared_images(const TrainingJob& job, long long num_valid) {
-  const TrainingInputs& inputs = job.inputs;
+long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
+                                long long num_valid) {
   const long long count =
-      count_valid_in_train(job.world, inputs.train.samples, inputs.valid.samples);
-  if (count == 0 || share_a_folder(inputs) || !job.world.leads()) return count;
-  job.log.warning(
+      count_valid_in_train(world, sources.train.samples, sources.valid.samples);
+  if (count == 0 || share_a_folder(sources) || !world.leads()) return count;
+  log.warning(
       formatted("%lld of %lld validation images are also training images, byte for byte: the "
                 "validation accuracy is optimistic. Remove them from one of the two.",
                 count, num_valid));
   return count;
 }
 
-long long images_left_over(const TrainingJob& job) {
-  if (job.config.data.has_train_shard || job.uses_features ||
-      job.config.optimization.sample == Sampling::kBalanced)
+long long images_left_over(const Plan& plan, const Sources& sources) {
+  if (plan.division.has_own_train || plan.uses_features ||
+      plan.loading.sample == Sampling::kBalanced)
     return 0;
-  return job.inputs.train.num_images() - job.inputs.steps_per_epoch * job.global_batch();
+  return sources.train.num_images() - plan.division.steps_per_epoch * plan.global_batch;
 }
 
 }  // namespace kiln

@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <optional>
@@ -19,32 +18,24 @@
 #include "parallel/processors/compute_threads.h"
 #include "run/inputs/split_inputs.h"
 #include "run/inputs/stream_inputs.h"
-#include "run/prepare/automatic_plan.h"
-#include "run/prepare/class_counts.h"
 #include "run/prepare/rank_agreement.h"
-#include "run/prepare/run_recipe.h"
 #include "run/prepare/shared_images.h"
-#include "run/prepare/step_fits.h"
 #include "run/prepare/valid_stream.h"
-#include "run/time_limit.h"
-#include "train/features/head_fit.h"
-#include "train/replicas.h"
 
 namespace kiln {
 namespace {
 
-void take_weights(ImageModel& model, TrainingInputs& inputs) {
-  const bool trained = inputs.weights->trained;
-  inputs.weights_text = load_weights(model, inputs.untrained.spec.model_name, inputs.train.classes,
-                                     *std::exchange(inputs.weights, std::nullopt)) +
-                        (trained ? "; momentum and schedule start over" : "");
+void take_weights(ImageModel& model, Sources& sources) {
+  const bool trained = sources.weights->trained;
+  sources.weights_text = load_weights(model, sources.spec().model_name, sources.train.classes,
+                                      *std::exchange(sources.weights, std::nullopt)) +
+                         (trained ? "; momentum and schedule start over" : "");
 }
 
 // Loads the weights of the untrained model if they are pretrained, or else only checks them.
-void use_untrained(ImageModel& model, const std::string& where, const TrainingInputs& inputs) {
-  const ModelSpec& spec = inputs.untrained.spec;
-  const StateDict& state = inputs.untrained.state;
-  if (spec.pretrained)
+void use_untrained(ImageModel& model, const std::string& where, const Sources& sources) {
+  const StateDict& state = sources.untrained.state;
+  if (sources.spec().pretrained)
     load_pretrained(model, state, where);
   else
     check_untrained(model, state, where);
@@ -52,28 +43,28 @@ void use_untrained(ImageModel& model, const std::string& where, const TrainingIn
 
 // Initializes the weights from the seed, then loads given weights, if any. Draws the same random
 // numbers in either case.
-std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInputs& inputs,
-                                        const Device& device) {
-  const ModelSpec& spec = inputs.untrained.spec;
-  at::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
-  auto model = make_image_model(model_options(inputs));
-  if (inputs.weights)
-    take_weights(*model, inputs);
-  else if (!config.data.untrained_model_path.empty())
-    use_untrained(*model, config.data.untrained_model_path + "/" + spec.model_file, inputs);
+std::unique_ptr<ImageModel> build_model(const std::string& untrained_model_path, std::int64_t seed,
+                                        const Device& device, Sources& sources) {
+  at::manual_seed(static_cast<std::uint64_t>(seed));
+  auto model = make_image_model(model_options(sources));
+  if (sources.weights)
+    take_weights(*model, sources);
+  else if (!untrained_model_path.empty())
+    use_untrained(*model, untrained_model_path + "/" + sources.spec().model_file, sources);
   model->prepare(torch_device(device));
   return model;
 }
 
-// `config` with only the paths that this rank reads itself.
-DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World& world) {
+// `config` with only what this rank reads itself. `exif`: of the checkpoint, if the run resumes.
+DataConfig part_of_rank(const DataConfig& config, std::optional<Exif> exif, const World& world) {
   DataConfig part = config;
+  if (exif) part.records.exif = exif;
   const std::string place = DataConfig::kRankPlace;
   const std::size_t at = part.train_path.find(place);
   if (config.has_train_shard && at != std::string::npos)
     part.train_path.replace(at, place.size(), std::to_string(world.local_rank()));
   if (!world.leads()) part.network.weights.clear();
-  if (!reads_images) {
+  if (!world.leads() && !config.has_train_shard) {
     part.train_path.clear();
     part.valid_path.clear();
     part.transform_path.clear();
@@ -82,22 +73,14 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World
 }
 
 // Identifies the network and its initial weights.
-std::string fingerprint_of_model(const TrainingInputs& inputs) {
-  std::string print = fingerprint_of(inputs.untrained);
-  if (inputs.weights) print.append(" ").append(fingerprint_of(*inputs.weights));
+std::string fingerprint_of_model(const Sources& sources) {
+  std::string print = fingerprint_of(sources.untrained);
+  if (sources.weights) print.append(" ").append(fingerprint_of(*sources.weights));
   return print;
 }
 
-// Tells the other ranks about weights that only rank 0 has read.
-void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
-  if (config.network.weights.empty()) return;
-  job.model_fingerprint = world.broadcast(job.model_fingerprint);
-  const Normalization normalization = world.broadcast(job.inputs.normalization);
-  if (!world.leads()) take_normalization(normalization, job.inputs);
-}
-
-void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inputs) {
-  if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
+void check_sync_batch_norm(const RanksConfig& config, const Sources& sources) {
+  if (config.sync_batch_norm && sources.spec().memory_efficient)
     throw Error(ErrorCode::kUserError,
                 "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
                 "recomputation sees only this rank's batch: create the model without "
@@ -112,191 +95,6 @@ Dataset copy_of(const Dataset& set) {
   return copy;
 }
 
-bool draws(const TransformSpec& pixels) {
-  return pixels.chain && pixels.chain->whole.is_random();
-}
-
-// Whether only the head is trained and every image looks the same in every epoch.
-bool uses_features(const TrainingJob& job) {
-  return job.config.optimization.freeze == Freeze::kBackbone && !job.inputs.train.is_stream() &&
-         job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
-         !job.config.data.has_train_shard && !model_options(job.inputs).with_output_layer;
-}
-
-// The command line rules out other reasons why --folds has no features to work with.
-void check_folds(const TrainingJob& job) {
-  if (job.config.optimization.folds == 0 || job.uses_features) return;
-  const TransformSpec& pixels = job.inputs.pixels;
-  throw Error(ErrorCode::kUserError,
-              "--folds needs images whose features are the same in every epoch, but " +
-                  (draws(pixels) ? "--transform-path has random operations (" +
-                                       pixels.chain->whole.summary() +
-                                       "): remove those whose names begin with Random"
-                                 : std::string("the network ends in two linear layers, like one "
-                                               "made by `kiln init-model --pretrained True`: give "
-                                               "--model-name and --weights instead")) +
-                  ", or leave --folds out.");
-}
-
-// Rank 0 holds the features of all images.
-void check_feature_memory(const TrainingJob& job) {
-  constexpr double kShare = 0.5;  // share of the available memory
-  if (!(job.uses_features || job.is_automatic) || !job.world.leads()) return;
-  const TrainingInputs& inputs = job.inputs;
-  const auto num_images = static_cast<std::int64_t>(
-      inputs.train.samples.size() + (inputs.judged_out_of_fold ? 0 : inputs.valid.samples.size()));
-  const double needed = fit_memory(num_images, job.model->head()[0].tensor.size(1),
-                                   static_cast<std::int64_t>(inputs.train.classes.size()));
-  const double limit = kShare * static_cast<double>(available_memory_bytes());
-  if (needed <= limit) return;
-  throw Error(
-      ErrorCode::kUserError,
-      (job.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
-          formatted(" the features of all %s images are kept in memory and take %s, more than half "
-                    "of what is available: use --freeze backbone --augment flip, which trains the "
-                    "last layer in epochs, or fewer images.",
-                    grouped(num_images).c_str(),
-                    bytes_text(static_cast<long long>(needed)).c_str()));
-}
-
-// An earlier model of the same run, which was resumed, is none that anybody would miss.
-void tell_replaced_model(const TrainingJob& job) {
-  const std::string& folder = job.config.output.trained_model_path;
-  if (!job.world.leads() || (job.resume && holds_model_of(folder, job.resume->run.started))) return;
-  if (const std::string model = description_of_model(folder); !model.empty())
-    job.log.info("This run will replace the model in '" + folder + "': " + model + ".");
-}
-
-// Reads what this rank reads itself, and checks that its outputs can be written. Throws all
-// problems together. `valid_stream` is the validation stream, if there is one.
-void read_own_inputs(const OpenFile& valid_stream, TrainingJob& job) {
-  const TrainConfig& config = job.config;
-  World& world = job.world;
-  TrainingInputs& inputs = job.inputs;
-  const bool is_shard = config.data.has_train_shard;
-  const bool reads_images = world.leads() || is_shard;
-  world.agree([&] {
-    Problems problems;
-    DataConfig part = part_of_rank(config.data, reads_images, world);
-    problems.collect([&] {
-      std::string& weights = part.network.weights;
-      const std::string given = std::exchange(weights, "");
-      if (given.empty()) return;
-      weights = resolve_weights(given, /*sha256=*/"", job.log);
-      add_weights_choice(given, weights, job);
-    });
-    inputs = read_training_inputs(part, problems,
-                                  static_cast<std::uint64_t>(config.optimization.random_seed),
-                                  scan_plan(job.loader_threads.first, job.log), valid_stream);
-    if (reads_images && problems.empty())
-      problems.collect([&] { choose_transforms(config.data, inputs); });
-    job.model_fingerprint = fingerprint_of_model(inputs);  // before build_model() takes the weights
-    if (reads_images && problems.empty() && !is_shard)
-      problems.collect([&] { job.model = build_model(config, inputs, job.device); });
-    problems.collect([&] {
-      check_batch_size(config.optimization, inputs, is_shard ? 1 : job.num_training_ranks());
-    });
-    problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
-    problems.collect([&] { check_stream_options(config, inputs, world.size()); });
-    if (world.leads())
-      problems.collect(
-          [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });
-    if (const std::string& path = config.insight.trace_path; !path.empty())
-      problems.collect(
-          [&] { job.trace = std::make_unique<RunTrace>(path, world.rank(), job.log); });
-    if (world.leads() && !config.output.explain.empty())
-      problems.collect([&] { job.explanations.emplace(config.output.explain); });
-    problems.throw_if_any();
-  });
-}
-
-// Reads the inputs, shares them between the ranks, and then decides how to train on them.
-void read_inputs(TrainingJob& job) {
-  const TrainConfig& config = job.config;
-  World& world = job.world;
-  TrainingInputs& inputs = job.inputs;
-  const OpenFile valid_stream = spool_valid_stream(world, config, job.log);
-  read_own_inputs(valid_stream, job);
-  if (const std::string& path = config.data.untrained_model_path; !path.empty())
-    require_one_model(world, "--untrained-model-path '" + path + "'", job.model_fingerprint);
-  share_weights(world, config.data, job);
-  share_datasets(world, config.data, inputs);
-  if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {
-    inputs.judged_out_of_fold = true;
-    world.agree([&] { inputs.valid = copy_of(inputs.train); });
-  }
-  divide_images(world, config, inputs);
-  world.agree([&] {
-    if (!job.model) job.model = build_model(config, inputs, job.device);
-  });
-  settle_automatic(job);
-  job.uses_features = uses_features(job);
-  world.agree([&] {
-    check_folds(job);
-    check_recipe_of_features(job);
-    check_feature_memory(job);
-    check_step_memory(job);
-  });
-  job.train_fingerprint = fingerprint_of(inputs.train);
-  job.valid_fingerprint = fingerprint_of(inputs.valid);
-  inputs.untrained.state = {};
-  inputs.weights.reset();
-}
-
-void check_steps(const TrainingJob& job) {
-  const OptimizationConfig& config = job.config.optimization;
-  const auto all = static_cast<long long>(job.inputs.steps_per_epoch) * job.asked_epochs();
-  if (job.uses_features || config.steps <= all) return;
-  throw Error(ErrorCode::kUserError,
-              formatted("--steps is %lld, but --epochs %d has only %lld steps: give one of the "
-                        "two, or more epochs.",
-                        static_cast<long long>(config.steps), config.epochs, all));
-}
-
-// A collective if class weights are requested and the ranks have different images.
-std::vector<double> class_weights_of(const TrainingJob& job) {
-  const TrainingInputs& inputs = job.inputs;
-  const ClassWeights choice = job.config.optimization.class_weights;
-  if (choice == ClassWeights::kNone) return {};
-  return weights_of_classes(
-      choice, counts_of_all(job.world, inputs.train, inputs.train.classes.size(),
-                            job.config.data.has_train_shard ? &inputs.train_shard : nullptr));
-}
-
-void prepare_loading(TrainingJob& job) {
-  const TrainConfig& config = job.config;
-  TrainingInputs& inputs = job.inputs;
-  const at::Device place = torch_device(job.device);
-  const auto open_uploader = [&](const TransformSpec& pixels) {
-    return std::make_unique<DeviceUploader>(place, pixels.output, config.optimization.batch_size,
-                                            inputs.normalization);
-  };
-  job.uploader = open_uploader(inputs.pixels);
-  if (inputs.valid_pixels.output != inputs.pixels.output || !inputs.sizes.empty())
-    job.valid_uploader = open_uploader(inputs.valid_pixels);
-  job.world.agree([&] {
-    job.cache = job.uses_features
-                    ? CacheChoice{.reason = "off, since each image is read once"}
-                    : choose_cache(config.data, inputs, cache_limit_bytes(job.world.local_size()));
-  });
-  job.loaders = std::make_unique<TrainingLoaders>(
-      config, inputs, job.loader_threads, job.cache,
-      host_batch_layout(
-          place, inputs.normalization,
-          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
-      [&log = job.log](const std::string& text) { log.warning(text); },
-      job.trace ? job.trace->timeline().get() : nullptr);
-}
-
-// With --sync-batch-norm, makes BatchNorm sum over all ranks.
-void synchronize_batch_norm(const TrainingJob& job, ImageModel& model) {
-  if (!job.batch_norm_lane) return;
-  model.synchronize_batch_norm(
-      {job.world.rank(), job.world.size(), [lane = job.batch_norm_lane.get()](at::Tensor& sums) {
-         lane->wait(lane->all_reduce(sums));
-       }});
-}
-
 // For a GPU. On a CPU, results are reproducible without it.
 void make_deterministic() {
   at::Context& context = at::globalContext();
@@ -305,86 +103,173 @@ void make_deterministic() {
   context.setDeterministicFillUninitializedMemory(false);  // it is never read
 }
 
+// The device and its precision; all ranks are of one job. A collective.
+Machine choose_machine(const TrainConfig& config, World& world) {
+  const RanksConfig& ranks = config.ranks;
+  Machine machine;
+  world.agree([&] { machine.device = choose_device(ranks.device, world.local_rank()); });
+  if (machine.device.is_cuda && ranks.deterministic) make_deterministic();
+  require_one_job(world, config.effective_options, machine.device);
+  world.agree([&] { check_exchange(ranks.exchange, world.size(), machine.device); });
+  machine.precision = agreed_precision(world, config.optimization.precision, machine.device);
+  set_tf32(machine.precision.precision);
+  return machine;
+}
+
+// Sets this rank's processors and threads. `num_threads`: compute threads, 0: one per processor. A
+// collective.
+void use_processors(int num_threads, int loader_threads, World& world, Machine& machine) {
+  machine.num_bound_cpus = bind_to_own_cores(world, machine.device.numa_node);
+  const int num_processors = processors_of_this_rank(world);
+  machine.loader_threads =
+      choose_loader_threads(loader_threads, num_processors, machine.device.is_cuda);
+  world.agree([&] { use_compute_threads(num_threads > 0 ? num_threads : num_processors); });
+}
+
+// An earlier model of the same run, which was resumed, is none that anybody would miss.
+void tell_replaced_model(const std::string& folder, const std::optional<ResumePoint>& resume,
+                         Log& log) {
+  if (resume && holds_model_of(folder, resume->run.started)) return;
+  if (const std::string model = description_of_model(folder); !model.empty())
+    log.info("This run will replace the model in '" + folder + "': " + model + ".");
+}
+
+// What was read, and where results will go.
+struct Read {
+  Sources sources;
+  PixelPlan pixels;
+  Division division;
+  std::unique_ptr<ImageModel> model;
+  Fingerprints fingerprints;
+  Outputs outputs;
+  std::vector<Choice> choices;
+};
+
+// Reads what this rank reads itself, and checks that its outputs can be written. Throws all
+// problems together. `valid_stream` is the validation stream, if there is one.
+Read read_own(const TrainConfig& config, const DataConfig& part, const OpenFile& valid_stream,
+              const Machine& machine, World& world, Log& log) {
+  Read read;
+  Sources& sources = read.sources;
+  const bool is_shard = part.has_train_shard, reads_images = world.leads() || is_shard;
+  const OptimizationConfig& optimization = config.optimization;
+  world.agree([&] {
+    Problems problems;
+    DataConfig own = part;
+    problems.collect([&] {
+      std::string& weights = own.network.weights;
+      const std::string given = std::exchange(weights, "");
+      if (given.empty()) return;
+      weights = resolve_weights(given, /*sha256=*/"", log);
+      if (std::optional<Choice> choice = weights_choice(given, weights))
+        choose(read.choices, std::move(*choice));
+    });
+    sources = read_sources(own, problems, static_cast<std::uint64_t>(optimization.random_seed),
+                           scan_plan(machine.loader_threads.first, log), valid_stream);
+    if (reads_images && problems.empty())
+      problems.collect([&] { read.pixels = choose_pixels(own, sources); });
+    read.fingerprints.model = fingerprint_of_model(sources);  // before build_model() takes weights
+    if (reads_images && problems.empty() && !is_shard)
+      problems.collect([&] {
+        read.model = build_model(own.untrained_model_path, optimization.random_seed, machine.device,
+                                 sources);
+      });
+    problems.collect([&] {
+      check_batch_size(
+          optimization, static_cast<std::int64_t>(sources.train.samples.size()),
+          read.pixels.smallest_batch,
+          is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size()));
+    });
+    problems.collect([&] { check_sync_batch_norm(config.ranks, sources); });
+    problems.collect([&] { check_stream_options(config, sources, world.size()); });
+    if (world.leads())
+      problems.collect([&] {
+        read.outputs.model.emplace(prepare_model_output(config.output.trained_model_path));
+      });
+    if (const std::string& path = config.insight.trace_path; !path.empty())
+      problems.collect(
+          [&] { read.outputs.trace = std::make_unique<RunTrace>(path, world.rank(), log); });
+    if (world.leads() && !config.output.explain.empty())
+      problems.collect([&] { read.outputs.explanations.emplace(config.output.explain); });
+    problems.throw_if_any();
+  });
+  return read;
+}
+
+// Tells the other ranks about weights that only rank 0 has read.
+void share_weights(World& world, Fingerprints& fingerprints, PixelPlan& pixels) {
+  fingerprints.model = world.broadcast(fingerprints.model);
+  const Normalization normalization = world.broadcast(pixels.normalization);
+  if (!world.leads()) take_normalization(normalization, pixels);
+}
+
+// Reads the sources, and shares them between the ranks. A collective.
+Read read_and_share(const TrainConfig& config, std::optional<Exif> exif, const Machine& machine,
+                    World& world, Log& log) {
+  const OpenFile valid_stream = spool_valid_stream(world, config, log);
+  const DataConfig part = part_of_rank(config.data, exif, world);
+  Read read = read_own(config, part, valid_stream, machine, world, log);
+  Sources& sources = read.sources;
+  if (const std::string& path = config.data.untrained_model_path; !path.empty())
+    require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
+  if (!config.data.network.weights.empty())
+    share_weights(world, read.fingerprints, read.pixels);
+  share_sources(world, config.data, sources, read.pixels);
+  if (config.optimization.folds > 0 && sources.valid.samples.empty()) {
+    sources.judged_out_of_fold = true;
+    world.agree([&] { sources.valid = copy_of(sources.train); });
+  }
+  read.division = divide_images(world, config, sources);
+  world.agree([&] {
+    if (!read.model)
+      read.model = build_model(config.data.untrained_model_path, config.optimization.random_seed,
+                               machine.device, sources);
+  });
+  read.fingerprints.train = fingerprint_of(sources.train);
+  read.fingerprints.valid = fingerprint_of(sources.valid);
+  sources.untrained.state = {};
+  sources.weights.reset();
+  return read;
+}
+
 }  // namespace
 
-ModelOptions model_options(const TrainingInputs& inputs) {
-  const ModelSpec& spec = inputs.untrained.spec;
-  return {.model_name = spec.model_name,
-          .num_classes = static_cast<int>(inputs.train.classes.size()),
-          .with_output_layer = spec.pretrained,
-          .memory_efficient = spec.memory_efficient,
-          .zero_init_residual = spec.zero_init_residual};
-}
-
-std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const TrainingJob& job) {
-  std::unique_ptr<ImageModel> copy = make_image_model(model_options(job.inputs));
-  copy->prepare(torch_device(job.device));
-  synchronize_batch_norm(job, *copy);
-  const at::NoGradGuard no_grad;
-  const std::vector<NamedTensor> from = model.state(), to = copy->state();
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
-  return copy;
-}
-
-std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log& log) {
-  auto job = std::make_unique<TrainingJob>(given, world, log);
-  const TrainConfig& config = job->config;
+std::unique_ptr<Run> prepare(const TrainConfig& config, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
-  world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
-  if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
-  require_one_job(world, config.effective_options, job->device);
-  world.agree([&] { check_exchange(config.ranks.exchange, world.size(), job->device); });
-  job->precision = agreed_precision(world, config.optimization.precision, job->device);
-  set_tf32(job->precision.precision);
-  find_checkpoint(*job);
-  if (job->is_done()) return job;
-  tell_replaced_model(*job);
-  job->bound_to = bind_to_own_cores(world, job->device.numa_node);
-  const int num_processors = processors_of_this_rank(world);
-  job->loader_threads =
-      choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);
-  const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
-  world.agree(
-      [&] { use_compute_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads); });
+  Machine machine = choose_machine(config, world);
+  FoundCheckpoint found = find_checkpoint(config, machine.precision, world, log);
+  std::optional<ResumePoint>& resume = found.resume;
+  const std::string& model_path = config.output.trained_model_path;
+  if (resume && resume->is_finished && resume->is_complete) {
+    log.info("This run has already finished; its model is in '" + model_path +
+             "': there is nothing to do.");
+    return nullptr;
+  }
+  if (world.leads()) tell_replaced_model(model_path, resume, log);
+  const int saved_threads = resume ? resume->run.machine.num_threads : 0;
+  use_processors(config.ranks.threads > 0 ? config.ranks.threads : saved_threads,
+                 config.data.loader_threads, world, machine);
 
   world.enter("reading the data", /*patient=*/true);
-  read_inputs(*job);
-  const int num_ranks = config.ranks.exchange.num_summed_ranks(world.size());
-  job->recipe = recipe_of(config.optimization, job->inputs, num_ranks, job->precision.precision);
-  job->recipe.loss.class_weights = class_weights_of(*job);
-  job->recipe.schedule.epochs = job->asked_epochs();
-  job->inputs.num_epochs = job->recipe.schedule.epochs;
-  world.agree([&] { check_steps(*job); });
-  check_resumed_inputs(*job);
+  Read read = read_and_share(config, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt, machine,
+                             world, log);
+  Plan plan = make_plan({config, machine, resume, read.sources, *read.model},
+                        std::move(read.pixels), std::move(read.division), std::move(read.choices),
+                        world);
+  if (resume) check_resumed(resume->run, plan, read.sources, read.fingerprints, world);
   world.agree([&] {
-    if (world.leads()) write_split(config.output, job->inputs, log);
+    if (world.leads()) write_split(config.output, read.sources, log);
   });
-  add_choices(*job);
-  return job;
-}
-
-std::unique_ptr<TrainState> make_state(TrainingJob& job) {
-  const RanksConfig& config = job.config.ranks;
-  job.communicator =
-      join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
-  broadcast_tensors(job.model->state(), *job.communicator);
-  if (job.trace) job.communicator->trace(job.trace->timeline());
-  if (config.sync_batch_norm && job.world.size() > 1)
-    job.batch_norm_lane = job.communicator->second_lane("BatchNorm all-reduce");
-  synchronize_batch_norm(job, *job.model);
-  auto state =
-      std::make_unique<TrainState>(std::move(job.model), job.recipe,
-                                   BucketPlan{.bfloat16 = config.bfloat16_gradients,
-                                              .sums_ranks = config.exchange.kind->sums_ranks},
-                                   *job.communicator);
-  state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
-  state->progress.early_stopping.patience = job.config.optimization.patience;
-  if (job.resume) restore(job, *state);
-  if (state->progress.time_plan) apply_time_plan(job, *state->progress.time_plan);
-  state->exchange =
-      make_exchange(config.exchange, job.recipe.optimizer, *state, job.world, *job.communicator);
-  prepare_loading(job);  // last: the cache takes a share of the remaining memory
-  return state;
+  return std::unique_ptr<Run>(new Run{.world = world,
+                                      .console = log,
+                                      .machine = std::move(machine),
+                                      .plan = std::move(plan),
+                                      .sources = std::move(read.sources),
+                                      .fingerprints = std::move(read.fingerprints),
+                                      .outputs = std::move(read.outputs),
+                                      .checkpoint_folder = std::move(found.folder),
+                                      .resume = std::move(resume),
+                                      .model = std::move(read.model)});
 }
 
 }  // namespace kiln

@@ -15,7 +15,6 @@
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
 #include "report/error_info.h"
-#include "run/prepare/prepare.h"
 #include "run/process/process.h"
 #include "run/process/versions.h"
 

@@ -56,31 +56,31 @@ void require_equal_sets(World& world, const Dataset& set) {
 }
 
 // Decides what the labels of all ranks' parts mean.
-void settle_labels_of_ranks(World& world, const DataConfig& config, TrainingInputs& inputs) {
+void settle_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
   const auto gathered = [&](const Dataset& set) {
     std::vector<FoundLabels> all;
     for (const auto& texts : world.gather(to_texts(found_labels(set))))
       all.push_back(from_texts(texts));
     return all;
   };
-  const std::vector<FoundLabels> trains = gathered(inputs.train), valids = gathered(inputs.valid);
+  const std::vector<FoundLabels> trains = gathered(sources.train), valids = gathered(sources.valid);
   world.agree([&] {
     settle_labels(trains, valids, static_cast<std::size_t>(world.rank()),
-                  config.records.first_label, inputs.train, inputs.valid);
+                  config.records.first_label, sources.train, sources.valid);
   });
 }
 
 // The parts have one image size.
-void require_equal_sizes(World& world, const TrainingInputs& inputs) {
-  const std::vector<TransformChoice> pixels = world.gather(transform_choice(inputs));
+void require_equal_sizes(World& world, const PixelPlan& mine) {
+  const std::vector<PixelChoice> pixels = world.gather(choice_of(mine));
   world.agree([&] {
     if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const TransformChoice& other) { return other.exif != pixels[0].exif; }))
+                    [&](const PixelChoice& other) { return other.exif != pixels[0].exif; }))
       throw Error(ErrorCode::kInvalidDataset,
                   "Only some shards of the training dataset are an ImageDirectory, so the ranks "
                   "would treat EXIF orientations differently. Set --exif.");
     if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const TransformChoice& other) { return other != pixels.front(); })) {
+                    [&](const PixelChoice& other) { return other != pixels.front(); })) {
       throw Error(ErrorCode::kInvalidDataset,
                   "The shards of the training dataset have images of different sizes, so the ranks "
                   "would choose different image sizes. Set --image-size.");
@@ -115,9 +115,9 @@ Shard among(World& world, const std::string& part, Shard all) {
 // Throws Error kInvalidDataset if ranks of one part have found different values. `found` describes
 // one. A collective.
 template <typename Value, typename Found>
-void require_equal_in_part(World& world, const TrainingInputs& inputs, const Value& mine,
-                           Found&& found) {
-  const std::vector<std::string> parts = world.gather(inputs.train_part);
+void require_equal_in_part(World& world, const std::string& part, const std::string& name,
+                           const Value& mine, Found&& found) {
+  const std::vector<std::string> parts = world.gather(part);
   const std::vector<Value> all = world.gather(mine);
   world.agree([&] {
     for (std::size_t rank = 1; rank < parts.size(); ++rank) {
@@ -126,7 +126,7 @@ void require_equal_in_part(World& world, const TrainingInputs& inputs, const Val
       if (all[rank] == all[first]) continue;
       throw Error(
           ErrorCode::kInvalidDataset,
-          inputs.train.name + " differs between ranks that divide it: " +
+          name + " differs between ranks that divide it: " +
               world.name_of(static_cast<int>(rank)) + " found " + found(all[rank]) + ", " +
               world.name_of(static_cast<int>(first)) + " found " + found(all[first]) +
               ". Give them the same images (FullyReplicated on SageMaker), or each host its "
@@ -136,28 +136,29 @@ void require_equal_in_part(World& world, const TrainingInputs& inputs, const Val
 }
 
 // The part of the training images that this rank shares with others, and its share of it.
-void choose_part(World& world, const DataConfig& config, const Shard& all, TrainingInputs& inputs) {
-  const Dataset& train = inputs.train;
+void choose_part(World& world, const StreamConfig& config, const Dataset& train, const Shard& all,
+                 Division& division) {
   const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
   const std::string own = host + "\n" + place_of(train);
-  inputs.train_part = config.stream.by_host ? train.root.string() : own;
-  inputs.train_shard = among(world, inputs.train_part, all);
+  division.train_part = config.by_host ? train.root.string() : own;
+  division.train = among(world, division.train_part, all);
   if (!train.is_stream()) {
-    if (config.stream.by_host)
-      require_equal_in_part(world, inputs, fingerprint(train),
+    if (config.by_host)
+      require_equal_in_part(world, division.train_part, train.name, fingerprint(train),
                             [](const Fingerprint& print) { return in_words(print); });
     return;
   }
   const int num_readers = among(world, own, all).num_ranks;
   world.agree([&] { require_own_stream(train, num_readers); });
-  if (config.stream.by_record) inputs.train_part = "";
-  if (config.stream.by_record || config.stream.by_host) {
-    const Shard sharing = among(world, inputs.train_part, all);
-    inputs.keep_one_of = sharing.num_ranks;
-    inputs.keep_which = sharing.rank;
+  if (config.by_record) division.train_part = "";
+  if (config.by_record || config.by_host) {
+    const Shard sharing = among(world, division.train_part, all);
+    division.keep_one_of = sharing.num_ranks;
+    division.keep_which = sharing.rank;
+    division.is_one_stream = true;
   }
-  inputs.train_shard.rank = 0;
-  inputs.train_shard.num_ranks = 1;
+  division.train.rank = 0;
+  division.train.num_ranks = 1;
 }
 
 // Replaces the list of images by rank 0's, without its root and name.
@@ -170,80 +171,83 @@ void take_list_of_leader(World& world, Dataset& set) {
 }
 
 // Ranks that have read the transformation must have found the same one; the others take rank 0's.
-void share_transformation(World& world, const DataConfig& config, TrainingInputs& inputs) {
+void share_transformation(World& world, const DataConfig& config, Sources& sources) {
   if (config.transform_path.empty() || world.size() == 1) return;
-  const std::string mine = inputs.transform ? inputs.transform->to_json() : "";
+  const std::string mine = sources.transform ? sources.transform->to_json() : "";
   const std::string of_leader = world.broadcast(mine);
   world.agree([&] {
     Problems problems;
     TransformChain chain = TransformChain::parse(of_leader, config.transform_path, problems);
     problems.throw_if_any();
-    if (inputs.transform && mine != of_leader)
+    if (sources.transform && mine != of_leader)
       throw Error(ErrorCode::kInvalidTransformationDirectory,
                   "--transform-path differs between ranks: " + world.name_of(world.rank()) +
-                      " found " + inputs.transform->summary() + ", rank 0 found " +
+                      " found " + sources.transform->summary() + ", rank 0 found " +
                       chain.summary() + ". Give every rank the same one.");
-    inputs.transform = std::move(chain);
+    sources.transform = std::move(chain);
   });
 }
 
 }  // namespace
 
-void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
-  share_transformation(world, config, inputs);
+void share_sources(World& world, const DataConfig& config, Sources& sources, PixelPlan& pixels) {
+  share_transformation(world, config, sources);
   if (config.has_train_shard) {
-    settle_labels_of_ranks(world, config, inputs);
-    if (!inputs.train.is_stream()) require_equal_sizes(world, inputs);
+    settle_labels_of_ranks(world, config, sources);
+    if (!sources.train.is_stream()) require_equal_sizes(world, pixels);
     if (config.has_valid_shard) return;
-    world.agree([&] { require_equal_sets(world, inputs.valid); });
-    require_same_data(world, inputs.valid);
+    world.agree([&] { require_equal_sets(world, sources.valid); });
+    require_same_data(world, sources.valid);
     return;
   }
   if (world.size() == 1) return;
-  take_list_of_leader(world, inputs.train);
-  take_list_of_leader(world, inputs.valid);
-  const TransformChoice pixels = world.broadcast(transform_choice(inputs));
-  if (!world.leads()) take_transform_choice(config, pixels, inputs);
-  inputs.train.root = config.train_path;
-  inputs.valid.root = config.valid_path;
-  inputs.train.name = "Training dataset";
-  inputs.valid.name = "Validation dataset";
+  take_list_of_leader(world, sources.train);
+  take_list_of_leader(world, sources.valid);
+  const PixelChoice choice = world.broadcast(choice_of(pixels));
+  if (!world.leads()) pixels = pixels_of(choice, config, sources);
+  sources.train.root = config.train_path;
+  sources.valid.root = config.valid_path;
+  sources.train.name = "Training dataset";
+  sources.valid.name = "Validation dataset";
   world.agree([&] {
-    open_archives(inputs.train);
-    if (inputs.is_split) share_archives(inputs.train, inputs.valid);
-    open_archives(inputs.valid);
+    open_archives(sources.train);
+    if (sources.is_split) share_archives(sources.train, sources.valid);
+    open_archives(sources.valid);
   });
-  require_same_data(world, inputs.train);
-  require_same_data(world, inputs.valid);
+  require_same_data(world, sources.train);
+  require_same_data(world, sources.valid);
 }
 
-void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
+Division divide_images(World& world, const TrainConfig& config, Sources& sources) {
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
-  inputs.train_shard = all;
-  inputs.train_shard.num_ranks = config.ranks.exchange.num_training_ranks(world.size());
-  if (config.data.has_train_shard) choose_part(world, config.data, all, inputs);
-  inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
-  Dataset& train = inputs.train;
+  Dataset& train = sources.train;
+  Division division{.train = all,
+                    .has_own_train = config.data.has_train_shard,
+                    .has_own_valid = config.data.has_valid_shard};
+  division.train.num_ranks = config.ranks.exchange.num_training_ranks(world.size());
+  if (division.has_own_train) choose_part(world, config.data.stream, train, all, division);
+  division.valid = division.has_own_valid ? division.train : all;
   if (train.is_stream())
-    train.num_streamed = config.data.stream.steps_per_epoch * inputs.train_shard.images_per_step();
-  const std::int64_t own = train.num_images() / inputs.train_shard.images_per_step();
+    train.num_streamed = config.data.stream.steps_per_epoch * division.train.images_per_step();
+  const std::int64_t own = train.num_images() / division.train.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
-  inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
-  if (inputs.steps_per_epoch > 0) return;
+  division.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
+  if (division.steps_per_epoch > 0) return division;
   world.agree([&] {
     throw Error(ErrorCode::kInvalidDataset,
                 "A shard of the training dataset has fewer images than one step needs. Use a "
                 "smaller --batch-size or --accumulate, or larger shards.");
   });
+  throw InternalError("ranks agreed on a failure that none of them reports");
 }
 
-void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+void require_one_stream(World& world, const Division& division, const std::string& name,
                         std::uint64_t beginning) {
-  if (!config.stream.by_record && !config.stream.by_host) return;
-  require_equal_in_part(world, inputs, beginning, [](std::uint64_t hash) {
-    return "images that begin with " + hex_digits(hash);
-  });
+  if (!division.is_one_stream) return;
+  require_equal_in_part(
+      world, division.train_part, name, beginning,
+      [](std::uint64_t hash) { return "images that begin with " + hex_digits(hash); });
 }
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {

@@ -1,12 +1,14 @@
 // What ranks exchange about their images. Collectives, which all ranks call in the same order.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cli/run_config.h"
 #include "data/loader/batch_loader.h"
 #include "parallel/ranks/world.h"
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
 
 namespace kiln {
 
@@ -14,16 +16,17 @@ namespace kiln {
 // each rank has its own shard: merges the classes, and throws Error kInvalidDataset naming the
 // ranks and differences if validation images that all ranks read are not the same. What all ranks
 // read must pass require_same_data().
-void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs);
+void share_sources(World& world, const DataConfig& config, Sources& sources, PixelPlan& pixels);
 
 // Determines which images belong to this rank, and the number of steps per epoch, which is the same
 // on all ranks. With --shard-by none or train, ranks of one host that were given the same folder
-// divide its images; with host, so do those of all hosts, whose lists must be equal.
-void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs);
+// divide its images; with host, so do those of all hosts, whose lists must be equal. Sets how many
+// images of a stream an epoch has.
+Division divide_images(World& world, const TrainConfig& config, Sources& sources);
 
 // With --shard-by record and host: throws Error kInvalidDataset unless the ranks that divide a
-// stream read the same one. `beginning` is Batches::beginning(). A collective.
-void require_one_stream(World& world, const DataConfig& config, const TrainingInputs& inputs,
+// stream read the same one. `beginning` is Batches::beginning(), `name` the dataset's. A collective.
+void require_one_stream(World& world, const Division& division, const std::string& name,
                         std::uint64_t beginning);
 
 // Gathers the new image faults of all ranks, in rank order.

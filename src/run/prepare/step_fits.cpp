@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "model/image_model.h"
+#include "run/prepare/plan.h"
 
 namespace kiln {
 namespace {
@@ -37,11 +37,10 @@ int side_that_should_fit(const StepNeed& need) {
 }
 
 // Bytes that this rank can have; infinite if its GPU cannot say.
-double free_bytes(const TrainingJob& job) {
-  if (!job.device.is_cuda)
-    return static_cast<double>(available_memory_bytes()) / job.world.local_size();
+double free_bytes(const Device& device, const World& world) {
+  if (!device.is_cuda) return static_cast<double>(available_memory_bytes()) / world.local_size();
   auto* memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
-  const auto index = static_cast<c10::DeviceIndex>(job.device.index);
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
   return memory == nullptr ? HUGE_VAL : static_cast<double>(memory->getMemoryInfo(index).first);
 }
 
@@ -89,27 +88,27 @@ std::string step_warning(const StepNeed& need) {
   return most <= need.free ? "" : sentence(need, "may take", most);
 }
 
-void check_step_memory(TrainingJob& job) {
-  TrainingInputs& inputs = job.inputs;
-  const bool by_chain = inputs.transform.has_value();
-  const bool is_backward =
-      !job.uses_features && job.config.optimization.freeze != Freeze::kBackbone;
-  const Precision precision = job.precision.precision;
-  StepNeed need{.kept_numbers = job.model->kept_numbers(),
-                .step = {.height = inputs.pixels.output.height,
-                         .width = inputs.pixels.output.width,
-                         .batch_size = job.config.optimization.batch_size,
-                         .is_backward = is_backward,
-                         .is_half = precision == Precision::kBf16 || precision == Precision::kFp16},
-                .least_batch = inputs.smallest_batch,
-                .free = free_bytes(job),
-                .size_option = by_chain ? "" : "--image-size"};
-  check(need, inputs.notes);
-  need.step.height = inputs.valid_pixels.output.height;
-  need.step.width = inputs.valid_pixels.output.width;
+void check_step_memory(const Device& device, const ImageModel& model, const World& world,
+                       const Plan& plan, std::vector<std::string>& warnings) {
+  const PixelPlan& pixels = plan.pixels;
+  const bool by_chain = pixels.train.chain != nullptr;
+  const Precision precision = plan.recipe.precision;
+  StepNeed need{
+      .kept_numbers = model.kept_numbers(),
+      .step = {.height = pixels.train.output.height,
+               .width = pixels.train.output.width,
+               .batch_size = plan.loading.batch_size,
+               .is_backward = !plan.uses_features && plan.recipe.freeze != Freeze::kBackbone,
+               .is_half = precision == Precision::kBf16 || precision == Precision::kFp16},
+      .least_batch = pixels.smallest_batch,
+      .free = free_bytes(device, world),
+      .size_option = by_chain ? "" : "--image-size"};
+  check(need, warnings);
+  need.step.height = pixels.valid.output.height;
+  need.step.width = pixels.valid.output.width;
   need.step.is_backward = false;
   if (!by_chain) need.size_option = "--eval-crop";
-  check(need, inputs.notes);
+  check(need, warnings);
 }
 
 }  // namespace kiln

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "run/prepare/prepare.h"
+#include "model/image_model.h"
+#include "parallel/device/device.h"
+#include "parallel/ranks/world.h"
 
 namespace kiln {
+
+struct Plan;
 
 struct StepSize {
   int height = 0, width = 0;  // of the images, in pixels
@@ -43,7 +48,9 @@ std::string step_warning(const StepNeed& need);
 
 // Throws Error kModuleOutOfMemory for steps in training or validation that cannot fit: on a CPU
 // into this rank's share of the available memory, on a GPU into its free memory. Swap space does
-// not count. Adds a warning to the inputs' notes for those that may not fit.
-void check_step_memory(TrainingJob& job);
+// not count. Adds a warning for those that may not fit. Of the plan: pixels, batch size, recipe and
+// whether it uses features.
+void check_step_memory(const Device& device, const ImageModel& model, const World& world,
+                       const Plan& plan, std::vector<std::string>& warnings);
 
 }  // namespace kiln

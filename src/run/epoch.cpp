@@ -1,0 +1,225 @@
+#include "run/epoch.h"
+
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "run/checkpoint/image_hashes.h"
+#include "run/frozen/automatic_run.h"
+#include "run/kept_model.h"
+#include "run/prepare/class_counts.h"
+#include "run/prepare/plan_warnings.h"
+#include "run/step_votes.h"
+#include "run/vote.h"
+#include "train/replicas.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kManySkipped = 0.05;  // share of the steps of an epoch
+
+EpochPlan epoch_plan(const Run& run, int epoch) {
+  const Plan& plan = run.plan;
+  const Length& length = plan.stop.length;
+  SchedulePlan schedule = plan.recipe.schedule;
+  schedule.epochs = run.stop->scheduled_epochs();
+  const bool trains = run.world.rank() < plan.num_training_ranks;
+  const std::int64_t max_steps = trains ? 0 : length.steps_per_epoch;  // no images end its epoch
+  return {.epoch = epoch,
+          .epochs_before = length.first_epochs,
+          .schedule = std::move(schedule),
+          .step = {.batch_size = plan.loading.batch_size,
+                   .batches_per_step = trains ? plan.loading.accumulate : 0,
+                   .smallest_batch = plan.pixels.smallest_batch,
+                   .train_on_empty_batches = plan.sync_batch_norm && run.world.size() > 1,
+                   .loss = plan.recipe.loss,
+                   .clip_norm = plan.recipe.clip_norm,
+                   .precision = plan.recipe.precision},
+          .mix = plan.recipe.mix,
+          .rank = run.world.rank(),
+          .num_ranks = plan.num_training_ranks,
+          .max_steps = length.steps == 0 ? max_steps
+                                         : std::min(length.steps - length.steps_before(epoch),
+                                                    length.steps_per_epoch),
+          .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
+}
+
+// The steps of an epoch, and this rank's record of them.
+EpochRecord take_steps(Run& run, int epoch) {
+  EpochSums& sums = run.state->epoch;
+  Stop& stop = *run.stop;
+  run.world.enter("training, epoch " + std::to_string(epoch));
+  const std::unique_ptr<Batches> loader = run.loaders->training(epoch, sums.steps);
+  run.loaders->begin_validation(epoch);
+  TrainEpoch training(*run.state, *loader, run.uploaders->training(epoch), epoch_plan(run, epoch));
+  StepVotes votes(run, training, *loader);
+  votes.before_steps();
+  while (!stop.now() && !stop.makes_no_step() && training.step()) {
+    run.world.at("step " + std::to_string(training.steps_done()));
+    votes.after_step();
+  }
+  if (!stop.now()) votes.after_last_step();
+  if (stop.now()) return {};
+  const int first_nonfinite_step = training.first_nonfinite_step();
+  if (vote(run.world, {.has_diverged = first_nonfinite_step != 0}).has_diverged)
+    throw_diverged(run.world, training.timing(), first_nonfinite_step);
+  return training.finish();
+}
+
+// Sums the record over all ranks and averages the tensors that differ between their models, which
+// are identical afterwards. A collective. Throws as require_equal_replicas().
+void sum_over_ranks(Run& run, EpochRecord& record) {
+  World& world = run.world;
+  TrainState& state = *run.state;
+  set_summed_numbers(world.sum(summed_numbers(record)), record);
+  state.exchange->gather_state();
+  if (!state.epoch.statistics_averaged && run.plan.recipe.freeze == Freeze::kNone) {
+    const int num_ranks = run.plan.num_training_ranks;
+    average_statistics(*state.model, *run.communicator, world, num_ranks);
+    if (state.averages)
+      average_statistics(state.averages->state(), *run.communicator, world, num_ranks);
+  }
+  state.epoch.statistics_averaged = true;
+  world.agree([&] { require_equal_replicas(*state.model, world); });
+}
+
+// Warns if many steps of the epoch were skipped. A few are expected in the first epoch, since the
+// loss scale starts high. Only rank 0 warns.
+void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log) {
+  const int skipped = record.skipped_steps.value_or(0);
+  if (!world.leads() || skipped <= kManySkipped * record.num_steps) return;
+  log.warning(formatted(
+      "%d of the %d steps of epoch %d were skipped, because gradients overflowed float16. Use "
+      "--precision bf16 or fp32, or a lower --learning-rate, if this continues.",
+      skipped, record.num_steps, record.epoch));
+}
+
+// The model's results on this rank's validation images.
+struct Validation {
+  std::vector<Prediction> predictions;
+  HostLogits logits;  // of the images used to fit the temperature
+};
+
+// Evaluates this rank's images and sets the validation metrics of `record`, over all ranks.
+Validation evaluate(Run& run, EpochRecord& record) {
+  World& world = run.world;
+  const Stopwatch watch;
+  const std::size_t num_classes = run.sources.num_classes();
+  BatchLoader loader = run.loaders->validation(record.epoch);
+  Evaluator evaluator(*run.state->model, loader, run.uploaders->validation(),
+                      run.plan.recipe.precision,
+                      {run.num_valid_images(), static_cast<int>(num_classes)});
+  std::vector<BadImage> faults;
+  while (stop_signal() == 0 && evaluator.step()) {
+    run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
+    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+    if (world.size() == 1)
+      run.bad_valid->record(std::exchange(faults, {}), /*leads=*/true, run.console);
+  }
+  Totals totals = evaluator.totals();
+  Validation result{evaluator.take_predictions(), {}};
+  // One vote sums the totals, followed by the counts of classes.
+  std::vector<double> numbers = summed_numbers(totals);
+  const std::size_t num_totals = numbers.size();
+  const std::vector<double> counts = class_counts(result.predictions, num_classes);
+  numbers.insert(numbers.end(), counts.begin(), counts.end());
+  const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
+  if (all.has_bad_images) run.bad_valid->record_on_all_ranks(faults, world, run.console);
+  run.stop->hear(all);
+  if (run.stop->now()) return result;
+  set_summed_numbers(all.numbers, totals);
+  record.valid = totals;
+  record.macro = macro_scores(std::span(all.numbers).subspan(num_totals));
+  record.valid_seconds = watch.seconds();
+  world.agree([&] { check_epoch(record); });
+  result.logits = evaluator.take_logits();
+  return result;
+}
+
+// What is known of the images now that this epoch has read them.
+void check_images(Run& run, EpochRecord& record) {
+  // At the end of the first epoch, both sets have been read.
+  if (record.epoch == 1 && !run.sources.train.is_stream())
+    record.valid_in_train =
+        warn_of_shared_images(run.world, run.console, run.sources, record.valid.count);
+  if (record.epoch == 1) share_hashes(run.world, run.plan, run.sources);
+  warn_of_changed_images(run.world, run.console, run.sources);
+  record.bad_train_images = run.state->bad_train.num_bad;
+  record.bad_valid_images = run.state->bad_valid.num_bad;
+}
+
+}  // namespace
+
+EpochRecord train_epoch(Run& run, int epoch) {
+  EpochRecord record = take_steps(run, epoch);
+  if (run.stop->now()) return record;
+  run.stop->note_last_step();
+  if (epoch < run.stop->last_epoch() && !run.stop->is_out_of_time())
+    run.loaders->begin_training(epoch + 1);
+  sum_over_ranks(run, record);
+  warn_of_skipped_steps(record, run.world, run.console);
+  return record;
+}
+
+std::optional<ValidationDetails> judge_epoch(Run& run, EpochRecord& record) {
+  TrainState& state = *run.state;
+  run.world.enter("evaluating, epoch " + std::to_string(record.epoch));
+  Validation validation;
+  {
+    // If weights are averaged, it is the averages that are judged and kept.
+    const AveragesInPlace averages(state.averages ? &*state.averages : nullptr);
+    validation = evaluate(run, record);
+    if (run.stop->now()) return {};
+    run.loaders->adapt_threads();
+    check_images(run, record);
+    if (!is_better_than_head(run, record, validation.predictions)) return {};
+    if (!keep_if_best(run, record)) return {};
+  }
+  return judge_best(run, validation.predictions, validation.logits);
+}
+
+void end_epoch(Run& run, const EpochRecord& record) {
+  Stop& stop = *run.stop;
+  stop.end_epoch(record);
+  const Vote all = vote(run.world, {.stop_signal = stop_signal(),
+                                    .wants_checkpoint = run.checkpoints->is_due(/*epoch_ended=*/true),
+                                    .is_out_of_time = stop.leaves_no_step()});
+  stop.hear(all);
+  if (all.wants_checkpoint && !stop.now()) run.checkpoints->begin();
+}
+
+void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step) {
+  int first = 0;
+  for (const int step : world.gather(first_nonfinite_step))
+    if (step > 0 && (first == 0 || step < first)) first = step;
+  world.agree([&] {
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted("The training loss is not finite in epoch %d, step %d, at learning rate %g: "
+                  "training has diverged. Use a lower --learning-rate (try a tenth of it).",
+                  at.epoch, first, at.learning_rate));
+  });
+  throw InternalError("ranks agreed on a failure that none of them reports");
+}
+
+void check_epoch(const EpochRecord& record) {
+  if (record.train.count == 0 || record.valid.count == 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                std::string(record.train.count == 0 ? "Training" : "Validation") +
+                    " dataset is not valid: none of its images could be decoded. `kiln inspect "
+                    "--check` lists why.");
+  if (!std::isfinite(record.valid.loss_sum))
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted("The validation loss is not finite after epoch %d, step %d, at learning rate "
+                  "%g: training has diverged. Use a lower --learning-rate (try a tenth of it).",
+                  record.epoch, record.num_steps, record.learning_rate));
+}
+
+}  // namespace kiln

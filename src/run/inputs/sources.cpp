@@ -1,0 +1,309 @@
+#include "run/inputs/sources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "data/dataset/image_index.h"
+#include "data/stream/stream_source.h"
+#include "model/catalogue.h"
+#include "run/inputs/split_inputs.h"
+#include "run/inputs/stream_inputs.h"
+#include "run/inputs/transformation.h"
+
+namespace kiln {
+namespace {
+
+// Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this.
+constexpr int kSizeStep = 32;
+
+std::vector<int> growing_sizes(const DataConfig& config) {
+  std::vector<int> sizes;
+  if (config.image_size.first == 0) return sizes;
+  for (int side = config.image_size.first; side < config.image_size.last; side += kSizeStep)
+    sizes.push_back(side);
+  sizes.push_back(config.image_size.last);
+  return sizes;
+}
+
+// Returns 7/6 of `side`, rounded up to a multiple of kSizeStep. Random crops in training enlarge
+// objects by about 7/6: Touvron et al., "Fixing the train-test resolution discrepancy",
+// arXiv:1906.06423.
+int larger_crop(int side) {
+  return (side * 7 + 6 * kSizeStep - 1) / (6 * kSizeStep) * kSizeStep;
+}
+
+void choose_size(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+  int side = config.image_size.last;
+  pixels.size_reason = "--image-size";
+  if (config.image_size.first > 0)
+    pixels.size_reason += ", growing from " + std::to_string(config.image_size.first);
+  if (side == 0) {
+    const AutomaticSize chosen = automatic_size({&sources.train, &sources.valid});
+    pixels.size_reason = chosen.reason;
+    if (chosen.is_stored) {
+      pixels.train.output = chosen.size;
+      return;
+    }
+    side = chosen.size.height;
+  }
+  pixels.train.output = {side, side};
+  pixels.train.short_side = usual_short_side(side);
+}
+
+void choose_by_transformation(const DataConfig& config, const TransformChain& transform,
+                              PixelPlan& pixels) {
+  ChainPlans plans = plans_of(transform, pixels.whole_image, config.transform_path);
+  pixels.train = std::move(plans.train);
+  pixels.valid = std::move(plans.valid);
+  pixels.size_reason = "after the operations of --transform-path";
+}
+
+// Requires that pixels.train is set.
+void choose_valid_pixels(const DataConfig& config, PixelPlan& pixels) {
+  TransformSpec& valid = pixels.valid;
+  valid = pixels.train;
+  int crop = config.eval_crop.side;
+  if (config.eval_crop.is_larger && pixels.train.short_side > 0)
+    crop = larger_crop(pixels.train.output.height);
+  if (crop > 0) valid.output = {crop, crop};
+  const int side = std::max(valid.output.height, valid.output.width);
+  check_eval_size(config.eval_resize, side);
+  if (config.eval_resize > 0) {
+    valid.short_side = config.eval_resize;
+    valid.keep_exact = false;
+  } else if (crop > 0) {
+    valid.short_side = usual_short_side(side);
+  }
+}
+
+void choose_normalization(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+  if (config.normalization != NormalizationChoice::kAuto) {
+    const bool imagenet = config.normalization == NormalizationChoice::kImagenet;
+    pixels.normalization = imagenet ? kImagenetNormalization : Normalization{};
+  } else if (sources.weights && sources.weights->normalization) {
+    pixels.normalization = *sources.weights->normalization;
+    pixels.normalization_reason = "as the weights were trained";
+  } else if (sources.weights) {
+    pixels.normalization = kImagenetNormalization;
+    pixels.normalization_reason = "unknown for these weights";
+  } else {
+    pixels.normalization = sources.spec().pretrained ? kImagenetNormalization : Normalization{};
+  }
+}
+
+// Sets what follows from the options and the normalization. Erased pixels get the mean, which
+// normalization turns into 0.
+void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
+  pixels.given_side = config.image_size.last;
+  pixels.sizes = growing_sizes(config);
+  pixels.train.augment = config.augment;
+  take_normalization(pixels.normalization, pixels);
+}
+
+// Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
+int final_map_pixels(const std::string& model, ImageSize size, const std::string& dataset,
+                     const std::string& option) {
+  const NetworkFamily& family = known_network(model).family();
+  const int pixels = family.final_map_side(size.height) * family.final_map_side(size.width);
+  if (pixels == 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
+                    std::to_string(size.height) + " pixels are too small for " + model + ": use " +
+                    option + " " + std::to_string(family.stride()) + " or more.");
+  return pixels;
+}
+
+void check_image_sizes(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+  const std::string by_chain = "operations in --transform-path that give";
+  const std::string& model = sources.spec().model_name;
+  const int first = config.image_size.first;
+  const ImageSize smallest = first > 0 ? ImageSize{first, first} : pixels.train.output;
+  if (final_map_pixels(model, smallest, "Training",
+                       sources.transform ? by_chain : "--image-size") == 1)
+    pixels.smallest_batch = 2;
+  final_map_pixels(model, pixels.valid.output, "Validation",
+                   sources.transform ? by_chain : "--eval-crop");
+}
+
+// Reads --untrained-model-path. A trained model becomes a source of weights.
+void read_untrained(const DataConfig& config, Sources& sources) {
+  sources.untrained = read_model(config.untrained_model_path);
+  if (!sources.untrained.spec.num_classes) return;
+  ModelDirectory source = std::move(sources.untrained);
+  sources.untrained = {};
+  sources.untrained.spec = source.spec;
+  sources.weights = weights_of(std::move(source), config.untrained_model_path);
+}
+
+// Sets the network that --model-name describes, and reads its --weights.
+void read_network(const NetworkConfig& config, Sources& sources) {
+  sources.untrained.spec = {.model_name = config.model_name,
+                           .zero_init_residual = config.zero_init_residual,
+                           .num_classes = {},
+                           .normalization = {}};
+  if (!config.weights.empty())
+    sources.weights = read_weight_source(config.weights, config.model_name);
+}
+
+void read_validation(const DataConfig& config, IndexUse use, Sources& sources) {
+  use.contents = sources.valid.contents;
+  sources.valid = read_indexed_dataset(
+      use.contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
+      "Validation dataset", use);
+}
+
+void read_both_datasets(const DataConfig& config, Sources& sources, Problems& problems) {
+  const bool with_sizes = needs_sizes(config, sources);
+  const IndexUse use{.with_sizes = with_sizes, .records = config.records};
+  const bool is_stream = is_stream_path(config.train_path);
+  if (!config.train_path.empty() && !is_stream)
+    problems.collect(
+        [&] { sources.train = read_indexed_dataset(config.train_path, "Training dataset", use); });
+  if (!config.valid_path.empty())
+    problems.collect([&] {
+      read_validation(config, use, sources);
+      if (!sources.train.samples.empty() && !config.has_train_shard)
+        settle_labels(sources.train, sources.valid, config.records.first_label);
+    });
+  if (is_stream) sources.train = stream_dataset(config, sources.valid);
+  sources.valid.exif = sources.train.exif;  // the training images decide for both
+  if (with_sizes && sources.valid.sizes_with != sources.valid.exif)
+    scan_sizes(sources.valid, SizesWanted::kCommon);
+}
+
+}  // namespace
+
+Sources read_sources(const DataConfig& config, Problems& problems,
+                                    std::uint64_t seed, const ScanPlan& scan,
+                                    const OpenFile& valid_stream) {
+  Sources sources;
+  sources.valid.contents = valid_stream.path();
+  const auto collect = [&problems](const std::string& path, auto&& read) {
+    if (!path.empty()) problems.collect(read);
+  };
+  collect(config.transform_path,
+          [&] { sources.transform = read_transformation(config.transform_path); });
+  sources.is_split = !config.split.data_path.empty();
+  if (sources.is_split)
+    collect(config.train_path, [&] {
+      refuse_split_of_stream(config.split.data_path);
+      read_split_inputs(config, seed, scan, sources);
+    });
+  else
+    read_both_datasets(config, sources, problems);
+  collect(config.untrained_model_path, [&] { read_untrained(config, sources); });
+  collect(config.network.model_name, [&] { read_network(config.network, sources); });
+  return sources;
+}
+
+TransformSpec PixelPlan::of_epoch(int epoch) const {
+  TransformSpec spec = train;
+  if (sizes.empty()) return spec;
+  const auto place =
+      static_cast<std::size_t>(epoch - 1) * sizes.size() / static_cast<std::size_t>(num_epochs);
+  const int side = sizes[std::min(place, sizes.size() - 1)];
+  spec.output = {side, side};
+  spec.short_side = usual_short_side(side);
+  return spec;
+}
+
+bool needs_sizes(const DataConfig& config, const Sources& sources) {
+  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size.last == 0;
+}
+
+PixelPlan choose_pixels(const DataConfig& config, const Sources& sources) {
+  PixelPlan pixels;
+  if (sources.transform) {
+    // The images of a stream are not known yet and may have other sizes.
+    if (needs_sizes(config, sources) && !sources.train.is_stream())
+      pixels.whole_image = common_size({&sources.train, &sources.valid});
+    choose_by_transformation(config, *sources.transform, pixels);
+  } else {
+    choose_size(config, sources, pixels);
+    choose_valid_pixels(config, pixels);
+  }
+  pixels.train.exif = pixels.valid.exif = sources.train.exif;
+  check_image_sizes(config, sources, pixels);
+  choose_normalization(config, sources, pixels);
+  settle_pixels(config, pixels);
+  return pixels;
+}
+
+void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
+  pixels.normalization = normalization;
+  pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
+                              : normalization == Normalization{}      ? "half"
+                                                                      : "given";
+  for (std::size_t c = 0; c < 3; ++c)
+    pixels.train.erased[c] = static_cast<std::uint8_t>(
+        std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
+}
+
+Preprocessing preprocessing_of(const PixelPlan& pixels) {
+  const TransformSpec& plan = pixels.valid;
+  return {.exif = plan.exif,
+          .height = plan.output.height,
+          .width = plan.output.width,
+          .resize_short_side = plan.short_side,
+          .keep_exact_size = plan.keep_exact,
+          .normalization = pixels.normalization,
+          .transforms = plan.chain ? plan.chain->whole.to_json() : ""};
+}
+
+PixelChoice choice_of(const PixelPlan& pixels) {
+  const auto sizes = [](const TransformSpec& plan) {
+    return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
+  };
+  return {pixels.train.exif,    sizes(pixels.train),
+          sizes(pixels.valid),  pixels.whole_image.value_or(ImageSize{}),
+          pixels.smallest_batch, pixels.normalization};
+}
+
+PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
+  const auto plan = [](const SizeChoice& sizes) {
+    return TransformSpec{
+        .output = sizes.output, .short_side = sizes.short_side, .keep_exact = sizes.keep_exact};
+  };
+  PixelPlan pixels;
+  pixels.train = plan(choice.train);
+  pixels.valid = plan(choice.valid);
+  if (choice.whole_image.height > 0) pixels.whole_image = choice.whole_image;
+  if (sources.transform) choose_by_transformation(config, *sources.transform, pixels);
+  pixels.train.exif = pixels.valid.exif = choice.exif;
+  pixels.smallest_batch = choice.smallest_batch;
+  pixels.normalization = choice.normalization;
+  pixels.size_reason = "as rank 0 chose";
+  settle_pixels(config, pixels);
+  return pixels;
+}
+
+void check_batch_size(const OptimizationConfig& config, std::int64_t num_images, int smallest_batch,
+                      int num_ranks) {
+  if (config.batch_size < 1) return;
+  const std::int64_t others = std::int64_t{num_ranks} * config.accumulate;
+  if (num_images > 0 && config.batch_size * others > num_images) {
+    std::string found = std::to_string(config.batch_size);
+    if (num_ranks > 1) found += " on each of " + std::to_string(num_ranks) + " ranks";
+    if (config.accumulate > 1)
+      found += ", " + std::to_string(config.accumulate) + " times per step";
+    const std::string remedy =
+        num_images >= others
+            ? "use --batch-size " + std::to_string(num_images / others) + " or less."
+            : "use fewer ranks, or more images.";
+    throw Error(ErrorCode::kLessThanOrEqualTo, "Parameter \"Batch size\" is " + found +
+                                                   ", but the training dataset has only " +
+                                                   std::to_string(num_images) +
+                                                   " images: " + remedy);
+  }
+  if (config.batch_size < smallest_batch)
+    throw Error(
+        ErrorCode::kGreaterThanOrEqualTo,
+        "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
+        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more, or a "
+        "larger "
+        "--image-size.");
+}
+
+}  // namespace kiln

@@ -1,0 +1,130 @@
+// What a training run reads before it starts, and how its images become pixels. Faults are collected
+// and reported together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/run_config.h"
+#include "data/dataset/dataset.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/sampler.h"
+#include "data/split/split_dataset.h"
+#include "data/transform/operations.h"
+#include "model/weights/weight_source.h"
+#include "store/model_directory.h"
+
+namespace kiln {
+
+// The split of --data-path, on ranks that have read the dataset.
+struct InputSplit {
+  std::string csv;      // the contents of split.csv
+  std::string summary;  // for the log
+  // The result of groups_of(), by image of `train` and of `valid`; empty with --split.
+  std::vector<std::uint32_t> train_groups, valid_groups;
+};
+
+// The images and the network. During the run only the images' hashes change, which loaders note.
+struct Sources {
+  Dataset train, valid;   // validation labels are training class ids
+  bool is_split = false;  // both are parts of one dataset
+  std::optional<InputSplit> split;
+  // With --folds and no validation images: `valid` is a copy of `train`, and its images are
+  // predicted by heads that have not seen them.
+  bool judged_out_of_fold = false;
+  // The network to train and save: its specification, and until the model is built its weights, if
+  // they come from a directory of untrained weights. `pretrained` in the specification means: with
+  // ImageNet's 1000 outputs followed by another layer.
+  ModelDirectory untrained;
+  // Initial weights from elsewhere, until the model is built: from --weights, which only rank 0
+  // reads, or from a trained model.
+  std::optional<WeightSource> weights;
+  std::string weights_text;  // which of them were used, for the log
+  // From --transform-path: first on ranks that have read it, in the end on all.
+  std::optional<TransformChain> transform;
+  // Warnings to log before training starts. Notes about a dataset are in that dataset.
+  std::vector<std::string> notes;
+
+  const ModelSpec& spec() const { return untrained.spec; }
+  std::size_t num_classes() const { return train.classes.size(); }
+};
+
+// How images are preprocessed.
+struct PixelPlan {
+  TransformSpec train, valid;
+  std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
+  // The sides of growing training images, in order, each used for the same number of epochs; the
+  // last one is that of `train`. Empty: all images are as in `train`.
+  std::vector<int> sizes;
+  int num_epochs = 1;                        // over which the images grow
+  TransformSpec of_epoch(int epoch) const;  // for training images; from 1
+  int given_side = 0;        // --image-size; 0: not given
+  std::string size_reason;   // for the log
+  Normalization normalization;
+  std::string normalization_name;    // "half", "imagenet" or "given"
+  std::string normalization_reason;  // for the log
+  int smallest_batch = 1;            // 2 if BatchNorm sees a 1x1 map
+};
+
+// Which images are this rank's.
+struct Division {
+  Shard train, valid;  // among all ranks, or those that share a part
+  // This rank keeps one of every `keep_one_of` images of its stream: all, or with --shard-by record
+  // or host its share of a stream that all ranks, or those of `train_part`, read.
+  int keep_one_of = 1, keep_which = 0;
+  bool is_one_stream = false;  // the ranks divide one stream so
+  // Equal on the ranks that were given the same training images: empty unless --shard-by is none,
+  // train or host.
+  std::string train_part;
+  // Whether each rank or host has its own images: `train` and `valid` list only those.
+  bool has_own_train = false, has_own_valid = false;
+  std::int64_t steps_per_epoch = 0;  // the same on all ranks
+  std::int64_t images_per_epoch() const { return steps_per_epoch * train.images_per_step(); }
+};
+
+// Reads training data, validation data and model. Faults are added to `problems` in this order, to
+// be reported along with others. Empty paths, which come from an invalid command line, are skipped.
+// `seed` and `scan` are for --data-path. `valid_stream` is open if the validation images came in a
+// stream; it must stay so until all archives are open.
+Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t seed = 1,
+                     const ScanPlan& scan = {}, const OpenFile& valid_stream = {});
+
+// Whether the transformation of the images depends on their sizes.
+bool needs_sizes(const DataConfig& config, const Sources& sources);
+
+// Throws Error kInvalidDataset if the images are too small for the network.
+PixelPlan choose_pixels(const DataConfig& config, const Sources& sources);
+
+// Adopts the normalization chosen by rank 0, which has read the weights.
+void take_normalization(const Normalization& normalization, PixelPlan& pixels);
+
+// The preprocessing of validation images, for the trained model.
+Preprocessing preprocessing_of(const PixelPlan& pixels);
+
+// Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Skips images that could not be read.
+void check_batch_size(const OptimizationConfig& config, std::int64_t num_images, int smallest_batch,
+                      int num_ranks);
+
+// The choices made by choose_pixels(), for ranks that have not read the images.
+struct SizeChoice {  // the sizes in a TransformSpec
+  ImageSize output;
+  int short_side = 0;
+  bool keep_exact = true;
+  bool operator==(const SizeChoice&) const = default;
+};
+struct PixelChoice {
+  Exif exif = Exif::kIgnore;
+  SizeChoice train, valid;
+  ImageSize whole_image;  // height 0: none
+  int smallest_batch = 1;
+  Normalization normalization;
+  bool operator==(const PixelChoice&) const = default;
+};
+PixelChoice choice_of(const PixelPlan& pixels);
+// `sources` must have the transformation, if there is one.
+PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources);
+
+}  // namespace kiln

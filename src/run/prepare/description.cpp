@@ -1,0 +1,284 @@
+#include "run/prepare/begin.h"
+
+#include <ATen/Parallel.h>
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/system.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "run/prepare/class_counts.h"
+#include "run/prepare/plan_warnings.h"
+#include "run/prepare/rank_agreement.h"
+#include "run/process/versions.h"
+
+namespace kiln {
+namespace {
+
+DataRecord data_record(const DataConfig& config, const Run& run) {
+  const Sources& sources = run.sources;
+  const PixelPlan& pixels = run.plan.pixels;
+  const Division& division = run.plan.division;
+  DataRecord data;
+  data.train_path = config.train_path;
+  data.valid_path = config.valid_path;
+  data.classes = sources.train.classes;
+  if (!sources.train.is_stream())
+    data.train_counts = counts_of_all(run.world, sources.train, data.classes.size(),
+                                      division.has_own_train ? &division.train : nullptr);
+  data.valid_counts = counts_of_all(run.world, sources.valid, data.classes.size(),
+                                    division.has_own_valid ? &division.valid : nullptr);
+  data.image_height = pixels.train.output.height;
+  data.image_width = pixels.train.output.width;
+  data.resize_short_side = pixels.train.short_side;
+  data.augment =
+      sources.transform ? sources.transform->summary() : augment_name(pixels.train.augment);
+  data.eval_height = pixels.valid.output.height;
+  data.eval_width = pixels.valid.output.width;
+  data.eval_resize_short_side = pixels.valid.short_side;
+  data.normalization = pixels.normalization_name;
+  std::copy(pixels.normalization.mean.begin(), pixels.normalization.mean.end(), data.mean);
+  std::copy(pixels.normalization.std.begin(), pixels.normalization.std.end(), data.std);
+  return data;
+}
+
+// Includes only options with non-default values, among them all that --recipe sets.
+std::string repeating_command(const OptionTexts& options) {
+  const CommandInfo& command = *find_command("train");
+  std::string line = "kiln train";
+  for (const auto& [name, value] : options) {
+    const Option* option = find_option(command, name);
+    if (option == nullptr || value == option->default_text || name == "recipe") continue;
+    line += " --" + name + " " + shell_word(value);
+  }
+  return line;
+}
+
+std::string set_text(const Dataset& set) {
+  return (set.is_stream() ? "at most " : "") + grouped(set.num_images()) + " images" +
+         (set.is_stream() ? " in each epoch, " : ", ") + std::to_string(set.classes.size()) +
+         (set.classes.size() == 1 ? " class" : " classes") + " (" + describe(set.kind) + " '" +
+         set.root.string() + "'" +
+         (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
+}
+
+std::string size_text(const TransformSpec& pixels) {
+  return formatted("%dx%d", pixels.output.width, pixels.output.height);
+}
+
+std::string center_text(const TransformSpec& pixels) {
+  return formatted("short side to %d, center crop", pixels.short_side);
+}
+
+std::string exif_text(Exif exif) {
+  return exif == Exif::kApply ? "applied" : "ignored (--exif apply turns pictures)";
+}
+
+void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan) {
+  plan.emplace_back("training data", set_text(sources.train));
+  plan.emplace_back("validation data", set_text(sources.valid));
+  const TransformSpec &train = pixels.train, &valid = pixels.valid;
+  const bool centered = !takes_random_parts(train.augment);
+  plan.emplace_back(
+      "image size",
+      size_text(train) + " (" + pixels.size_reason +
+          (centered && train.short_side > 0 ? "; other sizes: " + center_text(train) : "") + ")");
+  if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
+    plan.emplace_back("validation size",
+                      size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
+  plan.emplace_back("EXIF orientation", exif_text(train.exif));
+  if (train.chain) {
+    plan.emplace_back("transformation", train.chain->whole.summary());
+    plan.emplace_back("for validation", valid.chain->whole.summary());
+  }
+  if (train.augment != Augment::kNone)
+    plan.emplace_back("augmentation",
+                      augment_name(train.augment) + " (" + augment_text(train.augment) + ")");
+}
+
+// "balanced, 0.37 (cat) to 3.33 (dog)".
+std::string weights_text(const std::string& choice, const std::vector<double>& weights,
+                         const std::vector<std::string>& classes) {
+  const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
+  const auto text = [&](auto weight) {
+    return formatted("%.3g (", *weight) +
+           printable(classes.at(static_cast<std::size_t>(weight - weights.begin()))) + ")";
+  };
+  return choice + ", " + text(least) + " to " + text(most);
+}
+
+void plan_balance(const OptimizationConfig& config, const Run& run, TextPairs& plan) {
+  if (const std::vector<double>& weights = run.plan.recipe.loss.class_weights; !weights.empty())
+    plan.emplace_back(
+        "class weights",
+        weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
+                     run.sources.train.classes));
+  if (config.sample == Sampling::kBalanced)
+    plan.emplace_back("sampling", "balanced, each class equally often per epoch");
+}
+
+// Which part of the network is frozen, and how many parameters are still trained.
+std::string frozen_text(const Run& run, long long num_parameters) {
+  long long num_trained = 0;
+  for (const NamedTensor& item : run.state->model->trained_parameters())
+    num_trained += item.tensor.numel();
+  const bool is_norm = run.plan.recipe.freeze == Freeze::kNorm;
+  return std::string(is_norm ? "BatchNorm" : "the backbone") + "; " + grouped(num_trained) +
+         " of " + grouped(num_parameters) + " parameters are trained";
+}
+
+void plan_model(bool weights_given, const Run& run, long long num_parameters, TextPairs& plan) {
+  const Sources& sources = run.sources;
+  const ModelSpec& spec = sources.spec();
+  const PixelPlan& pixels = run.plan.pixels;
+  const bool has_weights = !sources.weights_text.empty() || weights_given;
+  plan.emplace_back("model", spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
+                                 (has_weights       ? "given weights"
+                                  : spec.pretrained ? "pretrained weights"
+                                                    : "fresh weights from the seed"));
+  if (!sources.weights_text.empty()) plan.emplace_back("weights", sources.weights_text);
+  if (run.plan.recipe.freeze != Freeze::kNone)
+    plan.emplace_back("frozen", frozen_text(run, num_parameters));
+  plan.emplace_back(
+      "normalization",
+      pixels.normalization_name +
+          (pixels.normalization_reason.empty() ? "" : " (" + pixels.normalization_reason + ")"));
+}
+
+// The device, precision, data loading and ranks.
+void plan_machine(const Run& run, TextPairs& plan) {
+  const int num_ranks = run.world.size();
+  const Machine& machine = run.machine;
+  const double rate = run.plan.learning_rate, peak = run.plan.recipe.schedule.peak;
+  plan.emplace_back("device", machine.device.description +
+                                  formatted(", %d compute and %d loader threads",
+                                            at::get_num_threads(), machine.loader_threads.first) +
+                                  (num_ranks == 1 ? ", 1 rank" : ""));
+  plan.emplace_back("precision", precision_name(machine.precision.precision) + " (" +
+                                     machine.precision.reason + ")");
+  plan.emplace_back("loading", bytes_text(run.loaders->max_memory_bytes()) +
+                                   " of memory at most; cache: " + run.cache.reason);
+  if (num_ranks > 1)
+    plan.emplace_back(
+        kRanksLabel,
+        describe_ranks(run.world) +
+            (machine.num_bound_cpus == 0
+                 ? ""
+                 : formatted(", each bound to %d processors", machine.num_bound_cpus)) +
+            formatted("; global batch of %lld images, learning rate %g x %g = %g",
+                      static_cast<long long>(run.plan.global_batch), rate, peak / rate, peak));
+  std::ranges::move(run.state->exchange->plan(), std::back_inserter(plan));
+}
+
+// For a head that is fitted to features, instead of training in epochs.
+void plan_features(const Run& run, TextPairs& lines) {
+  const Plan& plan = run.plan;
+  lines.emplace_back(
+      "plan",
+      std::string("one pass through the frozen network, then the last layer is fitted to the "
+                  "features, with a penalty chosen by cross-validation") +
+          (plan.folds > 0 ? formatted("; %d folds", plan.folds) : "") +
+          formatted("; seed %lld", static_cast<long long>(plan.loading.seed)));
+  if (plan.time_limit_s > 0)
+    lines.emplace_back(kTimeLimitLabel,
+                       plan.stop.time_limit_word +
+                           "; ends the fit of the last layer, but not the pass of all images "
+                           "before it");
+}
+
+// Adds a line with --recipe and the effective value of each of its options; none if all of them are
+// the designer's.
+void plan_recipe(const std::string& recipe, const OptionTexts& options, TextPairs& plan) {
+  const CommandInfo& command = *find_command("train");
+  std::string text = recipe + ":";
+  bool is_plain = recipe == "designer";
+  // Options of other groups come last: other lines show them, so they are no reason for this one.
+  const std::string& group = find_option(command, "recipe")->group;
+  for (const bool is_of_group : {true, false})
+    for (const Option& option : command.options) {
+      const auto used = std::find_if(options.begin(), options.end(),
+                                     [&](const auto& one) { return one.first == option.name; });
+      if (!option.is_of_recipe || (option.group == group) != is_of_group || used == options.end())
+        continue;
+      text += " --" + option.name + " " + used->second;
+      if (is_of_group && used->second != option.default_text) is_plain = false;
+    }
+  if (!is_plain) plan.emplace_back("recipe", std::move(text));
+}
+
+void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& lines) {
+  const Plan& plan = run.plan;
+  const double peak = plan.recipe.schedule.peak;
+  if (plan.is_automatic)
+    lines.emplace_back(
+        "two parts",
+        "one pass through the frozen network, and the last layer is fitted to the features (epoch "
+        "1); then all layers are fine-tuned, and the result is kept if it is better on the "
+        "validation images by McNemar's test at 5 %");
+  const std::optional<TimePlan>& time = run.state->progress.time_plan;
+  const bool is_limited = run.stop->has_time_limit();
+  std::string steps = is_limited && time->epochs == 0 ? "at most " : "";
+  steps += formatted(
+      "%d epochs of %lld steps of %lld images, learning rate %g, "
+      "warm-up %g epochs, %s, seed %lld",
+      run.stop->scheduled_epochs(), static_cast<long long>(plan.division.steps_per_epoch),
+      static_cast<long long>(plan.global_batch), peak, config.num_warmup_steps,
+      config.patience == kNoEarlyStop ? "no early stopping"
+                                      : formatted("patience %d", config.patience).c_str(),
+      static_cast<long long>(config.random_seed));
+  if (const long long left_over = images_left_over(plan, run.sources); left_over > 0)
+    steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
+                       left_over, run.sources.train.samples.size());
+  if (config.steps > 0)
+    steps += formatted("; %lld steps in all", static_cast<long long>(config.steps));
+  if (const double factor = plan.recipe.optimizer.head_rate; factor != 1)
+    steps += formatted("; learning rate of the last layer %g", peak * factor);
+  lines.emplace_back("plan", std::move(steps));
+  if (is_limited) lines.emplace_back(kTimeLimitLabel, run.stop->time_text());
+  plan_recipe(config.recipe.name, plan.options, lines);
+  plan_balance(config, run, lines);
+}
+
+TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_parameters) {
+  TextPairs plan;
+  plan_data(run.sources, run.plan.pixels, plan);
+  plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
+  plan_machine(run, plan);
+  if (run.plan.uses_features)
+    plan_features(run, plan);
+  else
+    plan_epochs(config.optimization, run, plan);
+  add_choice_lines(run.plan.choices, plan);
+  return plan;
+}
+
+}  // namespace
+
+RunStart describe_run(const TrainConfig& config, const Run& run) {
+  const Plan& plan = run.plan;
+  RunStart start;
+  start.time = unix_seconds();
+  start.options = plan.options_in_effect;
+  start.versions = versions(run.machine.device.is_cuda);
+  start.command = repeating_command(plan.options);
+  start.model = run.sources.spec().model_name;
+  start.device = run.machine.device.description;
+  start.host = host_name();
+  start.precision = precision_name(run.machine.precision.precision);
+  start.precision_reason = run.machine.precision.reason;
+  for (const at::Tensor& parameter : run.state->model->parameters())
+    start.num_parameters += parameter.numel();
+  start.num_ranks = run.world.size();
+  start.num_epochs = run.stop->num_epochs();
+  start.steps_per_epoch =
+      plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
+  start.global_batch = static_cast<int>(plan.global_batch);
+  start.data = data_record(config.data, run);
+  start.plan = plan_of(config, run, start.num_parameters);
+  for (const std::string& idle : idle_gpus(run.world, run.machine.device))
+    start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
+  return start;
+}
+
+}  // namespace kiln

@@ -1,0 +1,380 @@
+#include "run/prepare/plan.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "cli/options.h"
+#include "run/inputs/stream_inputs.h"
+#include "run/prepare/class_counts.h"
+#include "run/prepare/step_fits.h"
+#include "train/features/head_fit.h"
+
+namespace kiln {
+namespace {
+
+// The learning rate of fine-tuning, which starts with a fitted head: larger steps would destroy the
+// head and the backbone.
+constexpr double kTuningRate = 0.005;
+constexpr const char* kTuningRateText = "0.005";
+
+long long num_images(const Sources& sources) {
+  return static_cast<long long>(sources.train.samples.size() + sources.valid.samples.size());
+}
+
+// A clause that says why --auto True cannot be used; empty if it can.
+std::string hindrance(const Sources& sources, bool has_weights) {
+  if (sources.train.is_stream()) return "the images of a stream cannot be read again";
+  if (sources.spec().pretrained)
+    return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
+           "True`";
+  if (!has_weights) return "the weights are not pretrained: give some with --weights";
+  return "";
+}
+
+// Whether --auto is on, and why; nothing if that need not be said. A collective.
+struct Decision {
+  bool is_on = false;
+  std::string reason;
+};
+std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources& sources,
+                                         World& world) {
+  if (asked.choice == AutoChoice::kNo && asked.why_not.empty()) return {};
+  // Rank 0 has built the network, and may be the only rank that has read the weights.
+  const bool has_weights = world.broadcast(!sources.weights_text.empty());
+  const std::string why_not =
+      asked.why_not.empty() ? hindrance(sources, has_weights) : asked.why_not;
+  const std::string count = grouped(num_images(sources)) + " images";
+  if (asked.choice == AutoChoice::kYes) {
+    world.agree([&] {
+      if (!why_not.empty())
+        throw Error(ErrorCode::kUserError,
+                    "--auto True cannot be used, since " + why_not + "; or leave --auto out.");
+    });
+    return Decision{true, "as requested"};
+  }
+  if (!has_weights) return {};
+  if (!why_not.empty()) return Decision{false, why_not};
+  if (num_images(sources) >= kFewImages) return Decision{false, count};
+  return Decision{true, count + " and given weights"};
+}
+
+// Sets what --auto sets unless it was given.
+void settle_automatic(const OptimizationConfig& config, const Sources& sources, World& world,
+                      Plan& plan, double& learning_rate) {
+  const std::optional<Decision> decision = decide_automatic(config.automatic, sources, world);
+  if (!decision) return;
+  plan.is_automatic = decision->is_on;
+  choose(plan.choices, {"auto", decision->is_on ? "True" : "False", decision->reason});
+  if (!decision->is_on) return;
+  if (config.automatic.sets_augment) {
+    plan.pixels.train.augment = parse_augment("flip");
+    choose(plan.choices, {"augment", "flip", "--auto: for fine-tuning", /*has_line=*/true});
+  }
+  if (config.automatic.sets_learning_rate) {
+    learning_rate = kTuningRate;
+    choose(plan.choices, {"learning-rate", kTuningRateText, "--auto: of fine-tuning"});
+  }
+  if (!config.epochs_given && config.steps == 0 && config.time_limit_s == 0)
+    choose(plan.choices, {"epochs", std::to_string(config.epochs),
+                          "--auto: for fine-tuning, the default", /*has_line=*/true});
+}
+
+bool draws(const TransformSpec& pixels) {
+  return pixels.chain && pixels.chain->whole.is_random();
+}
+
+// Whether only the head is trained and every image looks the same in every epoch.
+bool uses_features(Freeze freeze, const Sources& sources, const Plan& plan) {
+  return freeze == Freeze::kBackbone && !sources.train.is_stream() &&
+         plan.pixels.train.augment == Augment::kNone && !draws(plan.pixels.train) &&
+         !plan.division.has_own_train && !plan.network.with_output_layer;
+}
+
+// The command line rules out other reasons why --folds has no features to work with.
+void check_folds(const Plan& plan) {
+  if (plan.folds == 0 || plan.uses_features) return;
+  const TransformSpec& pixels = plan.pixels.train;
+  throw Error(ErrorCode::kUserError,
+              "--folds needs images whose features are the same in every epoch, but " +
+                  (draws(pixels) ? "--transform-path has random operations (" +
+                                       pixels.chain->whole.summary() +
+                                       "): remove those whose names begin with Random"
+                                 : std::string("the network ends in two linear layers, like one "
+                                               "made by `kiln init-model --pretrained True`: give "
+                                               "--model-name and --weights instead")) +
+                  ", or leave --folds out.");
+}
+
+// Throws Error kUserError for options about training in epochs if there are none.
+void check_recipe_of_features(const RecipeConfig& recipe, const Plan& plan) {
+  if (!plan.uses_features) return;
+  const std::vector<std::pair<const char*, bool>> given = {
+      {"optimizer", recipe.optimizer != "sgd"},
+      {"ema", recipe.ema > 0},
+      {"clip-norm", recipe.clip_norm > 0},
+      {"label-smoothing", recipe.label_smoothing > 0},
+      {"mixup", recipe.mixup > 0},
+      {"cutmix", recipe.cutmix > 0},
+      {"image-size", !plan.pixels.sizes.empty()}};
+  for (const auto& [name, is_given] : given)
+    if (is_given)
+      throw Error(
+          ErrorCode::kUserError,
+          "--" + std::string(name) +
+              " applies to training in epochs, but with --freeze backbone and --augment none the "
+              "last layer is fitted to features directly: use --augment flip, or leave --" +
+              name + " out.");
+}
+
+// Rank 0 holds the features of all images.
+void check_feature_memory(const Sources& sources, const ImageModel& model, const World& world,
+                          const Plan& plan) {
+  constexpr double kShare = 0.5;  // share of the available memory
+  if (!(plan.uses_features || plan.is_automatic) || !world.leads()) return;
+  const auto count =
+      static_cast<std::int64_t>(sources.train.samples.size() +
+                                (sources.judged_out_of_fold ? 0 : sources.valid.samples.size()));
+  const double needed = fit_memory(count, model.head()[0].tensor.size(1),
+                                   static_cast<std::int64_t>(sources.num_classes()));
+  const double limit = kShare * static_cast<double>(available_memory_bytes());
+  if (needed <= limit) return;
+  throw Error(
+      ErrorCode::kUserError,
+      (plan.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
+          formatted(" the features of all %s images are kept in memory and take %s, more than half "
+                    "of what is available: use --freeze backbone --augment flip, which trains the "
+                    "last layer in epochs, or fewer images.",
+                    grouped(count).c_str(), bytes_text(static_cast<long long>(needed)).c_str()));
+}
+
+// How many epochs the schedule has, by --epochs or --steps.
+Length length_of(const OptimizationConfig& config, const Plan& plan) {
+  Length length{.epochs = 1,
+                .first_epochs = plan.is_automatic ? 1 : 0,
+                .steps = config.steps,
+                .steps_per_epoch = plan.division.steps_per_epoch};
+  if (plan.uses_features) {
+    length.steps = 0;
+  } else if (config.steps == 0 || config.epochs_given) {
+    length.epochs = config.epochs;
+  } else {
+    length.epochs =
+        static_cast<int>((config.steps + length.steps_per_epoch - 1) / length.steps_per_epoch);
+  }
+  return length;
+}
+
+void check_steps(const OptimizationConfig& config, const Length& length) {
+  const auto all = static_cast<long long>(length.steps_per_epoch) * length.epochs;
+  if (length.steps <= all) return;
+  throw Error(ErrorCode::kUserError,
+              formatted("--steps is %lld, but --epochs %d has only %lld steps: give one of the "
+                        "two, or more epochs.",
+                        static_cast<long long>(config.steps), config.epochs, all));
+}
+
+// A collective if class weights are requested and the ranks have different images.
+std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
+                                     const Division& division, World& world) {
+  if (choice == ClassWeights::kNone) return {};
+  return weights_of_classes(
+      choice, counts_of_all(world, sources.train, sources.num_classes(),
+                            division.has_own_train ? &division.train : nullptr));
+}
+
+// Leaves out class weights and the number of epochs, which depend on all ranks.
+Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num_ranks,
+                 Precision precision) {
+  Recipe recipe;
+  recipe.precision = precision;
+  recipe.freeze = config.freeze;
+  if (config.head_learning_rate)
+    recipe.optimizer.head_rate = *config.head_learning_rate / learning_rate;
+  recipe.optimizer.name = config.recipe.optimizer;
+  recipe.optimizer.momentum = config.recipe.momentum;
+  recipe.optimizer.weight_decay = config.recipe.weight_decay;
+  recipe.optimizer.decays_norm_and_bias = config.recipe.decays_norm_and_bias;
+  recipe.clip_norm = config.recipe.clip_norm;
+  recipe.ema = config.recipe.ema;
+  recipe.loss.label_smoothing = config.recipe.label_smoothing;
+  recipe.mix = {config.recipe.mixup, config.recipe.cutmix,
+                static_cast<std::uint64_t>(config.random_seed)};
+  recipe.schedule.name = config.recipe.schedule;
+  recipe.schedule.warmup_epochs = config.num_warmup_steps;
+  recipe.schedule.peak = learning_rate * config.lr_scaling.of(num_ranks);
+  return recipe;
+}
+
+StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& options,
+                      const Sources& sources, const World& world, const Plan& plan) {
+  const int ranks = plan.division.has_own_valid ? 1 : world.size();
+  StopRule rule{.length = length_of(config, plan),
+                .time_limit_s = plan.uses_features ? 0 : config.time_limit_s,
+                .time_limit_word = {},
+                .patience = config.patience,
+                .warmup_epochs = config.num_warmup_steps,
+                .is_automatic = plan.is_automatic,
+                .writes_checkpoints = !plan.checkpoint.path.empty(),
+                .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
+                                                ranks / config.batch_size),
+                .accumulate = config.accumulate};
+  for (const auto& [name, text] : options)
+    if (name == "time-limit") rule.time_limit_word = text;
+  return rule;
+}
+
+LoadingPlan loading_of(const TrainConfig& config, const Sources& sources, const Machine& machine) {
+  RecordOptions records = config.data.records;
+  records.exif = sources.train.exif;
+  return {.batch_size = config.optimization.batch_size,
+          .accumulate = config.optimization.accumulate,
+          .seed = static_cast<std::uint64_t>(config.optimization.random_seed),
+          .sample = config.optimization.sample,
+          .threads = machine.loader_threads,
+          .records = std::move(records),
+          .shuffle_buffer = static_cast<std::size_t>(config.data.stream.shuffle_buffer),
+          .silence = silence_limits(config.ranks)};
+}
+
+void add_size(const PixelPlan& pixels, std::vector<Choice>& choices) {
+  const ImageSize size = pixels.train.output;
+  // The common size of all images cannot be given as --image-size: it need not be square, and
+  // nothing is resized.
+  if (pixels.train.short_side == 0)
+    choose(choices, {"image-size", "",
+                     formatted("%dx%d, ", size.width, size.height) + pixels.size_reason,
+                     /*has_line=*/true});
+  else
+    choose(choices, {"image-size", std::to_string(size.height), pixels.size_reason,
+                     /*has_line=*/true});
+}
+
+// A normalization that comes with the weights has no name that the option accepts.
+void add_normalization(const PixelPlan& pixels, bool is_pretrained, std::vector<Choice>& choices) {
+  const bool has_word =
+      pixels.normalization_name == "half" || pixels.normalization_name == "imagenet";
+  choose(choices, {"normalization", has_word ? pixels.normalization_name : "",
+                   !pixels.normalization_reason.empty() ? pixels.normalization_reason
+                   : is_pretrained                      ? "set by the pretrained weights"
+                                                        : "the weights are not pretrained",
+                   /*has_line=*/true});
+}
+
+void add_machine(const RanksConfig& config, const Device& device, World& world,
+                 std::vector<Choice>& choices) {
+  if (config.device == DeviceChoice::kAuto)
+    choose(choices, {"device", device.is_cuda ? "cuda" : "cpu", device.description,
+                     /*has_line=*/true});
+  const std::vector<int> threads = world.gather(at::get_num_threads());
+  const bool equal =
+      std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
+  if (config.threads == 0)
+    choose(choices, {"threads", equal ? std::to_string(threads.front()) : "",
+                     equal ? "one per processor" : "differs between ranks",
+                     /*has_line=*/true});
+  if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
+  const bool on_one_host = world.local_size() == world.size();
+  const std::string count = std::to_string(world.size());
+  choose(choices, {"ranks", on_one_host ? count : "",
+                   on_one_host ? "the processes of this run" : count + " on several hosts",
+                   /*has_line=*/true});
+}
+
+// Adds the choices that the options left open. A collective.
+void add_choices(const PlanInputs& given, World& world, Plan& plan) {
+  const TrainConfig& config = given.config;
+  const PrecisionChoice& precision = given.machine.precision;
+  if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
+  if (config.data.normalization == NormalizationChoice::kAuto)
+    add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
+  if (!config.optimization.precision)
+    choose(plan.choices, {"precision", precision_name(precision.precision), precision.reason,
+                          /*has_line=*/true});
+  add_machine(config.ranks, given.machine.device, world, plan.choices);
+  if (plan.stop.time_limit_s > 0)
+    choose(plan.choices, {"epochs", std::to_string(plan.stop.length.epochs),
+                          "maximum: --time-limit decides after the first epoch",
+                          /*has_line=*/true});
+}
+
+}  // namespace
+
+ModelOptions model_options(const Sources& sources) {
+  const ModelSpec& spec = sources.spec();
+  return {.model_name = spec.model_name,
+          .num_classes = static_cast<int>(sources.num_classes()),
+          .with_output_layer = spec.pretrained,
+          .memory_efficient = spec.memory_efficient,
+          .zero_init_residual = spec.zero_init_residual};
+}
+
+Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
+               std::vector<Choice> choices, World& world) {
+  const TrainConfig& config = given.config;
+  const OptimizationConfig& optimization = config.optimization;
+  const Sources& sources = given.sources;
+  const Precision precision = given.machine.precision.precision;
+  Plan plan;
+  plan.choices = std::move(choices);
+  plan.folds = optimization.folds;
+  plan.network = model_options(sources);
+  plan.pixels = std::move(pixels);
+  plan.division = std::move(division);
+  double learning_rate = optimization.learning_rate;
+  settle_automatic(optimization, sources, world, plan, learning_rate);
+  plan.uses_features = uses_features(optimization.freeze, sources, plan);
+  plan.loading = loading_of(config, sources, given.machine);
+  plan.recipe =
+      recipe_of(optimization, learning_rate,
+                config.ranks.exchange.num_summed_ranks(world.size()), precision);
+  world.agree([&] {
+    check_folds(plan);
+    check_recipe_of_features(optimization.recipe, plan);
+    check_feature_memory(sources, given.model, world, plan);
+    check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);
+  });
+  plan.recipe.loss.class_weights =
+      class_weights_of(optimization.class_weights, sources, plan.division, world);
+  plan.checkpoint = config.checkpoint;
+  plan.stop = stop_rule_of(optimization, config.effective_options, sources, world, plan);
+  plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
+  plan.recipe.schedule.epochs = plan.pixels.num_epochs = plan.stop.length.epochs;
+  world.agree([&] { check_steps(optimization, plan.stop.length); });
+  // If the number of ranks has changed, the learning rate in effect is kept.
+  if (given.resume && given.resume->run.machine.num_ranks != world.size())
+    plan.recipe.schedule.peak = given.resume->run.peak_learning_rate;
+  plan.learning_rate = learning_rate;
+  plan.keep = {optimization.save, optimization.best_by};
+  plan.on_bad_image = config.data.on_bad_image;
+  plan.max_bad_images = config.data.max_bad_images;
+  plan.exchange = config.ranks.exchange;
+  plan.num_training_ranks = plan.exchange.num_training_ranks(world.size());
+  plan.global_batch = std::int64_t{plan.num_training_ranks} * plan.loading.batch_size *
+                      plan.loading.accumulate;
+  plan.sync_batch_norm = config.ranks.sync_batch_norm;
+  plan.time_limit_s = optimization.time_limit_s;
+  plan.output = config.output;
+  plan.options = config.effective_options;
+  add_choices(given, world, plan);
+  plan.options_in_effect = options_in_effect(plan.options, plan.choices);
+  return plan;
+}
+
+std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices,
+                                            const std::string& reason) {
+  for (const char* unused : {"epochs", "steps", "learning-rate"})
+    std::erase_if(choices, [&](const Choice& choice) { return choice.option == unused; });
+  choose(choices, {"auto", "False", reason});
+  choose(choices, {"freeze", "backbone", reason});
+  choose(choices, {"augment", "none", "features are computed without augmentation"});
+  return choices;
+}
+
+}  // namespace kiln

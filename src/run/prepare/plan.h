@@ -1,0 +1,86 @@
+// What a run will do, decided before its first step from the options, the machine and the images.
+// Nothing in it changes afterwards.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run_config.h"
+#include "model/image_model.h"
+#include "parallel/device/device.h"
+#include "parallel/ranks/world.h"
+#include "run/checkpoint/resume.h"
+#include "run/inputs/sources.h"
+#include "run/inputs/training_loaders.h"
+#include "run/prepare/choices.h"
+#include "run/stop.h"
+#include "train/precision.h"
+#include "train/recipe.h"
+
+namespace kiln {
+
+// What this rank computes with.
+struct Machine {
+  Device device;
+  PrecisionChoice precision;  // the same on all ranks
+  int num_bound_cpus = 0;     // 0: not bound
+  LoaderThreadCount loader_threads;
+};
+
+// Which model is kept.
+struct KeepRule {
+  SaveChoice save = SaveChoice::kBest;
+  BestBy best_by = BestBy::kTop1;  // for kBest
+};
+
+struct Plan {
+  bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
+  bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
+  int folds = 0;               // for out-of-fold predictions of features; 0: none
+  ModelOptions network;
+  PixelPlan pixels;
+  Division division;
+  LoadingPlan loading;
+  double learning_rate = 0;  // before scaling by the number of ranks
+  Recipe recipe;  // its schedule has all epochs that were asked for; see Stop::scheduled_epochs()
+  StopRule stop;
+  KeepRule keep;
+  OnBadImage on_bad_image = OnBadImage::kSkip;
+  Allowance max_bad_images;
+  ExchangePlan exchange;
+  int num_training_ranks = 1;  // the first ranks
+  std::int64_t global_batch = 1;  // images in one step, over all ranks
+  bool sync_batch_norm = false;
+  double time_limit_s = 0;  // as given; it does not end the fit of a head alone as `stop` does
+  OutputConfig output;
+  CheckpointConfig checkpoint;
+  OptionTexts options;  // all, as given, and with what --auto has set
+  OptionTexts options_in_effect;
+  std::vector<Choice> choices;        // made by this run; rank 0 logs them
+  std::vector<std::string> warnings;  // of memory
+};
+
+// What make_plan() decides from.
+struct PlanInputs {
+  const TrainConfig& config;
+  const Machine& machine;
+  const std::optional<ResumePoint>& resume;
+  const Sources& sources;
+  const ImageModel& model;
+};
+
+// The options of the network to train.
+ModelOptions model_options(const Sources& sources);
+
+// Decides how to train, first of all whether in epochs (--auto, --freeze backbone, --folds). A
+// collective. Throws Error kUserError for options that do not fit each other or these images, and
+// kModuleOutOfMemory for steps that cannot fit.
+Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
+               std::vector<Choice> choices, World& world);
+
+// What --freeze backbone alone would have been given, after --auto left out fine-tuning.
+std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices, const std::string& reason);
+
+}  // namespace kiln

@@ -1,0 +1,96 @@
+// A run that was opened: what prepare() found and decided, and what begin() has set up for its
+// steps.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/output_folder.h"
+#include "data/loader/device_uploader.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
+#include "predict/explanations.h"
+#include "run/bad_images.h"
+#include "run/checkpoint/checkpoints.h"
+#include "run/checkpoint/saved_run.h"
+#include "run/inputs/sources.h"
+#include "run/inputs/training_loaders.h"
+#include "run/prepare/plan.h"
+#include "run/room.h"
+#include "run/run_clock.h"
+#include "run/run_logger.h"
+#include "run/run_trace.h"
+#include "run/stop.h"
+#include "train/epoch.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// Where results go; on rank 0, but for the trace.
+struct Outputs {
+  std::optional<OutputFolder> model;
+  std::optional<ExplanationFolder> explanations;  // if requested
+  std::unique_ptr<RunTrace> trace;                // if requested
+};
+
+// The images of an epoch on their way to the device.
+class Uploaders {
+ public:
+  // `pixels` must outlive it.
+  Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size);
+
+  // For an epoch's training images. If their size changes, cuDNN benchmarks its convolutions again.
+  // Valid until the next call.
+  DeviceUploader& training(int epoch);
+  DeviceUploader& validation() { return valid_ ? *valid_ : *train_; }
+
+ private:
+  std::unique_ptr<DeviceUploader> opened(ImageSize size) const;
+
+  const at::Device place_;
+  const PixelPlan& pixels_;
+  const int batch_size_;
+  std::unique_ptr<DeviceUploader> train_, valid_;  // the second if the sizes differ
+};
+
+// Members are destroyed in reverse: what uses others comes after them. One thread.
+struct Run {
+  World& world;
+  Log& console;
+  const Machine machine;
+  const Plan plan;
+  Sources sources;
+  const Fingerprints fingerprints;
+  Outputs outputs;
+  std::optional<CheckpointFolder> checkpoint_folder;  // rank 0
+  std::optional<ResumePoint> resume;                  // where the run resumes; empty for a new run
+  std::unique_ptr<ImageModel> model;                  // until begin() takes it
+  RunClock clock = {};
+  RunLogger log{plan.output, world.leads(), machine.device, clock, console};
+
+  // begin() sets these.
+  std::unique_ptr<Communicator> communicator = {}, batch_norm_lane = {};
+  CacheChoice cache = {};
+  std::optional<Uploaders> uploaders = {};
+  std::unique_ptr<TrainingLoaders> loaders = {};
+  std::unique_ptr<TrainState> state = {};
+  std::optional<Room> room = {};
+  std::optional<BadImageLedger> bad_train = {}, bad_valid = {};
+  std::optional<Stop> stop = {};
+  std::optional<Checkpoints> checkpoints = {};
+
+  std::size_t num_valid_images() const;  // in the shards of all ranks
+  // Releases what only the steps need.
+  void close() {
+    bad_train.reset();
+    bad_valid.reset();
+    loaders.reset();
+    state.reset();
+  }
+};
+
+}  // namespace kiln
