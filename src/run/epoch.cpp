@@ -187,9 +187,10 @@ std::optional<ValidationDetails> judge_epoch(Run& run, EpochRecord& record) {
 void end_epoch(Run& run, const EpochRecord& record) {
   Stop& stop = *run.stop;
   stop.end_epoch(record);
-  const Vote all = vote(run.world, {.stop_signal = stop_signal(),
-                                    .wants_checkpoint = run.checkpoints->is_due(/*epoch_ended=*/true),
-                                    .is_out_of_time = stop.leaves_no_step()});
+  const Vote all =
+      vote(run.world, {.stop_signal = stop_signal(),
+                       .wants_checkpoint = run.checkpoints->is_due(/*epoch_ended=*/true),
+                       .is_out_of_time = stop.leaves_no_step()});
   stop.hear(all);
   if (all.wants_checkpoint && !stop.now()) run.checkpoints->begin();
 }

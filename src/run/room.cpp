@@ -66,8 +66,8 @@ std::vector<std::string> Room::faults() const {
       {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
   if (!plan_.checkpoint_folder.empty()) {
     const std::uint64_t one = plan_.checkpoint_bytes;
-    const std::uint64_t all = std::uint64_t{kKeptCheckpoints + 1} * (one - plan_.weights_bytes) +
-                              2 * plan_.weights_bytes;
+    const std::uint64_t all =
+        std::uint64_t{kKeptCheckpoints + 1} * (one - plan_.weights_bytes) + 2 * plan_.weights_bytes;
     const std::uint64_t there = bytes_below(plan_.checkpoint_folder);
     needs.push_back({plan_.checkpoint_folder, std::max(one, all - std::min(all, there)),
                      formatted("%d checkpoints and the next one", kKeptCheckpoints)});
@@ -87,7 +87,7 @@ void Room::watch() {
   if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
     return;
   log_.warning("There is no longer room for the results of this run. " + joined(found, " ") +
-                   " Free some space before it ends.");
+               " Free some space before it ends.");
 }
 
 }  // namespace kiln

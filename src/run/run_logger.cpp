@@ -92,7 +92,9 @@ std::string RunLogger::record_text() const {
 }
 
 void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
-  if (leads_) add_run_sinks(config_, [this] { return repeat_text(repeated_); }, reporter_);
+  if (leads_)
+    add_run_sinks(
+        config_, [this] { return repeat_text(repeated_); }, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
@@ -131,7 +133,8 @@ void RunLogger::progress(const StepRecord& timing) {
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
   StepRecord shown = timing;
-  if (time_limit_s_ > 0) shown.max_seconds_left = std::max(0.0, time_limit_s_ - clock_.seconds_used());
+  if (time_limit_s_ > 0)
+    shown.max_seconds_left = std::max(0.0, time_limit_s_ - clock_.seconds_used());
   reporter_.progress(shown);
 }
 

@@ -17,8 +17,8 @@
 #include "record/run_record.h"
 #include "record/run_sink.h"
 #include "run/forecast.h"
-#include "run/prepare/memory_advice.h"
 #include "run/prepare/choices.h"
+#include "run/prepare/memory_advice.h"
 #include "run/run_clock.h"
 
 namespace kiln {
@@ -122,7 +122,7 @@ class RunLogger {
   RepeatedRun repeated_;
   RunReporter reporter_;
   RunEnd end_;
-  double time_limit_s_ = 0;    // 0: none
+  double time_limit_s_ = 0;  // 0: none
 };
 
 }  // namespace kiln

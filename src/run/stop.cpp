@@ -54,8 +54,7 @@ double closing_seconds(double limit, long long bytes) {
 Stop::Stop(const StopRule& rule, World& world, const RunClock& clock, TrainState& state,
            Log& console, RunLogger& log)
     : rule_(rule), world_(world), clock_(clock), state_(state), console_(console), log_(log) {
-  closing_s_ =
-      closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
+  closing_s_ = closing_seconds(rule.time_limit_s, bytes_at_the_end(state, rule.writes_checkpoints));
   std::optional<TimePlan>& time = state.progress.time_plan;
   if (time) record_choices();  // of an earlier process
   if (has_time_limit() && !time) time.emplace();
@@ -101,10 +100,9 @@ double Stop::end_seconds() const {
 bool Stop::has_more_steps() const {
   const Length& length = rule_.length;
   const int epoch = state_.progress.epochs_done + 1;
-  const std::int64_t steps =
-      length.steps == 0
-          ? length.steps_per_epoch
-          : std::min(length.steps - length.steps_before(epoch), length.steps_per_epoch);
+  const std::int64_t steps = length.steps == 0 ? length.steps_per_epoch
+                                               : std::min(length.steps - length.steps_before(epoch),
+                                                          length.steps_per_epoch);
   return epoch < last_epoch() || (epoch == last_epoch() && state_.epoch.steps < steps);
 }
 
@@ -253,8 +251,7 @@ std::string Stop::early_text(const std::string& kept, bool can_resume) const {
 
 std::string Stop::time_end_text() const {
   const std::string limit = "--time-limit " + rule_.time_limit_word;
-  if (leaves_fine_tuning_out(plan()))
-    return "No fine-tuning: " + limit + " leaves no time for it.";
+  if (leaves_fine_tuning_out(plan())) return "No fine-tuning: " + limit + " leaves no time for it.";
   if (!is_out_of_time())
     return formatted("Training ended after %d %s, all that fit into ", plan().epochs,
                      plan().epochs == 1 ? "epoch" : "epochs") +

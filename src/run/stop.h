@@ -2,8 +2,8 @@
 //
 // --time-limit: the learning rate of the first epoch does not depend on how many epochs follow. So
 // the first epoch is trained and timed, and then the schedule is set to the number of epochs that
-// fit. If epochs take longer than expected, the limit is reached within an epoch: no further step is
-// made, but validation still runs, for which time was reserved.
+// fit. If epochs take longer than expected, the limit is reached within an epoch: no further step
+// is made, but validation still runs, for which time was reserved.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace kiln {
 
 // How long a run was asked to be. Epochs count from 1.
 struct Length {
-  int epochs = 1;         // of the schedule, by --epochs or --steps
-  int first_epochs = 0;   // before those of the schedule: with --auto, the first fits the head
+  int epochs = 1;          // of the schedule, by --epochs or --steps
+  int first_epochs = 0;    // before those of the schedule: with --auto, the first fits the head
   std::int64_t steps = 0;  // --steps, which may end training before the schedule ends; 0: not given
   std::int64_t steps_per_epoch = 0;
 
@@ -44,7 +44,7 @@ struct StopRule {
   std::string time_limit_word;  // as given: "30min"
   int patience = 3;             // epochs
   double warmup_epochs = 0;
-  bool is_automatic = false;    // --auto: has a model before the epochs of the schedule
+  bool is_automatic = false;  // --auto: has a model before the epochs of the schedule
   bool writes_checkpoints = false;
   // Validation batches of this rank, the last of which may be smaller.
   double validation_batches = 0;
@@ -103,8 +103,8 @@ class Stop {
   // For this rank's vote: whether there is no time left for another step and for what must follow
   // it.
   bool leaves_no_step() const;
-  // Call after an epoch has been recorded: the state continues with the next. After the first epoch,
-  // decides the number of epochs. A collective.
+  // Call after an epoch has been recorded: the state continues with the next. After the first
+  // epoch, decides the number of epochs. A collective.
   void end_epoch(const EpochRecord& record);
 
   // Whether no further step is made, for lack of time; the same on all ranks.

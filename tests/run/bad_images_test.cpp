@@ -17,7 +17,10 @@ class BadImages : public testing::Test {
     config_.max_bad_images = {.value = 3, .is_share = false};
   }
 
-  BadImageLedger ledger() { return {"training", set_, /*is_shard=*/false, config_, faults_}; }
+  BadImageLedger ledger() {
+    return {"training", set_, /*is_shard=*/false, config_.on_bad_image, config_.max_bad_images,
+            faults_};
+  }
 
   // Records them without output.
   void record(const std::vector<BadImage>& images) {

@@ -12,6 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string repeat_text(const TrainConfig& config, std::vector<Choice> choices) {
+  return kiln::repeat_text(
+      {config.effective_options, config.data.network.weights, std::move(choices)});
+}
+
 TrainConfig config_of(std::vector<std::string> more) {
   more.insert(more.begin(), {"train", "--untrained-model-path", "u", "--train-data-path", "t",
                              "--valid-data-path", "v", "--trained-model-path", "o"});

@@ -1,4 +1,4 @@
-#include "run/epoch_check.h"
+#include "run/epoch.h"
 
 #include <gtest/gtest.h>
 

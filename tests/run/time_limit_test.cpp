@@ -1,4 +1,4 @@
-#include "run/time_limit.h"
+#include "run/stop.h"
 
 #include <gtest/gtest.h>
 

@@ -113,10 +113,10 @@ TEST(SharedImages, AreFoundWhicheverRankHasReadThem) {
 // Two ranks with seven training images, of which an epoch has four, and three validation images.
 struct SmallJob {
   SmallJob() {
-    for (const char* bytes : {"a", "b", "c", "d", "e", "f", "g"}) add(job.inputs.train, bytes);
-    for (const char* bytes : {"v", "w", "a"}) add(job.inputs.valid, bytes);
-    job.inputs.train_shard = job.inputs.valid_shard = {world->rank(), world->size(), 1, 1};
-    job.inputs.steps_per_epoch = 4 / world->size();
+    for (const char* bytes : {"a", "b", "c", "d", "e", "f", "g"}) add(sources.train, bytes);
+    for (const char* bytes : {"v", "w", "a"}) add(sources.valid, bytes);
+    plan.division.train = plan.division.valid = {world->rank(), world->size(), 1, 1};
+    plan.division.steps_per_epoch = 4 / world->size();
   }
 
   void add(Dataset& set, const char* bytes) {
@@ -126,26 +126,29 @@ struct SmallJob {
   // The name is the content.
   void read(Dataset& set, std::size_t i) { set.samples.note_content(i, set.samples.file_name(i)); }
   void read_training(int epoch) {
-    std::vector<std::uint32_t> order = training_order(config.optimization, job.inputs, epoch);
+    std::vector<std::uint32_t> order =
+        training_order(sources.train.samples, plan.loading.seed, epoch);
     order.resize(4);
-    for (const std::uint32_t i : training_indices(order, job.inputs.train_shard))
-      read(job.inputs.train, i);
+    for (const std::uint32_t i : training_indices(order, plan.division.train))
+      read(sources.train, i);
   }
   void read_validation() {
-    for (const std::uint32_t i : validation_indices(3, job.inputs.valid_shard))
-      read(job.inputs.valid, i);
+    for (const std::uint32_t i : validation_indices(3, plan.division.valid)) read(sources.valid, i);
   }
 
-  TrainConfig config;
+  SeenImages gather_seen() { return gather_seen_images(*world, plan, sources); }
+  void warn_of_changed() { warn_of_changed_images(*world, log, sources); }
+
   Log log;
-  TrainingJob job{config, *world, log};
+  Plan plan;
+  Sources sources;
 };
 
 TEST(SeenImages, AreThoseThatAnyRankHasRead) {
   SmallJob small;
   small.read_training(1);
   small.read_validation();
-  SeenImages seen = gather_seen_images(small.job);
+  SeenImages seen = small.gather_seen();
   if (!world->leads()) {
     EXPECT_TRUE(seen.train.empty());
   } else {
@@ -155,7 +158,7 @@ TEST(SeenImages, AreThoseThatAnyRankHasRead) {
     EXPECT_FALSE(seen.was_chosen_on(content_hash("b")));
   }
   for (int epoch = 2; epoch < 20; ++epoch) small.read_training(epoch);
-  seen = gather_seen_images(small.job);
+  seen = small.gather_seen();
   if (!world->leads()) return;
   EXPECT_EQ(seen.train.size(), 7U);
   EXPECT_TRUE(seen.was_trained_on(content_hash("g")));
@@ -165,14 +168,14 @@ TEST(SeenImages, AreThereAgainAfterACheckpoint) {
   SmallJob before, after;
   for (int epoch = 1; epoch < 20; ++epoch) before.read_training(epoch);
   before.read_validation();
-  const auto train = world->gather(pack_train_hashes(before.job));
-  const auto valid = world->gather(pack_valid_hashes(before.job));
+  const auto train = world->gather(pack_train_hashes(before.plan, before.sources));
+  const auto valid = world->gather(pack_valid_hashes(before.plan, before.sources));
   for (const std::string& packed : train) {
     EXPECT_LE(packed.size(), 16U * (4 / train.size() + 3)) << "its own, and the three left out";
-    unpack_hashes(packed, after.job.inputs.train.samples);
+    unpack_hashes(packed, after.sources.train.samples);
   }
-  for (const std::string& packed : valid) unpack_hashes(packed, after.job.inputs.valid.samples);
-  EXPECT_EQ(gather_seen_images(after.job), gather_seen_images(before.job));
+  for (const std::string& packed : valid) unpack_hashes(packed, after.sources.valid.samples);
+  EXPECT_EQ(after.gather_seen(), before.gather_seen());
 }
 
 // What a collective that must fail says on rank 0.
@@ -272,47 +275,49 @@ TEST_F(SameData, ArchivesHaveOneListing) {
 
 TEST(ChangedImages, AreThoseThatAnotherRankReadWithOtherBytes) {
   SmallJob small;
-  SampleTable& samples = small.job.inputs.train.samples;
-  const std::uint32_t changed = training_order(small.config.optimization, small.job.inputs, 1)[0];
+  SampleTable& samples = small.sources.train.samples;
+  const std::uint32_t changed = training_order(samples, small.plan.loading.seed, 1)[0];
   const auto read = [&](std::uint32_t i) {
     const std::string there = std::string(samples.file_name(i)) + (i == changed ? "!" : "");
     samples.note_content(i, world->leads() ? samples.file_name(i) : there);
   };
-  std::vector<std::uint32_t> order = training_order(small.config.optimization, small.job.inputs, 1);
+  std::vector<std::uint32_t> order = training_order(samples, small.plan.loading.seed, 1);
   order.resize(4);
-  for (const std::uint32_t i : training_indices(order, small.job.inputs.train_shard)) read(i);
-  share_hashes(small.job);
-  warn_of_changed_images(small.job);
+  for (const std::uint32_t i : training_indices(order, small.plan.division.train)) read(i);
+  share_hashes(*world, small.plan, small.sources);
+  small.warn_of_changed();
   EXPECT_TRUE(small.log.take_warnings().empty());
   for (std::uint32_t i = 0; i < samples.size(); ++i) read(i);
-  warn_of_changed_images(small.job);
+  small.warn_of_changed();
   const std::vector<std::string> said = small.log.take_warnings();
   ASSERT_EQ(said.size(), world->leads() ? 1U : 0U);
   if (world->leads()) {
     EXPECT_TRUE(said[0].starts_with("1 training image does not have the bytes")) << said[0];
   }
-  warn_of_changed_images(small.job);
+  small.warn_of_changed();
   EXPECT_TRUE(small.log.take_warnings().empty()) << "each once";
 }
 
 TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
-  TrainConfig config;
-  Log log;
-  TrainingJob job(config, *world, log);
-  for (Dataset* set : {&job.inputs.train, &job.inputs.valid}) {
+  Sources sources;
+  for (Dataset* set : {&sources.train, &sources.valid}) {
     set->classes = {"cat", "dog"};
     for (int i = 0; i < 320; ++i)
       set->samples.push_back({.file_name = "x", .label = i % 2, .id = i, .size = {}});
   }
-  job.recipe.schedule = {.epochs = 5, .peak = 0.01};
-  config.optimization.batch_size = 16;
-  job.inputs.steps_per_epoch = 10;
-  const std::vector<std::string> said = plan_warnings(job);
+  Plan plan;
+  plan.recipe.schedule = {.epochs = 5, .peak = 0.01};
+  plan.num_training_ranks = world->size();
+  const auto warnings = [&](int batch_size, std::int64_t steps_per_epoch) {
+    plan.loading.batch_size = batch_size;
+    plan.global_batch = std::int64_t{batch_size} * world->size();
+    plan.division.steps_per_epoch = steps_per_epoch;
+    return plan_warnings(plan, {}, sources);
+  };
+  const std::vector<std::string> said = warnings(16, 10);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].find("--batch-size to 8"), std::string::npos) << said[0];
-  job.inputs.steps_per_epoch = 20;
-  config.optimization.batch_size = 8;
-  EXPECT_TRUE(plan_warnings(job).empty());
+  EXPECT_TRUE(warnings(8, 20).empty());
 }
 
 }  // namespace

@@ -109,8 +109,7 @@ SavedMachine saved_machine(const Machine& machine, const World& world) {
           machine.device.is_cuda ? "cuda" : "cpu", world.size(), at::get_num_threads()};
 }
 
-Checkpoints::Checkpoints(Run& run)
-    : run_(run), state_(*run.state), config_(run.plan.checkpoint) {
+Checkpoints::Checkpoints(Run& run) : run_(run), state_(*run.state), config_(run.plan.checkpoint) {
   if (run.checkpoint_folder) writer_ = std::make_unique<CheckpointWriter>(*run.checkpoint_folder);
 }
 
@@ -140,10 +139,10 @@ bool Checkpoints::is_due(bool epoch_ended) {
 
 void Checkpoints::skip_while_busy() {
   if (!std::exchange(was_told_busy_, true))
-    run_.console.warning("A checkpoint was due while the previous one was still being written to '" +
-                     config_.path +
-                     "', so it is skipped; later ones may be too. Use a faster disk or a longer "
-                     "--checkpoint-every.");
+    run_.console.warning(
+        "A checkpoint was due while the previous one was still being written to '" + config_.path +
+        "', so it is skipped; later ones may be too. Use a faster disk or a longer "
+        "--checkpoint-every.");
   steps_ = 0;
   epochs_ = 0;
   since_ = {};
@@ -195,10 +194,12 @@ void Checkpoints::write(const std::string& finished) {
   state_.exchange->gather_state();
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
-  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(run_.plan, run_.sources)), valid_hashes;
+  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(run_.plan, run_.sources)),
+                           valid_hashes;
   // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
   // were restored on every rank, count_valid_in_train() would count each image once per rank.
-  if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(run_.plan, run_.sources));
+  if (state_.progress.epochs_done > 0)
+    valid_hashes = world.gather(pack_valid_hashes(run_.plan, run_.sources));
   if (!writer_) return;
   writer_->wait();
   warn_of_failure();

@@ -90,12 +90,11 @@ void warn_of_changed(World& world, Log& log, const char* set, SampleTable& sampl
   const double rest = count - static_cast<double>(names.size());
   if (!world.leads()) return;
   log.warning(formatted("%.0f %s %s not have the bytes that this run read under the same name "
-                            "before: ",
-                            count, set, count == 1 ? "image does" : "images do") +
-                  quoted_names(names, kNamed) +
-                  (rest > 0 ? formatted(" and %.0f more", rest) : "") + ". Files were replaced" +
-                  (world.size() > 1 ? " or differ between ranks" : "") +
-                  ", so the results are of both contents. For those of one, start over.");
+                        "before: ",
+                        count, set, count == 1 ? "image does" : "images do") +
+              quoted_names(names, kNamed) + (rest > 0 ? formatted(" and %.0f more", rest) : "") +
+              ". Files were replaced" + (world.size() > 1 ? " or differ between ranks" : "") +
+              ", so the results are of both contents. For those of one, start over.");
 }
 
 }  // namespace

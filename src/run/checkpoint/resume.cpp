@@ -72,7 +72,8 @@ std::vector<std::string> differing_options(const TrainConfig& config,
 }
 
 bool is_finished(const OptionTexts& options, const SavedRun& saved) {
-  return !saved.finished.empty() && value_of(options, "epochs") == value_of(saved.options, "epochs");
+  return !saved.finished.empty() &&
+         value_of(options, "epochs") == value_of(saved.options, "epochs");
 }
 
 // The record ends after the model is written, so a run killed in between has only the model. If the

@@ -59,8 +59,8 @@ void fit_automatic_head(Run& run) {
   if (run.stop->now()) return;
   take_head(state.progress.best.weights, run);
   AutomaticProgress& progress = state.progress.automatic.emplace();
-  progress.answers = run.world.broadcast(
-      packed_answers(frozen.predictions, run.sources.valid.samples.size()));
+  progress.answers =
+      run.world.broadcast(packed_answers(frozen.predictions, run.sources.valid.samples.size()));
   progress.found.frozen = frozen.judged;
   run.stop->end_unless_epoch_fits(frozen.train_seconds + kBackward * frozen.forward_seconds,
                                   frozen.valid_seconds);
@@ -88,8 +88,8 @@ std::string reason(const Run& run) {
                found.tuned_epoch, 100 * found.tuned.top1_accuracy()) +
            p_value + ").";
   return kept + (run.stop->is_out_of_time()
-                     ? "; there was no fine-tuning, since --time-limit " + run.plan.stop.time_limit_word +
-                           " leaves no time for it."
+                     ? "; there was no fine-tuning, since --time-limit " +
+                           run.plan.stop.time_limit_word + " leaves no time for it."
                      : "; the run was stopped before the first fine-tuning epoch ended.");
 }
 
@@ -141,9 +141,9 @@ bool is_better_than_head(Run& run, const EpochRecord& record,
   // An epoch that is better than the frozen network displaces any that is not. Within either group,
   // the best one is recorded, or with --save last the last one.
   const bool is_first = found.tuned_epoch == 0 || is_better_here != found.keeps_tuned;
-  const bool replaces = is_first || run.plan.keep.save == SaveChoice::kLast ||
-                        is_better(judged(record), {found.tuned, progress.tuned_macro_recall},
-                                  run.plan.keep.best_by);
+  const bool replaces =
+      is_first || run.plan.keep.save == SaveChoice::kLast ||
+      is_better(judged(record), {found.tuned, progress.tuned_macro_recall}, run.plan.keep.best_by);
   if (!replaces) return false;
   found.tuned_epoch = record.epoch;
   found.tuned = record.valid;
@@ -159,8 +159,8 @@ void record_automatic(Run& run) {
   found.reason = reason(run);
   run.log.decided(found);
   if (found.tuned_epoch == 0 && run.stop->is_out_of_time())
-    run.log.set_choices(choices_of_frozen_alone(
-        run.log.choices(), "--time-limit left no time for fine-tuning"));
+    run.log.set_choices(
+        choices_of_frozen_alone(run.log.choices(), "--time-limit left no time for fine-tuning"));
 }
 
 }  // namespace kiln

@@ -180,7 +180,8 @@ void FeatureRun::read(ImageSet set, LabeledFeatures& result) {
     show_progress(pass, loader.num_batches(), set.is_training);
     warn_of_time(pass, set);
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
-    if (world.size() == 1) set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
+    if (world.size() == 1)
+      set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
   }
   const Vote all = vote(world, ballot(!faults.empty()));
   if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
@@ -206,28 +207,31 @@ void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is
 // --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
 void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
   const double limit = plan_.time_limit_s;
-  const bool can_judge = pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
+  const bool can_judge =
+      pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
   if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
   const auto share = [&](const Dataset& data) {
     return static_cast<double>(data.samples.size()) / run_.world.size();
   };
-  const double train = share(run_.sources.train), valid = validates() ? share(run_.sources.valid) : 0;
+  const double train = share(run_.sources.train),
+               valid = validates() ? share(run_.sources.valid) : 0;
   const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
   const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
   if (run_.clock.seconds_used() + to_come <= limit) return;
   was_warned_of_time_ = true;
-  run_.console.warning("--time-limit " + plan_.stop.time_limit_word +
-                   " is too short: one pass of all images through the network takes about " +
-                   duration_text(watch_.seconds() + to_come) +
-                   ", and is completed anyway, so that there is a model. Use a smaller network or "
-                   "--image-size.");
+  run_.console.warning(
+      "--time-limit " + plan_.stop.time_limit_word +
+      " is too short: one pass of all images through the network takes about " +
+      duration_text(watch_.seconds() + to_come) +
+      ", and is completed anyway, so that there is a model. Use a smaller network or "
+      "--image-size.");
 }
 
 void FeatureRun::note_cut() const {
   if (!head_.is_cut) return;
   const std::string ended = "ended the fit of the last layer";
   run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
-                   duration_text(fit_seconds_) + ", before it was done: give more time.");
+                       duration_text(fit_seconds_) + ", before it was done: give more time.");
   run_.log.choose({"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
 }
 
@@ -252,9 +256,8 @@ HeadFit FeatureRun::fit_here() const {
   std::vector<std::uint32_t> groups;
   if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
     for (const std::uint32_t sample : train_.samples) groups.push_back(split->train_groups[sample]);
-  const Folds folds =
-      divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
-                         plan_.loading.seed);
+  const Folds folds = divided_into_folds(
+      train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
   require_folds(folds, plan_.folds);
   return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
 }
@@ -346,7 +349,8 @@ void FeatureRun::keep(const Judgment& judged) {
   if (has_folds && leads()) {
     details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
                            totals_of(head_.out_of_fold_logits, train_.labels)};
-    details.doubtful = doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
+    details.doubtful =
+        doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
   }
   if (leads()) {
     log_result();

@@ -140,9 +140,9 @@ void read_untrained(const DataConfig& config, Sources& sources) {
 // Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, Sources& sources) {
   sources.untrained.spec = {.model_name = config.model_name,
-                           .zero_init_residual = config.zero_init_residual,
-                           .num_classes = {},
-                           .normalization = {}};
+                            .zero_init_residual = config.zero_init_residual,
+                            .num_classes = {},
+                            .normalization = {}};
   if (!config.weights.empty())
     sources.weights = read_weight_source(config.weights, config.model_name);
 }
@@ -175,9 +175,8 @@ void read_both_datasets(const DataConfig& config, Sources& sources, Problems& pr
 
 }  // namespace
 
-Sources read_sources(const DataConfig& config, Problems& problems,
-                                    std::uint64_t seed, const ScanPlan& scan,
-                                    const OpenFile& valid_stream) {
+Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t seed,
+                     const ScanPlan& scan, const OpenFile& valid_stream) {
   Sources sources;
   sources.valid.contents = valid_stream.path();
   const auto collect = [&problems](const std::string& path, auto&& read) {
@@ -237,8 +236,8 @@ void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
                               : normalization == Normalization{}      ? "half"
                                                                       : "given";
   for (std::size_t c = 0; c < 3; ++c)
-    pixels.train.erased[c] = static_cast<std::uint8_t>(
-        std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
+    pixels.train.erased[c] =
+        static_cast<std::uint8_t>(std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
 }
 
 Preprocessing preprocessing_of(const PixelPlan& pixels) {
@@ -256,8 +255,8 @@ PixelChoice choice_of(const PixelPlan& pixels) {
   const auto sizes = [](const TransformSpec& plan) {
     return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
   };
-  return {pixels.train.exif,    sizes(pixels.train),
-          sizes(pixels.valid),  pixels.whole_image.value_or(ImageSize{}),
+  return {pixels.train.exif,     sizes(pixels.train),
+          sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
           pixels.smallest_batch, pixels.normalization};
 }
 
@@ -292,10 +291,9 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
         num_images >= others
             ? "use --batch-size " + std::to_string(num_images / others) + " or less."
             : "use fewer ranks, or more images.";
-    throw Error(ErrorCode::kLessThanOrEqualTo, "Parameter \"Batch size\" is " + found +
-                                                   ", but the training dataset has only " +
-                                                   std::to_string(num_images) +
-                                                   " images: " + remedy);
+    throw Error(ErrorCode::kLessThanOrEqualTo,
+                "Parameter \"Batch size\" is " + found + ", but the training dataset has only " +
+                    std::to_string(num_images) + " images: " + remedy);
   }
   if (config.batch_size < smallest_batch)
     throw Error(

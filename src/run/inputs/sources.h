@@ -1,5 +1,5 @@
-// What a training run reads before it starts, and how its images become pixels. Faults are collected
-// and reported together.
+// What a training run reads before it starts, and how its images become pixels. Faults are
+// collected and reported together.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +59,10 @@ struct PixelPlan {
   // The sides of growing training images, in order, each used for the same number of epochs; the
   // last one is that of `train`. Empty: all images are as in `train`.
   std::vector<int> sizes;
-  int num_epochs = 1;                        // over which the images grow
+  int num_epochs = 1;                       // over which the images grow
   TransformSpec of_epoch(int epoch) const;  // for training images; from 1
-  int given_side = 0;        // --image-size; 0: not given
-  std::string size_reason;   // for the log
+  int given_side = 0;                       // --image-size; 0: not given
+  std::string size_reason;                  // for the log
   Normalization normalization;
   std::string normalization_name;    // "half", "imagenet" or "given"
   std::string normalization_reason;  // for the log

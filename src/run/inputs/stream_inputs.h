@@ -27,8 +27,8 @@ void check_valid_stream(const DataConfig& config);
 // For how long a rank waits for a stream.
 StreamSilence::Limits silence_limits(const RanksConfig& config);
 
-// What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `pixels` must
-// outlive the plan.
+// What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `pixels`
+// must outlive the plan.
 StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
                                const PixelPlan& pixels, const Division& division);
 

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "run/inputs/stream_sources.h"
+#include "run/inputs/stream_inputs.h"
 
 namespace kiln {
 namespace {
@@ -270,7 +270,9 @@ long long TrainingLoaders::max_memory_bytes() const {
   }
   const auto num_decoders = static_cast<std::size_t>(pool_.max_decoders());
   const std::size_t streamed =
-      sources_.train.is_stream() ? StreamLoader::max_memory_bytes(stream_plan(plan_, sources_, pixels_, division_)) : 0;
+      sources_.train.is_stream()
+          ? StreamLoader::max_memory_bytes(stream_plan(plan_, sources_, pixels_, division_))
+          : 0;
   const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +
                             num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;

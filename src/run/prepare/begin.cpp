@@ -50,8 +50,8 @@ void make_state(bool bfloat16_gradients, Run& run) {
   state.random_seed = run.plan.loading.seed;
   state.progress.early_stopping.patience = run.plan.stop.patience;
   if (run.resume) restore(run);
-  state.exchange = make_exchange(exchange, run.plan.recipe.optimizer, state, run.world,
-                                 *run.communicator);
+  state.exchange =
+      make_exchange(exchange, run.plan.recipe.optimizer, state, run.world, *run.communicator);
 }
 
 // Last, since the cache takes a share of the remaining memory.
@@ -60,16 +60,16 @@ void open_loaders(const DataConfig& config, Run& run) {
   const at::Device place = torch_device(run.machine.device);
   run.uploaders.emplace(place, plan.pixels, plan.loading.batch_size);
   run.world.agree([&] {
-    run.cache = plan.uses_features
-                    ? CacheChoice{.reason = "off, since each image is read once"}
-                    : choose_cache(config, run.sources, plan.pixels,
-                                   cache_limit_bytes(run.world.local_size()));
+    run.cache = plan.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
+                                   : choose_cache(config, run.sources, plan.pixels,
+                                                  cache_limit_bytes(run.world.local_size()));
   });
   run.loaders = std::make_unique<TrainingLoaders>(
       plan.loading, run.sources, plan.pixels, plan.division, run.cache,
-      host_batch_layout(
-          place, plan.pixels.normalization,
-          [device = run.machine.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
+      host_batch_layout(place, plan.pixels.normalization,
+                        [device = run.machine.device](std::size_t bytes) {
+                          return pinned_memory(device, bytes);
+                        }),
       [&log = run.console](const std::string& text) { log.warning(text); },
       run.outputs.trace ? run.outputs.trace->timeline().get() : nullptr);
 }
@@ -82,8 +82,7 @@ void begin_record(const TrainConfig& config, Run& run) {
   std::vector<std::string> warnings = plan_warnings(run.plan, run.machine, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
-  if (std::string lost = why_not_bit_equal(run); !lost.empty())
-    warnings.push_back(std::move(lost));
+  if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
   ResumedRecord from{.record = {},
                      .checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
@@ -107,10 +106,7 @@ MemoryUse memory_plan(const Run& run) {
 }  // namespace
 
 Uploaders::Uploaders(const at::Device& place, const PixelPlan& pixels, int batch_size)
-    : place_(place),
-      pixels_(pixels),
-      batch_size_(batch_size),
-      train_(opened(pixels.train.output)) {
+    : place_(place), pixels_(pixels), batch_size_(batch_size), train_(opened(pixels.train.output)) {
   if (pixels.valid.output != pixels.train.output || !pixels.sizes.empty())
     valid_ = opened(pixels.valid.output);
 }

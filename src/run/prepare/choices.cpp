@@ -9,6 +9,7 @@
 #include "base/url.h"
 #include "cli/options.h"
 #include "model/weights/sha256.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {

@@ -271,8 +271,7 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
     start.num_parameters += parameter.numel();
   start.num_ranks = run.world.size();
   start.num_epochs = run.stop->num_epochs();
-  start.steps_per_epoch =
-      plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
+  start.steps_per_epoch = plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
   start.global_batch = static_cast<int>(plan.global_batch);
   start.data = data_record(config.data, run);
   start.plan = plan_of(config, run, start.num_parameters);

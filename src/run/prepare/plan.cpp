@@ -19,6 +19,9 @@
 namespace kiln {
 namespace {
 
+// With this many images or more, --auto must be requested explicitly.
+constexpr long long kFewImages = 5000;
+
 // The learning rate of fine-tuning, which starts with a fitted head: larger steps would destroy the
 // head and the backbone.
 constexpr double kTuningRate = 0.005;
@@ -184,9 +187,9 @@ void check_steps(const OptimizationConfig& config, const Length& length) {
 std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
                                      const Division& division, World& world) {
   if (choice == ClassWeights::kNone) return {};
-  return weights_of_classes(
-      choice, counts_of_all(world, sources.train, sources.num_classes(),
-                            division.has_own_train ? &division.train : nullptr));
+  return weights_of_classes(choice,
+                            counts_of_all(world, sources.train, sources.num_classes(),
+                                          division.has_own_train ? &division.train : nullptr));
 }
 
 // Leaves out class weights and the number of epochs, which depend on all ranks.
@@ -248,9 +251,9 @@ void add_size(const PixelPlan& pixels, std::vector<Choice>& choices) {
   // The common size of all images cannot be given as --image-size: it need not be square, and
   // nothing is resized.
   if (pixels.train.short_side == 0)
-    choose(choices, {"image-size", "",
-                     formatted("%dx%d, ", size.width, size.height) + pixels.size_reason,
-                     /*has_line=*/true});
+    choose(choices,
+           {"image-size", "", formatted("%dx%d, ", size.width, size.height) + pixels.size_reason,
+            /*has_line=*/true});
   else
     choose(choices, {"image-size", std::to_string(size.height), pixels.size_reason,
                      /*has_line=*/true});
@@ -331,9 +334,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   settle_automatic(optimization, sources, world, plan, learning_rate);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
   plan.loading = loading_of(config, sources, given.machine);
-  plan.recipe =
-      recipe_of(optimization, learning_rate,
-                config.ranks.exchange.num_summed_ranks(world.size()), precision);
+  plan.recipe = recipe_of(optimization, learning_rate,
+                          config.ranks.exchange.num_summed_ranks(world.size()), precision);
   world.agree([&] {
     check_folds(plan);
     check_recipe_of_features(optimization.recipe, plan);
@@ -356,8 +358,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.max_bad_images = config.data.max_bad_images;
   plan.exchange = config.ranks.exchange;
   plan.num_training_ranks = plan.exchange.num_training_ranks(world.size());
-  plan.global_batch = std::int64_t{plan.num_training_ranks} * plan.loading.batch_size *
-                      plan.loading.accumulate;
+  plan.global_batch =
+      std::int64_t{plan.num_training_ranks} * plan.loading.batch_size * plan.loading.accumulate;
   plan.sync_batch_norm = config.ranks.sync_batch_norm;
   plan.time_limit_s = optimization.time_limit_s;
   plan.output = config.output;

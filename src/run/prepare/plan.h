@@ -50,7 +50,7 @@ struct Plan {
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
   ExchangePlan exchange;
-  int num_training_ranks = 1;  // the first ranks
+  int num_training_ranks = 1;     // the first ranks
   std::int64_t global_batch = 1;  // images in one step, over all ranks
   bool sync_batch_norm = false;
   double time_limit_s = 0;  // as given; it does not end the fit of a head alone as `stop` does

@@ -115,11 +115,11 @@ class Warnings {
     const int ranks = plan_.num_training_ranks;
     const std::int64_t steps = plan_.division.steps_per_epoch;
     if (ranks > 1 && steps < kFewSteps)
-      warn(formatted(
-          "%d ranks have only %lld %s per epoch (%lld with one): with few images lower "
-          "--batch-size to %d, or use one rank",
-          ranks, static_cast<long long>(steps), steps == 1 ? "step" : "steps",
-          static_cast<long long>(steps) * ranks, std::max(1, batch / ranks)));
+      warn(
+          formatted("%d ranks have only %lld %s per epoch (%lld with one): with few images lower "
+                    "--batch-size to %d, or use one rank",
+                    ranks, static_cast<long long>(steps), steps == 1 ? "step" : "steps",
+                    static_cast<long long>(steps) * ranks, std::max(1, batch / ranks)));
     const long long left_over = images_left_over(plan_, sources_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
     const long long others = plan_.global_batch / batch;
@@ -216,8 +216,7 @@ bool share_a_folder(const Sources& sources) {
 
 long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
                                 long long num_valid) {
-  const long long count =
-      count_valid_in_train(world, sources.train.samples, sources.valid.samples);
+  const long long count = count_valid_in_train(world, sources.train.samples, sources.valid.samples);
   if (count == 0 || share_a_folder(sources) || !world.leads()) return count;
   log.warning(
       formatted("%lld of %lld validation images are also training images, byte for byte: the "

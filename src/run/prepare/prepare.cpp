@@ -175,10 +175,9 @@ Read read_own(const TrainConfig& config, const DataConfig& part, const OpenFile&
                                  sources);
       });
     problems.collect([&] {
-      check_batch_size(
-          optimization, static_cast<std::int64_t>(sources.train.samples.size()),
-          read.pixels.smallest_batch,
-          is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size()));
+      check_batch_size(optimization, static_cast<std::int64_t>(sources.train.samples.size()),
+                       read.pixels.smallest_batch,
+                       is_shard ? 1 : config.ranks.exchange.num_training_ranks(world.size()));
     });
     problems.collect([&] { check_sync_batch_norm(config.ranks, sources); });
     problems.collect([&] { check_stream_options(config, sources, world.size()); });
@@ -212,8 +211,7 @@ Read read_and_share(const TrainConfig& config, std::optional<Exif> exif, const M
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
-  if (!config.data.network.weights.empty())
-    share_weights(world, read.fingerprints, read.pixels);
+  if (!config.data.network.weights.empty()) share_weights(world, read.fingerprints, read.pixels);
   share_sources(world, config.data, sources, read.pixels);
   if (config.optimization.folds > 0 && sources.valid.samples.empty()) {
     sources.judged_out_of_fold = true;
@@ -251,11 +249,12 @@ std::unique_ptr<Run> prepare(const TrainConfig& config, World& world, Log& log) 
                  config.data.loader_threads, world, machine);
 
   world.enter("reading the data", /*patient=*/true);
-  Read read = read_and_share(config, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt, machine,
-                             world, log);
-  Plan plan = make_plan({config, machine, resume, read.sources, *read.model},
-                        std::move(read.pixels), std::move(read.division), std::move(read.choices),
-                        world);
+  Read read =
+      read_and_share(config, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt,
+                     machine, world, log);
+  Plan plan =
+      make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
+                std::move(read.division), std::move(read.choices), world);
   if (resume) check_resumed(resume->run, plan, read.sources, read.fingerprints, world);
   world.agree([&] {
     if (world.leads()) write_split(config.output, read.sources, log);

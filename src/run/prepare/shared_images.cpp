@@ -126,9 +126,9 @@ void require_equal_in_part(World& world, const std::string& part, const std::str
       if (all[rank] == all[first]) continue;
       throw Error(
           ErrorCode::kInvalidDataset,
-          name + " differs between ranks that divide it: " +
-              world.name_of(static_cast<int>(rank)) + " found " + found(all[rank]) + ", " +
-              world.name_of(static_cast<int>(first)) + " found " + found(all[first]) +
+          name + " differs between ranks that divide it: " + world.name_of(static_cast<int>(rank)) +
+              " found " + found(all[rank]) + ", " + world.name_of(static_cast<int>(first)) +
+              " found " + found(all[first]) +
               ". Give them the same images (FullyReplicated on SageMaker), or each host its "
               "own with --shard-by train.");
     }
@@ -222,9 +222,10 @@ Division divide_images(World& world, const TrainConfig& config, Sources& sources
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
   Dataset& train = sources.train;
-  Division division{.train = all,
-                    .has_own_train = config.data.has_train_shard,
-                    .has_own_valid = config.data.has_valid_shard};
+  Division division;
+  division.has_own_train = config.data.has_train_shard;
+  division.has_own_valid = config.data.has_valid_shard;
+  division.train = all;
   division.train.num_ranks = config.ranks.exchange.num_training_ranks(world.size());
   if (division.has_own_train) choose_part(world, config.data.stream, train, all, division);
   division.valid = division.has_own_valid ? division.train : all;
@@ -245,9 +246,9 @@ Division divide_images(World& world, const TrainConfig& config, Sources& sources
 void require_one_stream(World& world, const Division& division, const std::string& name,
                         std::uint64_t beginning) {
   if (!division.is_one_stream) return;
-  require_equal_in_part(
-      world, division.train_part, name, beginning,
-      [](std::uint64_t hash) { return "images that begin with " + hex_digits(hash); });
+  require_equal_in_part(world, division.train_part, name, beginning, [](std::uint64_t hash) {
+    return "images that begin with " + hex_digits(hash);
+  });
 }
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {

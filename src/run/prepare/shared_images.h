@@ -25,7 +25,8 @@ void share_sources(World& world, const DataConfig& config, Sources& sources, Pix
 Division divide_images(World& world, const TrainConfig& config, Sources& sources);
 
 // With --shard-by record and host: throws Error kInvalidDataset unless the ranks that divide a
-// stream read the same one. `beginning` is Batches::beginning(), `name` the dataset's. A collective.
+// stream read the same one. `beginning` is Batches::beginning(), `name` the dataset's. A
+// collective.
 void require_one_stream(World& world, const Division& division, const std::string& name,
                         std::uint64_t beginning);
 

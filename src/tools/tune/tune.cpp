@@ -141,7 +141,9 @@ class Tuner {
  public:
   Tuner(const TuneConfig& config, Log& log)
       : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
-    write_file_durably(job_file_, config_text(config.train, {}));
+    write_file_durably(
+        job_file_,
+        config_text({config.train.effective_options, config.train.data.network.weights, {}}));
   }
 
   // The fastest settings; empty if a stop signal ended the search.
@@ -292,7 +294,8 @@ int run(const TuneConfig& config, Process& process) {
   write_file_durably(config.output_path,
                      "# The job with the fastest settings that `kiln tune` found on this machine:\n"
                      "#   kiln train --config FILE --trained-model-path DIR\n" +
-                         config_text(config.train, choices));
+                         config_text({config.train.effective_options,
+                                      config.train.data.network.weights, choices}));
   process.log.info("Wrote " + quoted_path(config.output_path) + ": " + settings_text(*best) + ".");
   return 0;
 }

@@ -7,18 +7,16 @@
 namespace kiln {
 namespace {
 
-TrainingInputs inputs_of(int num_train, int num_valid, Augment augment) {
-  TrainingInputs inputs;
+Sources sources_of(int num_train, int num_valid) {
+  Sources sources;
   const auto fill = [](Dataset& set, int count) {
     for (int i = 0; i < count; ++i)
       set.samples.push_back(
           {.file_name = std::to_string(i) + ".png", .label = 0, .id = i, .size = {}});
   };
-  fill(inputs.train, num_train);
-  fill(inputs.valid, num_valid);
-  inputs.pixels.output = inputs.valid_pixels.output = {32, 32};
-  inputs.pixels.augment = augment;
-  return inputs;
+  fill(sources.train, num_train);
+  fill(sources.valid, num_valid);
+  return sources;
 }
 
 CacheChoice choose(CachePolicy policy, std::size_t bytes, Augment augment = Augment::kNone) {
@@ -26,7 +24,10 @@ CacheChoice choose(CachePolicy policy, std::size_t bytes, Augment augment = Augm
   config.train_path = ".";
   config.cache = policy;
   config.augment = augment;
-  return choose_cache(config, inputs_of(300, 100, augment), bytes);
+  PixelPlan pixels;
+  pixels.train.output = pixels.valid.output = {32, 32};
+  pixels.train.augment = augment;
+  return choose_cache(config, sources_of(300, 100), pixels, bytes);
 }
 
 TEST(ChooseCache, KeepsDecodedImagesThatAllFit) {

@@ -1,4 +1,4 @@
-#include "run/inputs/training_inputs.h"
+#include "run/inputs/sources.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ Dataset set_of(std::vector<ImageSize> sizes) {
   return set;
 }
 
-TrainingInputs inputs_of(const std::vector<ImageSize>& sizes) {
-  TrainingInputs inputs;
-  inputs.train = set_of(sizes);
-  inputs.valid = set_of(sizes);
-  inputs.untrained.spec.model_name = "resnet18";
-  return inputs;
+Sources sources_of(const std::vector<ImageSize>& sizes) {
+  Sources sources;
+  sources.train = set_of(sizes);
+  sources.valid = set_of(sizes);
+  sources.untrained.spec.model_name = "resnet18";
+  return sources;
 }
 
 ErrorCode code_of(const std::function<void()>& work) {
@@ -35,75 +35,73 @@ ErrorCode code_of(const std::function<void()>& work) {
 }
 
 TEST(ChoosePixels, TakesTheSizeThatAllImagesHave) {
-  TrainingInputs inputs = inputs_of({{48, 40}, {48, 40}});
-  choose_transforms({}, inputs);
-  EXPECT_EQ(inputs.pixels.output, (ImageSize{48, 40}));
-  EXPECT_EQ(inputs.pixels.short_side, 0);
-  EXPECT_EQ(inputs.smallest_batch, 1);
+  Sources sources = sources_of({{48, 40}, {48, 40}});
+  const PixelPlan pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.train.output, (ImageSize{48, 40}));
+  EXPECT_EQ(pixels.train.short_side, 0);
+  EXPECT_EQ(pixels.smallest_batch, 1);
 }
 
 TEST(ChoosePixels, KeepsALargeSizeOnlyOfAnImageDirectory) {
   for (const bool is_image_directory : {false, true})
     for (const ImageSize size : {ImageSize{256, 200}, ImageSize{257, 200}, ImageSize{64, 480}}) {
-      TrainingInputs inputs = inputs_of({size, size});
-      inputs.train.is_image_directory = is_image_directory;
-      inputs.valid.is_image_directory = !is_image_directory;  // the training set decides
-      choose_transforms({}, inputs);
+      Sources sources = sources_of({size, size});
+      sources.train.is_image_directory = is_image_directory;
+      sources.valid.is_image_directory = !is_image_directory;  // the training set decides
+      const PixelPlan pixels = choose_pixels({}, sources);
       const bool keeps = is_image_directory || size.height == 256;
-      EXPECT_EQ(inputs.pixels.output, keeps ? size : (ImageSize{224, 224}));
-      EXPECT_EQ(inputs.pixels.short_side, keeps ? 0 : 256);
+      EXPECT_EQ(pixels.train.output, keeps ? size : (ImageSize{224, 224}));
+      EXPECT_EQ(pixels.train.short_side, keeps ? 0 : 256);
     }
-  TrainingInputs large = inputs_of({{1512, 2016}});
-  choose_transforms({}, large);
-  EXPECT_EQ(large.size_reason, "all images have 2016x1512, larger than 256");
+  Sources large = sources_of({{1512, 2016}});
+  EXPECT_EQ(choose_pixels({}, large).size_reason, "all images have 2016x1512, larger than 256");
 }
 
 TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
-  TrainingInputs inputs = inputs_of({{48, 40}, {64, 64}});
-  choose_transforms({}, inputs);
-  EXPECT_EQ(inputs.pixels.output, (ImageSize{224, 224}));
-  EXPECT_EQ(inputs.pixels.short_side, 256);
+  Sources sources = sources_of({{48, 40}, {64, 64}});
+  const PixelPlan pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.train.output, (ImageSize{224, 224}));
+  EXPECT_EQ(pixels.train.short_side, 256);
 }
 
 TEST(ChoosePixels, GivesValidationItsOwnSize) {
-  TrainingInputs inputs = inputs_of({{64, 64}});
+  Sources sources = sources_of({{64, 64}});
   DataConfig config;
   config.image_size.last = 64;
   config.eval_crop.side = 96;
   config.eval_resize = 110;
-  choose_transforms(config, inputs);
-  EXPECT_EQ(inputs.valid_pixels.output, (ImageSize{96, 96}));
-  EXPECT_EQ(inputs.valid_pixels.short_side, 110);
+  const PixelPlan pixels = choose_pixels(config, sources);
+  EXPECT_EQ(pixels.valid.output, (ImageSize{96, 96}));
+  EXPECT_EQ(pixels.valid.short_side, 110);
 }
 
 TEST(ChoosePixels, NormalizesAsPretrainedWeightsWantIt) {
-  TrainingInputs inputs = inputs_of({{64, 64}});
-  choose_transforms({}, inputs);
-  EXPECT_EQ(inputs.normalization_name, "half");
-  inputs.untrained.spec.pretrained = true;
-  choose_transforms({}, inputs);
-  EXPECT_EQ(inputs.normalization_name, "imagenet");
-  EXPECT_DOUBLE_EQ(inputs.normalization.mean[0], 0.485);
+  Sources sources = sources_of({{64, 64}});
+  PixelPlan pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.normalization_name, "half");
+  sources.untrained.spec.pretrained = true;
+  pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.normalization_name, "imagenet");
+  EXPECT_DOUBLE_EQ(pixels.normalization.mean[0], 0.485);
 }
 
 TEST(CheckBatchSize, WantsAStepToFitIntoTheTrainingSet) {
-  TrainingInputs inputs = inputs_of(std::vector<ImageSize>(16, {32, 32}));
+  Sources sources = sources_of(std::vector<ImageSize>(16, {32, 32}));
   OptimizationConfig config;
   config.batch_size = 8;
-  EXPECT_NO_THROW(check_batch_size(config, inputs, 2));
-  EXPECT_EQ(code_of([&] { check_batch_size(config, inputs, 3); }), ErrorCode::kLessThanOrEqualTo);
+  EXPECT_NO_THROW(check_batch_size(config, 16, 1, 2));
+  EXPECT_EQ(code_of([&] { check_batch_size(config, 16, 1, 3); }), ErrorCode::kLessThanOrEqualTo);
   config.accumulate = 3;
-  EXPECT_EQ(code_of([&] { check_batch_size(config, inputs, 1); }), ErrorCode::kLessThanOrEqualTo);
+  EXPECT_EQ(code_of([&] { check_batch_size(config, 16, 1, 1); }), ErrorCode::kLessThanOrEqualTo);
 }
 
 TEST(CheckBatchSize, WantsTwoImagesWhereTheLastMapHasOnePixel) {
-  TrainingInputs inputs = inputs_of(std::vector<ImageSize>(16, {32, 32}));
-  choose_transforms({}, inputs);
-  EXPECT_EQ(inputs.smallest_batch, 2);
+  Sources sources = sources_of(std::vector<ImageSize>(16, {32, 32}));
+  const PixelPlan pixels = choose_pixels({}, sources);
+  EXPECT_EQ(pixels.smallest_batch, 2);
   OptimizationConfig config;
   config.batch_size = 1;
-  EXPECT_EQ(code_of([&] { check_batch_size(config, inputs, 1); }),
-            ErrorCode::kGreaterThanOrEqualTo);
+  EXPECT_EQ(code_of([&] { check_batch_size(config, 16, 1, 1); }), ErrorCode::kGreaterThanOrEqualTo);
 }
 
 }  // namespace
