@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 
 namespace kiln {
 namespace {

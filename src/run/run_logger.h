@@ -18,7 +18,7 @@
 #include "record/run_sink.h"
 #include "run/forecast.h"
 #include "run/prepare/choices.h"
-#include "run/prepare/memory_advice.h"
+#include "run/prepare/memory.h"
 #include "run/run_clock.h"
 
 namespace kiln {

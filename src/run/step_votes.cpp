@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "run/epoch.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 
 namespace kiln {
 

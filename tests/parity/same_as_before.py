@@ -69,6 +69,12 @@ CASES = [
     case("two_ranks_bad_images", how=RANKS, data="spoiled", max_bad_images="50%", augment="none"),
     case("two_ranks_diverge", how=MPIRUN, learning_rate=1000, epochs=8, patience=100, exit_code=3),
     case("two_ranks_signal", how=MPIRUN, stop_rank=1, exit_code=STOPPED, **{**LONG_EPOCHS, "batch_size": 2}),
+    case("steps", steps=7, augment="flip"),  # the second epoch is cut
+    case("time_limit", time_limit="10min", epochs=3, augment="flip"),  # which all epochs fit
+    case("features", untrained_model_path="../trained", freeze="backbone", augment="none"),
+    case("folds", untrained_model_path="../trained", freeze="backbone", augment="none", folds=3),
+    case("auto", untrained_model_path="../trained", auto=True),
+    case("two_ranks_auto", how=MPIRUN, untrained_model_path="../trained", auto=True),
     case("resnext50", "resnext50_32x4d", threads=2, augment="standard", batch_size=16),
     case("resnext50_sync_batch_norm", "resnext50_32x4d", how=MPIRUN, sync_batch_norm=True, augment="none"),
     case("densenet121", "densenet121", augment="strong", threads=2, batch_size=16),
@@ -96,6 +102,9 @@ def prepare(program, folder, cases):
     for network in sorted({one.network for one in cases}):
         lean = ["--memory-efficient", "True"] if network.endswith("_lean") else []
         call([program, "init-model", network.removesuffix("_lean"), "--untrained-model-path", network, *lean], folder)
+    if any("untrained_model_path" in one.options for one in cases):
+        call([program, "train", "--untrained-model-path", "resnet18", "--data-path", "data/train", "--epochs", 1,
+              "--trained-model-path", "trained", "--log-path", "trained-logs"], folder)
 
 
 def words_of(case, program, device):

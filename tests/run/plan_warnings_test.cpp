@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "data/scratch_folder.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 
 namespace kiln {
 namespace {

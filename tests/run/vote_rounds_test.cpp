@@ -16,8 +16,7 @@
 #include "run/checkpoint/image_hashes.h"
 #include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
-#include "run/prepare/same_data.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 #include "run/vote.h"
 
 namespace kiln {

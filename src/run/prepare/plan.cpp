@@ -13,7 +13,7 @@
 #include "cli/options.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/class_counts.h"
-#include "run/prepare/step_fits.h"
+#include "run/prepare/memory.h"
 #include "train/features/head_fit.h"
 
 namespace kiln {

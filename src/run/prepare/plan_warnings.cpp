@@ -9,7 +9,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 #include "train/schedule/catalogue.h"
 #include "train/schedule/schedule.h"
 

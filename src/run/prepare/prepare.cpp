@@ -19,7 +19,7 @@
 #include "run/inputs/split_inputs.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/rank_agreement.h"
-#include "run/prepare/shared_images.h"
+#include "run/prepare/shared_sources.h"
 #include "run/prepare/valid_stream.h"
 
 namespace kiln {

@@ -1,5 +1,4 @@
-// Converts predictions for training images, by models that were not trained on them, to the types
-// of the record.
+// Features of all ranks, and what a head says of images that it was not fitted to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "parallel/ranks/world.h"
 #include "record/training_record.h"
 #include "run/inputs/sources.h"
 #include "train/evaluation.h"
@@ -14,6 +14,10 @@
 #include "train/features/folds.h"
 
 namespace kiln {
+
+// On rank 0 returns the features of all ranks in sample order, as a single process would have them.
+// Empty on the other ranks. A collective.
+LabeledFeatures gathered(World& world, LabeledFeatures mine);
 
 // Throws Error kInvalidDataset if there are fewer folds than `asked`, the value of --folds.
 void require_folds(const Folds& folds, int asked);

@@ -1,15 +1,93 @@
-#include "run/prepare/memory_advice.h"
+#include "run/prepare/memory.h"
 
 #include <gtest/gtest.h>
 
 #include <new>
 #include <stdexcept>
+#include <string>
 
 #include "base/error.h"
 #include "base/system.h"
+#include "model/catalogue.h"
+#include "model/image_model.h"
 
 namespace kiln {
 namespace {
+
+double kept_by(const std::string& network, bool memory_efficient = false) {
+  return make_image_model(
+             {.model_name = network, .memory_efficient = memory_efficient, .is_initialized = false})
+      ->kept_numbers();
+}
+
+StepNeed need_of(int side, int batch_size, double free) {
+  return {.kept_numbers = kept_by("resnet18"),
+          .step = {.height = side, .width = side, .batch_size = batch_size},
+          .free = free,
+          .size_option = "--image-size"};
+}
+
+TEST(StepFits, OnlyWhatCannotFitIsRefused) {
+  const double least = least_step_bytes(kept_by("resnet18"), need_of(224, 16, 0).step);
+  EXPECT_EQ(step_fault(need_of(224, 16, least)), "");
+  EXPECT_NE(step_fault(need_of(224, 16, least - 1)), "");
+  EXPECT_EQ(step_warning(need_of(224, 16, least * kMostToLeast)), "");
+  EXPECT_NE(step_warning(need_of(224, 16, least * kMostToLeast - 1)), "");
+}
+
+TEST(StepFits, TheAdviceFits) {
+  const std::string fault = step_fault(need_of(1512, 16, 4e9));
+  EXPECT_NE(fault.find("--batch-size 2 or less, or --image-size 544 or less"), std::string::npos)
+      << fault;
+  EXPECT_EQ(step_warning(need_of(1512, 2, 4e9)), "");
+  EXPECT_EQ(step_warning(need_of(544, 16, 4e9)), "");
+}
+
+TEST(StepFits, AdviceThatCannotHelpIsNotGiven) {
+  const std::string one = step_fault(need_of(13000, 1, 20e9));
+  EXPECT_EQ(one.find("--batch-size"), std::string::npos) << one;
+  EXPECT_NE(one.find("--image-size"), std::string::npos) << one;
+  StepNeed small = need_of(32, 64, 1e6);
+  small.least_batch = 2;
+  EXPECT_EQ(step_fault(small).find("--image-size"), std::string::npos) << step_fault(small);
+}
+
+// What training takes for each pixel of an image, measured as the growth of the peak memory from
+// batches of 8 to 32 (224 pixels: 4 to 16) on a CPU: bytes.
+struct Measured {
+  const char* network;
+  int side;
+  double bytes;
+};
+constexpr Measured kMeasured[] = {
+    {"resnet18", 64, 750},          {"resnet18", 128, 724},        {"resnet18", 224, 744},
+    {"resnet50", 64, 2695},         {"resnet50", 128, 2550},       {"resnet50", 224, 2652},
+    {"densenet121", 64, 3284},      {"densenet121", 128, 3129},    {"densenet121", 224, 3003},
+    {"wide_resnet50_2", 128, 3644}, {"resnext50_32x4d", 128, 3734}};
+
+TEST(StepMemory, TheLeastIsLessThanWhatWasMeasuredAndNotMuchLess) {
+  for (const auto& [network, side, bytes] : kMeasured) {
+    const double least =
+        least_step_bytes(kept_by(network), {.height = side, .width = side, .batch_size = 4});
+    const double measured = bytes * side * side * 4;
+    EXPECT_LT(least, measured) << network << " " << side;
+    EXPECT_GT(least * kMostToLeast, measured) << network << " " << side;
+  }
+}
+
+TEST(StepMemory, EveryNetworkHasAnEstimate) {
+  const StepSize step{.height = 100, .width = 100};
+  StepSize forward = step, half = step;
+  forward.is_backward = false;
+  half.is_half = true;
+  for (const std::string& network : network_names()) {
+    const double kept = kept_by(network), least = least_step_bytes(kept, step);
+    EXPECT_LT(least_step_bytes(kept, forward), least / 5) << network;
+    EXPECT_LT(least_step_bytes(kept, half), least * 0.6) << network;
+  }
+  EXPECT_LT(least_step_bytes(kept_by("densenet121", /*memory_efficient=*/true), step),
+            least_step_bytes(kept_by("densenet121"), step) / 2);
+}
 
 constexpr long long kMiB = 1 << 20;
 

@@ -1,4 +1,4 @@
-#include "run/frozen/gathered_features.h"
+#include "run/frozen/rank_features.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -9,6 +9,12 @@
 #include <numeric>
 #include <string>
 #include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "predict/thumbnail.h"
+#include "train/features/confident_learning.h"
+#include "train/loss.h"
 
 namespace kiln {
 namespace {
@@ -44,6 +50,12 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
   return all;
 }
 
+constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
+
+at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
+  return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), at::kLong);
+}
+
 }  // namespace
 
 LabeledFeatures gathered(World& world, LabeledFeatures mine) {
@@ -73,6 +85,58 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
   }
   all.rows = rows.index_select(0, at::tensor(order));
   return all;
+}
+
+void require_folds(const Folds& folds, int asked) {
+  if (folds.count >= asked) return;
+  throw Error(ErrorCode::kInvalidDataset,
+              formatted("--folds is %d, but the training images form only %d independent groups: "
+                        "use fewer folds, or more images or groups.",
+                        asked, std::max(1, folds.count)));
+}
+
+Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
+  MetricSums sums{at::Device(at::kCPU)};
+  const at::Tensor truth = as_tensor(labels);
+  sums.add(logits, truth, reported_loss(logits, truth), 1);
+  return sums.totals();
+}
+
+std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images) {
+  const auto [confidences, guesses] = logits.softmax(1).max(1);
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < images.labels.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    predictions.push_back({images.samples[i], images.labels[i],
+                           static_cast<std::int32_t>(guesses[row].item<std::int64_t>()),
+                           confidences[row].item<float>()});
+  }
+  return predictions;
+}
+
+std::vector<JudgedImage> doubtful_images(const Sources& sources, const TransformSpec& pixels,
+                                         const at::Tensor& logits, const LabeledFeatures& images) {
+  const std::size_t num_classes = sources.train.classes.size();
+  if (num_classes > kMaxConfusionClasses) return {};
+  const at::Tensor probabilities = logits.softmax(1).contiguous();
+  const JudgedLabels judged{
+      {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
+      images.labels,
+      num_classes};
+  if (!can_judge_labels(judged.num_agreed(), static_cast<std::int64_t>(images.labels.size())))
+    return {};
+  std::vector<JudgedImage> doubtful;
+  for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
+    const std::uint32_t sample = images.samples[row];
+    const std::int32_t best = judged.best(row);
+    doubtful.push_back({std::string(sources.train.samples.file_name(sample)), images.labels[row],
+                        best, judged.row(row)[static_cast<std::size_t>(best)],
+                        doubtful.size() < kMostDoubtfulShown
+                            ? thumbnail_of(sources.train, sample, pixels)
+                            : Thumbnail()});
+    if (doubtful.size() == kMostDoubtful) break;
+  }
+  return doubtful;
 }
 
 }  // namespace kiln
