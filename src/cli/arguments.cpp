@@ -86,6 +86,8 @@ class ArgumentParser {
     const std::string& name = token.string_key;
     if (name == "help") {
       raw_.help = true;
+      const std::string* word = token.value.empty() ? peek() : &token.value.front();
+      raw_.help_all = word != nullptr && *word == "all";
       return;
     }
     const Option* option = find_option(command_, name);
@@ -127,7 +129,7 @@ class ArgumentParser {
     fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
           (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
                ? " " + command_.instead_of_ranks
-           : guess.empty() ? " `kiln " + command_.name + " --help` lists them."
+           : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
                            : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, guess)) raw_.mentioned.push_back(meant);

@@ -48,7 +48,7 @@ struct RawArguments {
   Faults faults;
   std::string
       overridden;  // settings of the --config file overridden by flags; one sentence, no full stop
-  bool help = false;
+  bool help = false, help_all = false;  // --help, and --help all
 
   const RawValue* find(std::string_view option_name) const;
 };
@@ -68,6 +68,7 @@ void read_config_file(const CommandInfo& command, const std::string& path, RawAr
 Problems merged(const std::vector<Problems>& parts);
 
 std::string general_help();
-std::string command_help(const CommandInfo& command);
+// The options of a command's first screen, or with `all` every one.
+std::string command_help(const CommandInfo& command, bool all);
 
 }  // namespace kiln

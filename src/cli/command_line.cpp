@@ -97,7 +97,7 @@ OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
 // `words` start with the command's name.
 Invocation parse_command(const CommandInfo& command, const Words& words) {
   RawArguments raw = parse_arguments(command, words);
-  if (raw.help) return help(command_help(command));
+  if (raw.help) return help(command_help(command, raw.help_all));
   if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty())
     read_config_file(command, std::string(file->text), raw);
   Binder binder(command, raw);
@@ -190,7 +190,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
     const std::string name = name_of({arguments.begin() + 1, arguments.end()});
     const CommandInfo* command = find_command(name);
-    return command == nullptr ? refuse_command(name) : help(command_help(*command));
+    return command == nullptr ? refuse_command(name) : help(command_help(*command, /*all=*/false));
   }
   if (first.starts_with('-')) {
     return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +

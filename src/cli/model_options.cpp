@@ -141,10 +141,10 @@ Rows<NetworkConfig> network_rows() {
   return {
       opt(&Config::model_name, "model-name", network_name(), kModel,
           "Network to train, instead of --untrained-model-path: from --weights or from scratch.")
-          .is(kFree),
+          .is(kFree, kFirst),
       opt(&Config::weights, "weights", path("FILE"), kModel,
           kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")
-          .is(kFree),
+          .is(kFree, kFirst),
       opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
           .is(kFree, kOfRecipe),
   };

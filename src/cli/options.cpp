@@ -263,16 +263,22 @@ std::string range_text(const Option& option) {
 
 // `kiln --help` and `kiln COMMAND --help`: grouped, aligned, at most 100 columns.
 
-std::string command_help(const CommandInfo& command) {
+std::string command_help(const CommandInfo& command, bool all) {
+  const auto& options = command.options;
+  all = all || std::ranges::none_of(options, &Option::is_on_first_screen);
   const std::string usage = "Usage: kiln " + command.name;
   std::string text = wrapped(command.summary, 0, 0) + "\n\n" + usage + " " +
                      wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
   for (const std::string& group : groups_of(command)) {
-    text += "\n" + group + ":\n";
-    for (const Option& option : command.options) {
-      if (option.group == group) text += entry(left_column(option), option.help + facts(option));
-    }
+    std::string entries;
+    for (const Option& option : options)
+      if (option.group == group && (all || option.is_on_first_screen))
+        entries += entry(left_column(option), option.help + facts(option));
+    if (!entries.empty()) text += "\n" + group + ":\n" + entries;
   }
+  if (!all)
+    text += formatted("\n`kiln %s --help all` shows all %zu options.\n", command.name.c_str(),
+                      options.size());
   return text;
 }
 

@@ -84,6 +84,7 @@ struct Option {
   bool is_of_recipe = false;          // --recipe may set it, or it affects a weight update, too
   bool is_repeated = true;            // repeat.yaml has it
   bool may_differ = false;            // between the ranks of a run
+  bool is_on_first_screen = false;    // `--help` shows it even if it does not show all
   // Whether two texts have the same value. Throws Error if one of them is invalid.
   std::function<bool(const Option&, const std::string&, const std::string&)> same_value = {};
 };

@@ -38,6 +38,9 @@ void mark(Option& option, Mark what) {
     case Mark::kMayDiffer:
       option.may_differ = true;
       return;
+    case Mark::kFirst:
+      option.is_on_first_screen = true;
+      return;
   }
 }
 

@@ -97,6 +97,7 @@ enum class Mark {
   kOfRecipe,     // Option::is_of_recipe
   kNotRepeated,  // not Option::is_repeated
   kMayDiffer,    // Option::may_differ
+  kFirst,        // Option::is_on_first_screen
 };
 void mark(Option& option, Mark what);
 void mark(Option& option, Effect effect);

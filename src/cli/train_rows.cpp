@@ -92,7 +92,7 @@ Rows<TrainConfig> component_rows() {
                      "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
                      "trained model to continue from: its folder or model.tar.gz.")
                      .required("model-name")
-                     .is(kFree, kModelIn),
+                     .is(kFree, kModelIn, kFirst),
                  opt(&DataConfig::train_path, "train-data-path", path("DIR"), kPaths,
                      "Training images: an ImageDirectory, class folders, a COCO folder, an "
                      "archive, record files (TFRecord, RecordIO) or a folder of shards. Or a "
@@ -101,33 +101,33 @@ Rows<TrainConfig> component_rows() {
                      "start. {rank} in a path is replaced by the rank's number on its host: each "
                      "has its own images.")
                      .required("data-path")
-                     .is(kFree, kDataIn),
+                     .is(kFree, kDataIn, kFirst),
                  opt(&DataConfig::valid_path, "valid-data-path", path("DIR"), kPaths,
                      "Validation images, in the same formats; a stream is read once and kept.")
                      .required("data-path")
-                     .is(kFree, kDataIn),
+                     .is(kFree, kDataIn, kFirst),
              }),
       within(&TrainConfig::output,
              {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"), kPaths,
                   "Output folder for the ModelDirectory.")
                   .required()
-                  .is(kFree, kModelOut, kNotRepeated)}),
+                  .is(kFree, kModelOut, kNotRepeated, kFirst)}),
       within(&TrainConfig::optimization,
              {
                  opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"), kTraining,
                      "Passes over the training dataset.")
                      .noted_in(&OptimizationConfig::epochs_given)
-                     .is(kFree, kParameter),
+                     .is(kFree, kParameter, kFirst),
                  opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
                      kTraining, "Images per batch in each process.")
-                     .is(kBits, kParameter),
+                     .is(kBits, kParameter, kFirst),
                  opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
                      from(0, kMillion, "epochs"), kTraining,
                      "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5.")
                      .is(kResult, kParameter, kOfRecipe),
                  opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
                      kTraining, "Initial learning rate, or peak learning rate after warm-up.")
-                     .is(kResult, kParameter, kOfRecipe),
+                     .is(kResult, kParameter, kOfRecipe, kFirst),
                  seed_row<OptimizationConfig>(
                      kTraining, "Seed for weight initialization, image order and augmentation.")
                      .is(kResult, kParameter),
@@ -135,7 +135,7 @@ Rows<TrainConfig> component_rows() {
                      kTraining,
                      "Stop early after this many consecutive epochs whose validation loss is not "
                      "below the previous epoch's.")
-                     .is(kResult, kParameter, kOfRecipe),
+                     .is(kResult, kParameter, kOfRecipe, kFirst),
              }),
       within(&TrainConfig::output,
              {opt(&OutputConfig::print_freq, "print-freq", from(1, 1000 * kMillion, "steps"),
@@ -152,7 +152,7 @@ Rows<DataConfig> image_rows() {
           "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
           "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
           "validation always uses the last size.")
-          .is(kResult, kParameter),
+          .is(kResult, kParameter, kFirst),
       opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), kImages,
           "Resize the short side of validation images to this length. auto: 256/224 of "
           "--eval-crop, or no resizing if images already have the crop size.")
@@ -172,7 +172,7 @@ Rows<DataConfig> image_rows() {
           "are not square). color: brightness, contrast and saturation times 0.6 to 1.4. trivial: "
           "TrivialAugmentWide. erase: random erasing of a quarter of the images. standard: "
           "crop,flip. strong: crop,flip,trivial,erase.")
-          .is(kResult, kParameter, kOfRecipe),
+          .is(kResult, kParameter, kOfRecipe, kFirst),
       opt(&Config::normalization, "normalization",
           {{"auto", NormalizationChoice::kAuto},
            {"half", NormalizationChoice::kHalf},
@@ -181,7 +181,7 @@ Rows<DataConfig> image_rows() {
           "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those of "
           "ImageNet. auto: those that pretrained weights were trained with, or imagenet if "
           "unknown; half without pretrained weights.")
-          .is(kResult, kParameter),
+          .is(kResult, kParameter, kFirst),
       opt(&Config::on_bad_image, "on-bad-image",
           {{"skip", OnBadImage::kSkip}, {"fail", OnBadImage::kFail}}, kImages,
           "Skip images that cannot be decoded, or fail at the first one.")
@@ -221,11 +221,11 @@ Rows<TrainConfig> machine_rows() {
                      "Start this many processes to train one model, like `kiln launch`. auto: one "
                      "per GPU of this host, or just this process if there is none.")
                      .shown_as("N|auto")
-                     .is(kBits, kRanksOfHost),
+                     .is(kBits, kRanksOfHost, kFirst),
                  opt(&RanksConfig::device, "device", kDevices, kMachine,
                      "Device to train on. auto: the GPU if an NVIDIA device is present, else the "
                      "CPU.")
-                     .is(kBits),
+                     .is(kBits, kFirst),
                  opt(&RanksConfig::deterministic, "deterministic", on_off(), kMachine,
                      "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a "
                      "CPU always are. Slower: cuDNN cannot benchmark its convolution algorithms "
@@ -239,7 +239,7 @@ Rows<TrainConfig> machine_rows() {
                      "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
                      "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; "
                      "on CPUs bf16 with AMX or AVX512-BF16, else fp32.")
-                     .is(kResult, kOfRecipe),
+                     .is(kResult, kOfRecipe, kFirst),
                  opt(&OptimizationConfig::save, "save",
                      {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}}, kReporting,
                      "Which epoch's model to save: the best one (see --best-by), or the last.")
@@ -255,7 +255,7 @@ Rows<TrainConfig> machine_rows() {
                      "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
                      "tensorboard) and module_statistics/error_info.json.")
                      .noted_in(&OutputConfig::log_path_given)
-                     .is(kFree, kNotRepeated, kMayDiffer),
+                     .is(kFree, kNotRepeated, kMayDiffer, kFirst),
                  opt(&OutputConfig::explain, "explain", path("DIR"), kReporting,
                      "Folder for heat maps of the validation mistakes in the report: what in the "
                      "image led to the saved model's prediction.")
@@ -273,12 +273,12 @@ Rows<SplitConfig> split_rows() {
           "instead of --train-data-path and --valid-data-path. Duplicates stay on one side: "
           "identical bytes always, other sizes and qualities up to 20000 images. split.csv in the "
           "log folder lists the result.")
-          .is(kFree),
+          .is(kFree, kFirst),
       opt(&Config::valid_fraction, "valid-fraction", share("X"), kPaths,
           "Fraction of each class of --data-path used for validation, at least one image. The "
           "choice depends on the images and --random-seed: adding images later moves only a few "
           "others.")
-          .is(kResult),
+          .is(kResult, kFirst),
       opt(&Config::group_by, "group-by", regular_expression(), kPaths,
           "Regular expression (ECMAScript) for image paths in --data-path. Images with the same "
           "first capture group, or the same match if there is no group, stay on one side; others "
@@ -333,7 +333,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "Weight of an image in the training loss, by its class. balanced: all images / (classes "
           "x images of its class). sqrt: the square root of that, scaled so that the mean weight "
           "of all images is 1. Reported losses stay unweighted.")
-          .is(kResult),
+          .is(kResult, kFirst),
       opt(&Config::sample, "sample",
           {{"shuffle", Sampling::kShuffle}, {"balanced", Sampling::kBalanced}}, kTraining,
           "Which images an epoch has. shuffle: each once. balanced: the same number in all, but "
@@ -355,7 +355,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
           "instead of training for epochs. norm: BatchNorm.")
-          .is(kResult),
+          .is(kResult, kFirst),
       opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), kTraining,
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
           "which is the default.")
@@ -378,7 +378,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
           "at most --epochs, or 90 if that is omitted.")
-          .is(kResult, kNotRepeated),
+          .is(kResult, kNotRepeated, kFirst),
       opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), kTraining,
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
           "covers --epochs, or if that is omitted these steps.")
@@ -393,7 +393,7 @@ Rows<RecipeConfig> recipe_rows() {
           "A set of options, each of which can be overridden; the first log lines list them. "
           "designer: the defaults. modern: higher accuracy in the same number of epochs; see "
           "docs/recipes.md.")
-          .is(kFree, kNotRepeated),
+          .is(kFree, kNotRepeated, kFirst),
       opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), kRecipe,
           descriptions(kKnownOptimizers))
           .is(kResult, kOfRecipe),
@@ -441,7 +441,7 @@ Rows<CheckpointConfig> checkpoint_rows() {
       opt(&Config::path, "checkpoint-path", path("DIR"), group,
           "Folder for checkpoints, from which the same command resumes after a stop; the newest "
           "two are kept. If omitted, none are written.")
-          .is(kFree, kCheckpoints, kNotRepeated, kMayDiffer),
+          .is(kFree, kCheckpoints, kNotRepeated, kMayDiffer, kFirst),
       opt(&Config::every, "checkpoint-every", intervals(), group,
           "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), separated "
           "by commas; whichever comes first.")
@@ -453,7 +453,7 @@ Rows<CheckpointConfig> checkpoint_rows() {
           group,
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
           "checkpoints are removed once a new one is written. require: fail if there is none.")
-          .is(kFree, kNotRepeated),
+          .is(kFree, kNotRepeated, kFirst),
   };
 }
 
@@ -542,7 +542,7 @@ Rows<TrainConfig> train_rows() {
       opt(&TrainConfig::options_file, "config", path("FILE"), kPaths,
           "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
           "it are relative to the working directory.")
-          .is(kFree, kFileIn, kNotRepeated, kMayDiffer),
+          .is(kFree, kFileIn, kNotRepeated, kMayDiffer, kFirst),
       within(&TrainConfig::data, image_rows()),
       machine_rows(),
       within(&TrainConfig::data, dataset_rows()),

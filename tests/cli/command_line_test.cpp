@@ -118,7 +118,7 @@ TEST(CommandLine, UnknownOptionsGetASuggestion) {
   EXPECT_EQ(code, ErrorCode::kParameterParsing);
   EXPECT_NE(fault(train({"--batchsize=7"})).find("'--batch-size'"), std::string::npos);
   EXPECT_EQ(fault(train({"--color", "red"})),
-            "--color is not an option of `kiln train`. `kiln train --help` lists them.");
+            "--color is not an option of `kiln train`. `kiln train --help all` lists them.");
 }
 
 TEST(CommandLine, NamesOfOtherTrainersAreKnown) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "cli/options.h"
@@ -21,12 +22,12 @@ std::string unwrapped(const std::string& text) {
   return out;
 }
 
-// The help of a command, whose name may have two words.
+// All of the help of a command, whose name may have two words.
 std::string help_of(const CommandInfo& command) {
   std::istringstream in(command.name);
   Words words;
   for (std::string word; in >> word;) words.push_back(word);
-  words.emplace_back("--help");
+  words.insert(words.end(), {"--help", "all"});
   return help(words);
 }
 
@@ -62,6 +63,24 @@ TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
       }
     }
   }
+}
+
+TEST(Help, BeginsWithAFirstScreenWhereThereAreManyOptions) {
+  for (const CommandInfo& command : command_table()) {
+    const auto num_first = std::ranges::count_if(command.options, &Option::is_on_first_screen);
+    EXPECT_EQ(num_first > 0, command.name == "train") << command.name;
+  }
+  const std::string first = help({"train", "--help"}), all = help({"train", "--help", "all"});
+  EXPECT_LT(first.size(), all.size() / 2);
+  EXPECT_NE(first.find("--help all"), std::string::npos);
+  EXPECT_EQ(all.find("--help all"), std::string::npos);
+  for (const Option& option : find_command("train")->options) {
+    const std::string name = "\n  --" + option.name + " ";
+    EXPECT_EQ(first.find(name) != std::string::npos, option.is_on_first_screen) << option.name;
+    EXPECT_NE(all.find(name), std::string::npos) << option.name;
+  }
+  EXPECT_EQ(help({"train", "--help=all"}), all);
+  EXPECT_EQ(help({"pack", "--help"}), help({"pack", "--help", "all"}));
 }
 
 TEST(Help, FitsIn100Columns) {

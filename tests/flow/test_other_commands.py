@@ -122,7 +122,7 @@ class HelpTest(FlowTest):
                           "transform", "pack", "demo-data", "watch", "inspect", "report", "compare", "describe"])
 
     def test_help_of_train(self):
-        result = kiln("train", "--help")
+        result = kiln("train", "--help", "all")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for group in ("Inputs and outputs:", "Training:", "Images:", "Machine:", "Reporting:"):
             self.assertIn(f"\n{group}\n", result.stdout)
