@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "model/weights/model_weights.h"
-#include "predict/thumbnail.h"
+#include "predict/explanations.h"
 #include "record/run_json.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/explained_mistakes.h"
