@@ -28,45 +28,35 @@ std::optional<ImageSize> first_size(const Dataset& set) {
   return std::nullopt;
 }
 
-HostBatch without_pixels(const HostBatch& batch) {
-  HostBatch copy;
-  copy.samples = batch.samples;
-  copy.count = batch.count;
-  copy.nominal = batch.nominal;
-  return copy;
+// All images of a batch; `first` is the index of its first one.
+std::vector<BatchImage> images_of(const HostBatch& batch, std::uint32_t first,
+                                  std::vector<BadImage> faults, const SampleTable& samples) {
+  std::vector<BatchImage> all;
+  std::size_t row = 0;
+  auto fault = faults.begin();
+  for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(batch.nominal); ++i) {
+    BatchImage& image = all.emplace_back();
+    image.index = i;
+    image.hash = samples.hash(i);
+    if (fault != faults.end() && fault->sample == i) image.fault = std::move((fault++)->fault);
+    if (row < batch.samples.size() && batch.samples[row] == i) image.row = row++;
+  }
+  return all;
 }
 
 // A PredictedBatch whose logits may still be computed.
 struct QueuedBatch {
-  std::uint32_t first;
-  HostBatch images;
-  std::vector<BadImage> faults;
-  std::vector<std::uint64_t> hashes = {};
+  std::vector<BatchImage> images;
   std::optional<QueuedTensor> logits = {};
 
   void pass_to(const std::function<void(const PredictedBatch&)>& use) {
-    use({first, images, logits ? logits->take() : at::Tensor(), std::move(faults),
-         std::move(hashes)});
+    use({std::move(images), logits ? logits->take() : at::Tensor()});
   }
 };
 
 constexpr long long kFaultsNamed = 10;
 
 }  // namespace
-
-std::vector<BatchImage> PredictedBatch::each() const {
-  std::vector<BatchImage> all;
-  std::size_t row = 0;
-  auto fault = faults.begin();
-  for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(images.nominal); ++i) {
-    BatchImage& image = all.emplace_back();
-    image.index = i;
-    image.hash = hashes[i - first];
-    if (fault != faults.end() && fault->sample == i) image.fault = (fault++)->fault;
-    if (row < images.samples.size() && images.samples[row] == i) image.row = row++;
-  }
-  return all;
-}
 
 Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
     : config_(config),
@@ -137,8 +127,8 @@ void Predictions::for_each(Dataset& set, const std::function<void(const Predicte
   // A GPU gets the next batch before the results of this one are used.
   std::optional<QueuedBatch> queued;
   for (std::uint32_t first = range.first; const HostBatch* batch = loader.next();) {
-    QueuedBatch next{first, without_pixels(*batch), loader.take_faults()};
-    for (int i = 0; i < batch->nominal; ++i) next.hashes.push_back(set.samples.hash(first++));
+    QueuedBatch next{images_of(*batch, first, loader.take_faults(), set.samples)};
+    first += static_cast<std::uint32_t>(batch->nominal);
     if (batch->count > 0) next.logits = predictor_.logits(feed_->uploader().upload(*batch).images);
     if (queued) queued->pass_to(use);
     queued = std::move(next);

@@ -37,14 +37,8 @@ struct BatchImage {
 inline constexpr const char* kNoNumberFault = "the network's output for it is not a number";
 
 struct PredictedBatch {
-  std::uint32_t first = 0;  // index of the first of `images.nominal` images, bad or not
-  const HostBatch& images;  // without labels and pixels
-  at::Tensor logits;  // [images.count, num_classes], float32 on the CPU; undefined if count is 0
-  std::vector<BadImage> faults;       // in the order of the images
-  std::vector<std::uint64_t> hashes;  // of all images; as BatchImage::hash
-
-  // All images of the batch, bad or not.
-  std::vector<BatchImage> each() const;
+  std::vector<BatchImage> images;  // in order, bad or not
+  at::Tensor logits;  // [N, num_classes], float32 on the CPU; undefined if all images are bad
 };
 
 // Images `first` to `end` - 1 of a set.

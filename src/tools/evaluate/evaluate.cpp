@@ -85,15 +85,15 @@ class ModelEvaluator {
 
   void add(const PredictedBatch& batch) {
     at::Tensor probabilities, ids;
-    if (batch.images.count > 0) {
+    if (batch.logits.defined()) {
       probabilities = (batch.logits / predictor_.calibration().temperature).softmax(1);
       ids = std::get<1>(at::topk(probabilities, figures_.k(), 1)).to(at::kInt).contiguous();
     }
-    for (BatchImage& image : batch.each()) {
+    for (const BatchImage& image : batch.images) {
       Score row;
       row.path = set_.samples.file_name(image.index);
       row.true_label = true_labels_.of(image.index);
-      row.fault = std::move(image.fault);
+      row.fault = image.fault;
       bool is_bad = true;
       if (image.row) {
         const auto at = static_cast<std::int64_t>(*image.row);

@@ -190,15 +190,15 @@ void Scoring::pass_over(const Dataset& set, std::uint32_t first, std::uint32_t e
 }
 
 void Scoring::add(const Dataset& set, const PredictedBatch& predicted) {
-  const Ranked ranked = predicted.images.count > 0 ? ranked_classes(predicted.logits) : Ranked();
+  const Ranked ranked = predicted.logits.defined() ? ranked_classes(predicted.logits) : Ranked();
   std::string rows;
-  for (BatchImage& image : predicted.each()) {
+  for (const BatchImage& image : predicted.images) {
     const std::uint32_t i = image.index;
     Score row{.path = std::string(set.samples.file_name(i)),
               .true_label = true_labels_.of(i),
               .best = {},
               .probabilities = {},
-              .fault = std::move(image.fault)};
+              .fault = image.fault};
     if (image.row) fill(row, ranked, *image.row);
     note(row, true_labels_.is_known(i));
     note_seen(image.hash);
