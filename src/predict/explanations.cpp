@@ -1,6 +1,5 @@
 #include "predict/explanations.h"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 
@@ -8,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
+#include "data/image/resample.h"
 #include "report/scores/score_formats.h"
 
 namespace kiln {
@@ -125,6 +126,50 @@ at::Tensor network_input(const Image& image, const Normalization& scaling) {
   return input.permute({0, 3, 1, 2});
 }
 
+constexpr int kLongestSide = 96;
+constexpr int kThumbnailQuality = 80;
+
+// The factor that scales an image of this size to a thumbnail.
+double scale_for_people(ImageSize size) {
+  return std::min(1.0, static_cast<double>(kLongestSide) / std::max(size.height, size.width));
+}
+
+// Scales down an image produced by a chain of operations.
+Image reduced(const Image& image) {
+  const double scale = scale_for_people(image.size);
+  const auto axis = [scale](int length) {
+    const int shorter = std::max(1, static_cast<int>(length * scale));
+    return ResampleAxis{.begin = 0,
+                        .length = static_cast<double>(length),
+                        .resized = shorter,
+                        .first = 0,
+                        .count = shorter};
+  };
+  const ResampleAxis rows = axis(image.size.height), columns = axis(image.size.width);
+  Image small{.size = {rows.count, columns.count}, .pixels = {}};
+  small.pixels.resize(static_cast<std::size_t>(rows.count) *
+                      static_cast<std::size_t>(columns.count) * 3);
+  Resampler().write({image.pixels.data(), {0, 0, image.size}}, rows, columns, /*mirror=*/false,
+                    small.pixels.data());
+  return small;
+}
+
+TransformSpec plan_for_people(const TransformSpec& plan) {
+  const ImageSize size = plan.output;
+  const double scale = scale_for_people(size);
+  const auto scaled = [scale](int length) {
+    return length == 0 ? 0 : std::max(1, static_cast<int>(length * scale));
+  };
+  TransformSpec small = plan;
+  small.augment = Augment::kNone;
+  if (scale == 1.0) return small;
+  small.output = {scaled(size.height), scaled(size.width)};
+  if (plan.short_side > 0)
+    small.short_side = std::max({scaled(plan.short_side), small.output.height, small.output.width});
+  small.keep_exact = false;
+  return small;
+}
+
 }  // namespace
 
 Image with_heat_map(const Image& image, const at::Tensor& map) {
@@ -159,7 +204,7 @@ ExplanationFolder::ExplanationFolder(const fs::path& folder, std::size_t num_mod
 
 Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
                                  const TransformSpec& pixels, const Dataset& set,
-                                 const std::vector<ExplainedAnswer>& answers) {
+                                 const std::vector<Prediction>& answers) {
   ++num_added_;
   fs::path folder = folder_.path();
   if (num_models_ > 1) {
@@ -177,12 +222,12 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
   Image image{pixels.output, std::vector<std::uint8_t>(image_bytes(pixels))};
   std::size_t num_pictures = 0;
   bool has_places = true;
-  for (const ExplainedAnswer& answer : answers) {
-    const std::string path(set.samples.file_name(answer.image));
+  for (const Prediction& answer : answers) {
+    const std::string path(set.samples.file_name(answer.sample));
     std::string file;
     at::Tensor map;
     try {
-      read_image_bytes(set, answer.image, bytes);
+      read_image_bytes(set, answer.sample, bytes);
       pipeline.write(bytes, pixels, {}, image.pixels.data());
       file = explanation_name(++num_pictures, path);
     } catch (const ImageFault& fault) {
@@ -191,12 +236,12 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
     }
     if (!file.empty()) {
       const at::Tensor input = network_input(image, predictor.normalization()).to(device);
-      map = predictor.class_maps(input, {answer.class_id})[0];
+      map = predictor.class_maps(input, {answer.predicted})[0];
       has_places = has_places && map.numel() > 1;
       write(file, encode_jpeg(with_heat_map(image, map), kQuality));
     }
     explained.maps.push_back(map);
-    list += csv_line({path, predictor.labels()[static_cast<std::size_t>(answer.class_id)],
+    list += csv_line({path, predictor.labels()[static_cast<std::size_t>(answer.predicted)],
                       answer.confidence, file});
   }
   if (!has_places)
@@ -217,6 +262,22 @@ void ExplanationFolder::commit() {
   std::error_code is_not_empty;
   for (const fs::path& part : parts_of(folder))
     if (!part.empty()) fs::remove(folder / part, is_not_empty);
+}
+
+Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
+                       const at::Tensor& map) {
+  const TransformSpec small = plan.chain ? plan : plan_for_people(plan);
+  Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    ImagePipeline().write(bytes, small, {}, image.pixels.data());
+  } catch (const ImageFault&) {
+    return {};
+  }
+  if (plan.chain) image = reduced(image);
+  if (map.defined()) image = with_heat_map(image, map);
+  return {image.size.height, image.size.width, encode_jpeg(image, kThumbnailQuality)};
 }
 
 }  // namespace kiln

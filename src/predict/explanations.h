@@ -1,4 +1,5 @@
-// Heat maps of where in an image a network saw its answer, and the folder that they are written to.
+// Pictures of images for people: thumbnails, heat maps of where in an image a network saw its
+// answer, and the folder that heat maps are written to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +16,8 @@
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
 #include "predict/predictor.h"
+#include "record/training_record.h"
+#include "train/evaluation.h"
 
 namespace kiln {
 
@@ -27,12 +30,6 @@ Image with_heat_map(const Image& image, const at::Tensor& map);
 // picture, of "a/photo.png". Contains no separators, spaces, control characters, or characters that
 // are special to shells and file systems.
 std::string explanation_name(std::size_t number, std::string_view image);
-
-struct ExplainedAnswer {
-  std::size_t image = 0;  // index in the set
-  int class_id = 0;
-  float confidence = 0;
-};
 
 // The heat maps drawn for a model's answers.
 struct Explained {
@@ -50,11 +47,12 @@ class ExplanationFolder {
   // holds anything but earlier explanations, and what OutputFolder throws.
   explicit ExplanationFolder(const std::filesystem::path& folder, std::size_t num_models = 1);
 
-  // Draws answers of the next model, under temporary names. Reads the images again, one at a time,
-  // and transforms them with `pixels`, as the model saw them. An image that can no longer be read
-  // gets a row without a file. Call once for each model.
+  // Draws answers (of images of `set`; their labels do not matter) of the next model, under
+  // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
+  // the model saw them. An image that can no longer be read gets a row without a file. Call once
+  // for each model.
   Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
-                const Dataset& set, const std::vector<ExplainedAnswer>& answers);
+                const Dataset& set, const std::vector<Prediction>& answers);
 
   // Replaces earlier explanations with everything that was added, all at once.
   void commit();
@@ -65,5 +63,11 @@ class ExplanationFolder {
   std::size_t num_added_ = 0;
   std::vector<DurableFile> files_;
 };
+
+// Image `i` as a model sees it through `plan`, but not augmented and with sides of at most 96
+// pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if the image can
+// no longer be read.
+Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
+                       const at::Tensor& map = {});
 
 }  // namespace kiln

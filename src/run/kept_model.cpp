@@ -17,7 +17,6 @@
 #include "model/weights/model_weights.h"
 #include "predict/explanations.h"
 #include "predict/predictor.h"
-#include "predict/thumbnail.h"
 #include "record/run_json.h"
 #include "run/checkpoint/image_hashes.h"
 #include "store/model_directory.h"
@@ -134,15 +133,17 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 
 // Looks images up by file name: in a resumed run, the record is all that is left of the mistakes,
 // and it has only names.
-std::vector<ExplainedAnswer> answers_of(const Run& run, const std::vector<JudgedImage>& wrong) {
+std::vector<Prediction> answers_of(const Run& run, const std::vector<JudgedImage>& wrong) {
   const SampleTable& samples = run.sources.valid.samples;
   const auto num_classes = static_cast<int>(run.sources.train.classes.size());
-  std::vector<ExplainedAnswer> answers;
+  std::vector<Prediction> answers;
   for (const JudgedImage& image : wrong) {
     std::size_t i = 0;
     while (i < samples.size() && samples.file_name(i) != image.file) ++i;
     if (i < samples.size() && image.guess >= 0 && image.guess < num_classes)
-      answers.push_back({i, image.guess, static_cast<float>(image.confidence)});
+      answers.push_back({.sample = static_cast<std::uint32_t>(i),
+                         .predicted = image.guess,
+                         .confidence = static_cast<float>(image.confidence)});
     else
       run.console.warning("No heat map for '" + printable(image.file) +
                           "': rank 0 does not have the image.");
@@ -159,7 +160,7 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
   try {
     const at::Device device = torch_device(run.machine.device);
     Predictor predictor(output.trained_model_path, device, run.machine.precision.precision);
-    const std::vector<ExplainedAnswer> answers = answers_of(run, wrong);
+    const std::vector<Prediction> answers = answers_of(run, wrong);
     const Explained explained = run.outputs.explanations->add(
         predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
     for (const std::string& note : explained.notes) run.console.warning(note);

@@ -70,7 +70,6 @@ CASES = [
     case("two_ranks_diverge", how=MPIRUN, learning_rate=1000, epochs=8, patience=100, exit_code=3),
     case("two_ranks_signal", how=MPIRUN, stop_rank=1, exit_code=STOPPED, **{**LONG_EPOCHS, "batch_size": 2}),
     case("steps", steps=7, augment="flip"),  # the second epoch is cut
-    case("time_limit", time_limit="10min", epochs=3, augment="flip"),  # which all epochs fit
     case("features", untrained_model_path="../trained", freeze="backbone", augment="none"),
     case("folds", untrained_model_path="../trained", freeze="backbone", augment="none", folds=3),
     case("auto", untrained_model_path="../trained", auto=True),

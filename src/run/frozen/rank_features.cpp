@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "predict/thumbnail.h"
+#include "predict/explanations.h"
 #include "train/features/confident_learning.h"
 #include "train/loss.h"
 

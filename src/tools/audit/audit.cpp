@@ -1,36 +1,267 @@
+#include <ATen/ops/softmax.h>
+#include <c10/core/Device.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/softmax.h>
-
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/output_folder.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "cli/run_config.h"
+#include "data/dataset/dataset.h"
 #include "data/split/groups.h"
-#include "parallel/processors/compute_threads.h"
+#include "data/transform/image_pipeline.h"
+#include "model/catalogue.h"
+#include "model/image_model.h"
+#include "model/weights/resolve_weights.h"
+#include "model/weights/starting_weights.h"
+#include "model/weights/weight_source.h"
+#include "predict/explanations.h"
+#include "predict/inference.h"
 #include "record/audit_record.h"
+#include "record/vocabulary.h"
 #include "report/page/audit_page.h"
 #include "run/process/versions.h"
-#include "tools/audit/audit_backbone.h"
-#include "tools/audit/audit_copies.h"
-#include "tools/audit/audit_record.h"
-#include "tools/audit/audit_scan.h"
+#include "tools/audit/copies.h"
+#include "tools/audit/image_quality.h"
+#include "tools/audit/outliers.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"
+#include "tools/score/scoring_progress.h"
+#include "train/features/confident_learning.h"
+#include "train/features/feature_pass.h"
 #include "train/features/folds.h"
 #include "train/features/head_fit.h"
-#include "train/precision.h"
 
 namespace kiln {
 namespace {
+
+struct Backbone {
+  std::unique_ptr<ImageModel> model;  // on the device
+  TransformSpec pixels;
+  Normalization normalization;
+  std::string description;  // "resnet18 with the weights of 'm' (a trained model)"
+};
+
+constexpr int kUsualSize = 224, kAnyClasses = 1000;
+
+TransformSpec pixels_of_size(int size) {
+  return {.output = {size, size}, .short_side = usual_short_side(size)};
+}
+
+// Throws Error kInvalidDataset if images of this size are too small for the network.
+void require_usable(const TransformSpec& pixels, const KnownNetwork& network) {
+  const NetworkFamily& family = network.family();
+  if (family.final_map_side(pixels.output.height) > 0 &&
+      family.final_map_side(pixels.output.width) > 0)
+    return;
+  throw Error(ErrorCode::kInvalidDataset,
+              "Images of " + std::to_string(pixels.output.width) + "x" +
+                  std::to_string(pixels.output.height) + " pixels are too small for " +
+                  std::string(network.name) + ": give a larger --image-size.");
+}
+
+// Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,
+// kInvalidDataset if the image size is too small for the network.
+Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log& log) {
+  Backbone backbone;
+  std::string model_name = config.model_name;
+  std::optional<Preprocessing> stored;
+  WeightSource source;
+  if (config.trained_model_path.empty()) {
+    source = read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
+                                config.model_name);
+  } else {
+    ModelDirectory directory = read_model(config.trained_model_path);
+    model_name = directory.spec.model_name;
+    stored = directory.preprocessing;
+    source = weights_of(std::move(directory), config.trained_model_path);
+  }
+  const KnownNetwork& network = known_network(model_name);
+  // Weights that do not say how to normalize most likely use ImageNet's values, like nearly all
+  // published ones.
+  backbone.normalization = source.normalization.value_or(kImagenetNormalization);
+  backbone.pixels = pixels_of_size(config.image_size > 0 ? config.image_size : kUsualSize);
+  if (stored) {
+    backbone.normalization = stored->normalization;
+    if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
+    backbone.pixels.exif = stored->exif;
+  }
+  require_usable(backbone.pixels, network);
+  backbone.description =
+      model_name + " with the weights of '" + source.where + "' (" + source.kind + ")";
+  // The last layer is not used, so any number of classes will do.
+  backbone.model = make_image_model({.model_name = model_name, .num_classes = kAnyClasses});
+  load_weights(*backbone.model, model_name, {}, std::move(source));
+  backbone.model->prepare(device);
+  backbone.model->fold_batch_norm();
+  return backbone;
+}
+
+// The features of all images that can be decoded, in order. Bad and damaged images are logged and
+// added to `faults`. Throws Error kInvalidDataset if more images are bad than allowed, or all are.
+LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const AuditConfig& config,
+                                 const Inference& inference, Log& log,
+                                 std::vector<ImageFaultRecord>& faults) {
+  const auto num_images = static_cast<long long>(set.samples.size());
+  ImageFeed feed(inference, backbone.pixels, backbone.normalization, log);
+  BatchLoader loader = feed.open(set);
+  FeaturePass pass(*backbone.model, loader, feed.uploader(), inference.precision(), num_images);
+  PredictionFaults told(config.prediction.max_bad_images, log);
+  ScoringProgress progress(num_images, log);
+  while (pass.step()) {
+    for (const BadImage& image : loader.take_faults()) {
+      const std::string file(set.samples.file_name(image.sample));
+      told.note(file, image.fault, !image.damaged);
+      faults.push_back({"images", file, image.fault, image.damaged});
+    }
+    told.check(num_images);
+    progress.show(pass.images_done() + told.num_bad());
+  }
+  told.require_any_good(num_images);
+  return pass.take();
+}
+
+// What was found about the images of `set`.
+struct AuditFindings {
+  const Dataset& set;
+  const Dataset* valid;  // nullptr: none
+  const ImageLooks& scanned;
+  // Includes the images of `valid`, which are numbered after those of `set`.
+  const std::vector<ImageCopy>& copies;
+  // One row for each judged image; `images` gives the image of each row.
+  const JudgedLabels& judged;
+  const FeatureRows& features;
+  std::span<const std::uint32_t> images;
+  TransformSpec pixels;  // for thumbnails
+};
+
+class Recorder {
+ public:
+  Recorder(const AuditFindings& findings, AuditRecord& record)
+      : set_(findings.set),
+        findings_(findings),
+        record_(record),
+        noise_(estimate_label_noise(findings.judged)),
+        is_doubtful_(set_.samples.size()) {}
+
+  void add_labels() {
+    const JudgedLabels& judged = findings_.judged;
+    record_.num_images = static_cast<std::int64_t>(set_.samples.size());
+    record_.num_judged = static_cast<std::int64_t>(judged.labels.size());
+    record_.num_agreed = judged.num_agreed();
+    if (!can_judge(record_)) return;
+    for (const std::uint32_t row : probably_wrong(judged, noise_)) {
+      const std::uint32_t image = findings_.images[row];
+      const std::int32_t best = judged.best(row);
+      is_doubtful_[image] = true;
+      record_.doubtful.push_back(
+          {audited(image, record_.doubtful.size()), class_of(best),
+           static_cast<double>(judged.row(row)[static_cast<std::size_t>(best)]),
+           static_cast<double>(judged.self_confidence(row))});
+    }
+  }
+
+  void add_classes() {
+    for (std::size_t c = 0; c < set_.classes.size(); ++c) {
+      AuditedClass& audited = record_.classes.emplace_back(
+          AuditedClass{set_.classes[c], noise_.images(c), 0, "", 0, 0});
+      if (!can_judge(record_)) continue;
+      audited.wrong = noise_.wrong(c);
+      audited.missing = noise_.missing(c);
+      std::int64_t most = 0;
+      for (std::size_t truth = 0; truth < set_.classes.size(); ++truth)
+        if (truth != c && noise_.at(c, truth) > most) {
+          most = noise_.at(c, truth);
+          audited.belongs_to = set_.classes[truth];
+        }
+    }
+    for (std::size_t i = 0; i < is_doubtful_.size(); ++i)
+      if (is_doubtful_[i])
+        ++record_.classes[static_cast<std::size_t>(set_.samples.label(i))].num_doubtful;
+  }
+
+  void add_copies() {
+    for (const ImageCopy& copy : findings_.copies) {
+      const std::size_t place = record_.copies.size();
+      record_.copies.push_back(
+          {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
+    }
+  }
+
+  // Skips images with doubtful labels: it is no news that they are unlike others with that label.
+  void add_outliers() {
+    for (const Outlier& outlier : find_outliers(findings_.features)) {
+      const std::uint32_t image = findings_.images[outlier.image];
+      if (is_doubtful_[image]) continue;
+      record_.outliers.push_back(
+          {audited(image, record_.outliers.size()), "outlier",
+           formatted("the nearest images of its class are %.1f times as far away as usual",
+                     outlier.distance / std::max(outlier.usual, 1e-6)),
+           outlier.extent});
+    }
+  }
+
+  void add_flawed() {
+    const std::vector<ImageMeasures>& measures = findings_.scanned.measures;
+    const UsualImage usual = usual_image(measures);
+    std::vector<std::pair<std::uint32_t, FoundFlaw>> flawed;
+    for (std::uint32_t i = 0; i < measures.size(); ++i)
+      for (FoundFlaw& flaw : flaws_of(measures[i], usual)) flawed.emplace_back(i, std::move(flaw));
+    std::stable_sort(flawed.begin(), flawed.end(), [](const auto& a, const auto& b) {
+      return std::tuple(a.second.flaw, -a.second.extent) <
+             std::tuple(b.second.flaw, -b.second.extent);
+    });
+    for (const auto& [image, flaw] : flawed)
+      record_.flawed.push_back(
+          {audited(image, record_.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
+  }
+
+ private:
+  std::string class_of(std::int32_t label) const {
+    return set_.classes[static_cast<std::size_t>(label)];
+  }
+
+  // The image to show at `place` in its list.
+  AuditedImage audited(std::uint32_t image, std::size_t place) const {
+    const bool validates = image >= set_.samples.size();
+    const Dataset& set = validates ? *findings_.valid : set_;
+    const std::size_t i = validates ? image - set_.samples.size() : image;
+    return {std::string(set.samples.file_name(i)),
+            set.classes[static_cast<std::size_t>(set.samples.label(i))],
+            place < record_.num_shown ? thumbnail_of(set, i, findings_.pixels) : Thumbnail(),
+            validates};
+  }
+
+  const Dataset& set_;
+  const AuditFindings& findings_;
+  AuditRecord& record_;
+  const LabelNoise noise_;
+  std::vector<bool> is_doubtful_;  // by image
+};
+
+// Fills in the lists, the classes, and the counts of images and of agreements. At most `num_shown`
+// entries of each list have thumbnails.
+void add_findings(const AuditFindings& findings, AuditRecord& record) {
+  Recorder recorder(findings, record);
+  recorder.add_labels();
+  recorder.add_classes();
+  recorder.add_copies();
+  recorder.add_outliers();
+  recorder.add_flawed();
+}
 
 namespace fs = std::filesystem;
 
@@ -41,8 +272,9 @@ constexpr std::size_t kNamed = 5;
 
 // What the command reads and writes.
 struct Parts {
-  Device device;
-  PrecisionChoice precision;
+  explicit Parts(const AuditConfig& config) : inference(config.prediction) {}
+
+  const Inference inference;
   std::optional<Backbone> backbone;
   Dataset set;
   std::optional<Dataset> valid;  // only searched for copies
@@ -79,11 +311,9 @@ Dataset read_images(const AuditConfig& config) {
 
 // Throws all problems together.
 void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
-  parts.device = choose_device(config.prediction.device);
-  parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
   Problems problems;
   problems.collect(
-      [&] { parts.backbone.emplace(open_backbone(config, torch_device(parts.device), log)); });
+      [&] { parts.backbone.emplace(open_backbone(config, parts.inference.torch_device(), log)); });
   problems.collect([&] { parts.set = read_images(config); });
   if (!config.valid_data_path.empty())
     problems.collect([&] {
@@ -99,7 +329,8 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
 }
 
 void log_start(const Parts& parts, Log& log) {
-  if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
+  if (!parts.inference.precision_warning().empty())
+    log.warning(parts.inference.precision_warning());
   log.info("backbone:  " + printable(parts.backbone->description));
   log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + " of " +
            grouped(static_cast<long long>(parts.set.classes.size())) + " classes, " +
@@ -161,9 +392,9 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   record.data_path = config.data_path;
   record.valid_data_path = config.valid_data_path;
   record.options = config.effective_options;
-  record.versions = versions(parts.device.is_cuda);
-  record.device = parts.device.description;
-  record.precision = precision_name(parts.precision.precision);
+  record.versions = versions(parts.inference.device().is_cuda);
+  record.device = parts.inference.device().description;
+  record.precision = precision_name(parts.inference.precision());
   record.backbone = parts.backbone->description;
   record.num_shown = static_cast<std::size_t>(config.top);
   const int threads =
@@ -172,7 +403,7 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const DuplicatePairs pairs = copies_in(looks.scanned, log);
   const std::vector<ImageCopy> copies = all_copies(parts, looks, pairs, threads, log);
   const LabeledFeatures features =
-      compute_features(*parts.backbone, parts.set, config, parts.device, log, record.faults);
+      compute_features(*parts.backbone, parts.set, config, parts.inference, log, record.faults);
   // Copies and images of the same --group-by group share a fold, so the model that judges them has
   // seen none of them.
   const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
@@ -232,12 +463,8 @@ int run(const AuditConfig& config, Process& process) {
   Log& log = process.log;
   end_on_stop_signals();
   survive_broken_pipes();
-  keep_freed_memory();
-  Parts parts;
+  Parts parts(config);
   open_parts(config, parts, log);
-  const int threads = config.prediction.threads;
-  use_compute_threads(threads > 0 ? threads : usable_cpus());
-  set_tf32(parts.precision.precision);
   log_start(parts, log);
   const AuditRecord record = judge(config, parts, log);
   write_files(record, *parts.output);

@@ -116,6 +116,12 @@ std::vector<FoundFlaw> flaw_of_pixels(const ImageMeasures& image, const UsualIma
   return {};
 }
 
+constexpr double kWantedSide = 256;  // longer side of an image when it is measured
+
+double shrink_to_measure(ImageSize whole) {
+  return std::max(1.0, std::max(whole.height, whole.width) / kWantedSide);
+}
+
 }  // namespace
 
 ImageMeasures measure_image(const Image& image, ImageSize stored) {
@@ -189,6 +195,19 @@ std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& us
                      formatted("%dx%d pixels: aspect ratio %.2g, typically %.2g", image.size.width,
                                image.size.height, own, usual.aspect)});
   return flaws;
+}
+
+ImageLooks look_at_images(Dataset& set, int num_threads) {
+  ImageLooks images;
+  images.measures.resize(set.samples.size());
+  images.scanned = scan_images(
+      set,
+      {.num_threads = num_threads,
+       .shrink = shrink_to_measure,
+       .visit = [&images](std::size_t i, const Image& image,
+                          ImageSize whole) { images.measures[i] = measure_image(image, whole); },
+       .decode_all = true});
+  return images;
 }
 
 }  // namespace kiln

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset/dataset.h"
 #include "data/image/image.h"
+#include "data/split/image_scan.h"
 
 namespace kiln {
 
@@ -47,5 +49,13 @@ UsualImage usual_image(std::span<const ImageMeasures> images);
 // Flaws that a person would notice and that set the image apart from the usual one. For a nearly
 // empty image only size and shape are reported besides.
 std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& usual);
+
+struct ImageLooks {
+  ScannedImages scanned;                // of all images
+  std::vector<ImageMeasures> measures;  // [N]; not known for images that cannot be decoded
+};
+
+// Reads every image once, on this many threads.
+ImageLooks look_at_images(Dataset& set, int num_threads);
 
 }  // namespace kiln

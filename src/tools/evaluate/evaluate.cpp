@@ -1,32 +1,191 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/topk.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/output_folder.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "cli/run_config.h"
+#include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
-#include "parallel/processors/compute_threads.h"
 #include "predict/explanations.h"
-#include "predict/thumbnail.h"
+#include "predict/inference.h"
 #include "record/evaluation_record.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/evaluation_page.h"
+#include "report/scores/score_formats.h"
 #include "report/tensorboard.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
-#include "tools/evaluate/model_evaluation.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
-#include "train/precision.h"
 
 namespace kiln {
 namespace {
+
+struct ModelAnswers {
+  EvaluatedModel model;
+  // By index in the set; `predicted` is -1 if the image is bad or has no label that the model
+  // knows.
+  std::vector<Prediction> images;
+  TransformSpec pixels;  // how the model saw them
+};
+
+constexpr std::size_t kMostWrong = 24, kNamed = 10;
+
+// Returns the model's class id for each class of the set, or -1 for a class that the model does not
+// know.
+std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& labels) {
+  std::vector<int> ids;
+  for (const std::string& name : set.classes) {
+    const auto found = std::find(labels.begin(), labels.end(), name);
+    ids.push_back(found == labels.end() ? -1 : static_cast<int>(found - labels.begin()));
+  }
+  return ids;
+}
+
+class ModelEvaluator {
+ public:
+  ModelEvaluator(Predictor& predictor, const Dataset& set, const EvaluateConfig& config, Log& log,
+                 const std::function<void(const Score&)>& row)
+      : predictor_(predictor),
+        set_(set),
+        row_(row),
+        true_labels_(set, predictor.labels()),
+        ids_(class_ids(set, predictor.labels())),
+        figures_(static_cast<int>(predictor.labels().size()), config.top_k, kMostWrong),
+        faults_(config.prediction.max_bad_images, log),
+        answers_(set.samples.size(), Prediction{.predicted = -1}) {}
+
+  // Throws Error kInvalidDataset if no class of the set is known to the model.
+  void require_labels(const std::string& data_path) const {
+    if (std::any_of(ids_.begin(), ids_.end(), [](int id) { return id >= 0; })) return;
+    throw Error(
+        ErrorCode::kInvalidDataset,
+        "Images '" + data_path + "': " +
+            (set_.classes.empty() ? "they have no labels"
+                                  : "their classes are " + quoted_names(set_.classes, kNamed)) +
+            ", but the model knows " + quoted_names(predictor_.labels(), kNamed) +
+            ". Evaluation needs labels: put the images into folders named after the "
+            "model's classes, or use `kiln score`.");
+  }
+
+  void add(const PredictedBatch& batch) {
+    at::Tensor probabilities, ids;
+    if (batch.logits.defined()) {
+      probabilities = (batch.logits / predictor_.calibration().temperature).softmax(1);
+      ids = std::get<1>(at::topk(probabilities, figures_.k(), 1)).to(at::kInt).contiguous();
+    }
+    for (const BatchImage& image : batch.images) {
+      Score row;
+      row.path = set_.samples.file_name(image.index);
+      row.true_label = true_labels_.of(image.index);
+      row.fault = image.fault;
+      bool is_bad = true;
+      if (image.row) {
+        const auto at = static_cast<std::int64_t>(*image.row);
+        is_bad = !answer(image.index, row, probabilities[at], ids[at]);
+      }
+      if (!row.fault.empty()) note_fault(row, is_bad);
+      row_(row);
+    }
+    faults_.check(static_cast<long long>(set_.samples.size()));
+  }
+
+  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) {
+    faults_.require_any_good(static_cast<long long>(set_.samples.size()));
+    if (figures_.totals().count == 0)
+      throw Error(ErrorCode::kInvalidDataset,
+                  "None of the images with a known label could be classified.");
+    EvaluatedModel model{.path = path,
+                         .network = predictor_.spec().model_name,
+                         .data = {},
+                         .figures = figures_,
+                         .calibration = {predictor_.calibration().temperature, figures_.answers()},
+                         .most_wrong = {},
+                         .heat_maps = {},
+                         .unknown_labels = {},
+                         .seen = {},
+                         .faults = std::move(records_),
+                         .num_bad = faults_.num_bad()};
+    std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
+    model.data.classes = predictor_.labels();
+    model.data.eval_height = pixels.output.height;
+    model.data.eval_width = pixels.output.width;
+    UnknownLabels unknown = true_labels_.unknown();
+    model.num_unknown = unknown.num_images;
+    model.unknown_labels = std::move(unknown.names);
+    for (const WrongImage& wrong : figures_.most_confidently_wrong()) {
+      const auto i = static_cast<std::size_t>(wrong.image);
+      model.most_wrong.push_back({std::string(set_.samples.file_name(i)), wrong.truth, wrong.guess,
+                                  wrong.confidence, thumbnail_of(set_, i, pixels)});
+    }
+    return {std::move(model), std::move(answers_), pixels};
+  }
+
+ private:
+  // Returns false and sets the row's fault if there is no answer. `probabilities`: [num_classes];
+  // `ids`: [k].
+  bool answer(std::uint32_t i, Score& row, const at::Tensor& probabilities, const at::Tensor& ids) {
+    const std::span<const float> shares(probabilities.const_data_ptr<float>(),
+                                        predictor_.labels().size());
+    const std::span<const std::int32_t> top(ids.const_data_ptr<std::int32_t>(),
+                                            static_cast<std::size_t>(figures_.k()));
+    const float confidence = shares[static_cast<std::size_t>(top[0])];
+    if (!std::isfinite(confidence)) {
+      row.fault = kNoNumberFault;
+      return false;
+    }
+    row.best.push_back({top[0], confidence});
+    const int label = set_.samples.label(i);
+    const int truth = label < 0 ? -1 : ids_[static_cast<std::size_t>(label)];
+    if (truth < 0) return true;
+    figures_.add({i, truth, top, shares});
+    answers_[i] = {.sample = i, .label = truth, .predicted = top[0], .confidence = confidence};
+    return true;
+  }
+
+  void note_fault(const Score& row, bool is_bad) {
+    faults_.note(row.path, row.fault, is_bad);
+    records_.push_back({"evaluation", row.path, row.fault, !is_bad});
+  }
+
+  Predictor& predictor_;
+  const Dataset& set_;
+  const std::function<void(const Score&)>& row_;
+  const TrueLabels true_labels_;
+  const std::vector<int> ids_;
+  Evaluation figures_;
+  PredictionFaults faults_;
+  std::vector<ImageFaultRecord> records_;
+  std::vector<Prediction> answers_;
+};
+
+// `path` is the model's path. Calls `row` for each image of the set, in order. Throws Error
+// kInvalidDataset if the set has no label that the model knows, if no labeled image can be decoded,
+// or if there are more bad images than allowed; also throws what Predictions::for_each() throws.
+ModelAnswers evaluate_model(const std::string& path, Predictor& predictor, Dataset& set,
+                            const EvaluateConfig& config, const Inference& inference, Log& log,
+                            const std::function<void(const Score&)>& row) {
+  ModelEvaluator evaluator(predictor, set, config, log, row);
+  evaluator.require_labels(config.data_path);
+  Predictions predictions(predictor, inference, log);
+  predictions.for_each(set, [&](const PredictedBatch& batch) { evaluator.add(batch); });
+  return evaluator.finish(path, predictions.pixels());
+}
 
 namespace fs = std::filesystem;
 
@@ -36,9 +195,10 @@ constexpr const char* kTensorboardFolder = "tensorboard";
 
 // What the command reads and writes.
 struct Parts {
-  Device device;
-  PrecisionChoice precision;
-  std::vector<std::unique_ptr<Predictor>> predictors;
+  explicit Parts(const EvaluateConfig& config) : inference(config.prediction) {}
+
+  const Inference inference;
+  std::vector<Predictor> predictors;
   Dataset set;
   std::optional<OutputFolder> output;
   std::optional<ExplanationFolder> explanations;
@@ -46,14 +206,9 @@ struct Parts {
 
 // Throws all problems together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
-  parts.device = choose_device(config.prediction.device);
-  parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
   Problems problems;
   for (const std::string& path : config.trained_model_paths)
-    problems.collect([&] {
-      parts.predictors.push_back(
-          std::make_unique<Predictor>(path, torch_device(parts.device), parts.precision.precision));
-    });
+    problems.collect([&] { parts.predictors.push_back(parts.inference.open(path)); });
   problems.collect(
       [&] { parts.set = read_every_image(config.data_path, "Images", config.prediction.records); });
   problems.collect([&] {
@@ -81,7 +236,7 @@ std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTab
 DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAnswers& first,
                                const ModelAnswers& second) {
   const auto label = [&](const ModelAnswers& answers) {
-    return answers.model.data.classes[static_cast<std::size_t>(answers.images[i].guess)];
+    return answers.model.data.classes[static_cast<std::size_t>(answers.images[i].predicted)];
   };
   const auto id = static_cast<std::size_t>(parts.set.samples.label(i));
   return {std::string(parts.set.samples.file_name(i)),
@@ -98,10 +253,11 @@ ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std:
                   std::size_t second) {
   ModelPair pair{.first = first, .second = second, .answers = {}, .test = {}, .images = {}};
   for (std::size_t i = 0; i < parts.set.samples.size(); ++i) {
-    const ImageAnswer &one = all[first].images[i], &other = all[second].images[i];
-    if (one.guess < 0 || other.guess < 0) continue;
-    pair.answers.add(one.is_right, other.is_right);
-    if (one.is_right == other.is_right) continue;
+    const Prediction &one = all[first].images[i], &other = all[second].images[i];
+    if (one.predicted < 0 || other.predicted < 0) continue;
+    const bool is_right = one.predicted == one.label, other_is = other.predicted == other.label;
+    pair.answers.add(is_right, other_is);
+    if (is_right == other_is) continue;
     pair.images.push_back(differing_image(parts, i, all[first], all[second]));
     if (pair.images.size() <= kMaxThumbnails)
       pair.images.back().thumbnail = thumbnail_of(parts.set, i, all[first].pixels);
@@ -234,7 +390,8 @@ void log_model(const EvaluatedModel& model, Log& log) {
 }
 
 void log_start(const Parts& parts, Log& log) {
-  if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
+  if (!parts.inference.precision_warning().empty())
+    log.warning(parts.inference.precision_warning());
   log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + ", " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
@@ -243,18 +400,20 @@ void log_start(const Parts& parts, Log& log) {
 // Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.
 void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers, Log& log) {
   const std::vector<WrongImage> wrong = answers.model.figures.most_confidently_wrong();
-  std::vector<ExplainedAnswer> mistakes;
+  std::vector<Prediction> mistakes;
   mistakes.reserve(wrong.size());
   for (const WrongImage& image : wrong)
-    mistakes.push_back(
-        {static_cast<std::size_t>(image.image), image.guess, static_cast<float>(image.confidence)});
-  const Explained explained = parts.explanations->add(predictor, torch_device(parts.device),
+    mistakes.push_back({.sample = static_cast<std::uint32_t>(image.image),
+                        .label = image.truth,
+                        .predicted = image.guess,
+                        .confidence = static_cast<float>(image.confidence)});
+  const Explained explained = parts.explanations->add(predictor, parts.inference.torch_device(),
                                                       answers.pixels, parts.set, mistakes);
   for (const std::string& note : explained.notes) log.warning(note);
   for (std::size_t i = 0; i < mistakes.size(); ++i) {
     const at::Tensor& map = explained.maps[i];
     answers.model.heat_maps.push_back(
-        map.defined() ? thumbnail_of(parts.set, mistakes[i].image, answers.pixels, map)
+        map.defined() ? thumbnail_of(parts.set, mistakes[i].sample, answers.pixels, map)
                       : Thumbnail());
   }
 }
@@ -267,14 +426,14 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
   ScoringProgress progress(static_cast<long long>(parts.set.samples.size() * num_models), log);
   std::vector<ModelAnswers> all;
   for (std::size_t i = 0; i < num_models; ++i) {
-    Predictor& predictor = *parts.predictors[i];
+    Predictor& predictor = parts.predictors[i];
     for (const std::string& note : predictor.notes()) log.warning(note);
     DurableFile& answers = files.begin(answers_name(i, num_models));
     const auto encoder = find_score_format(".csv")->encoder(
         {.labels = predictor.labels(), .top_k = 1, .true_labels = true});
     answers.write(encoder->begin());
     all.push_back(evaluate_model(config.trained_model_paths[i], predictor, parts.set, config,
-                                 parts.device, log, [&](const Score& row) {
+                                 parts.inference, log, [&](const Score& row) {
                                    answers.write(encoder->row(row));
                                    progress.show(++num_done);
                                  }));
@@ -290,9 +449,9 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   EvaluationRecord record{.time = unix_seconds(),
                           .data_path = config.data_path,
                           .options = config.effective_options,
-                          .versions = versions(parts.device.is_cuda),
-                          .device = parts.device.description,
-                          .precision = precision_name(parts.precision.precision),
+                          .versions = versions(parts.inference.device().is_cuda),
+                          .device = parts.inference.device().description,
+                          .precision = precision_name(parts.inference.precision()),
                           .num_images = static_cast<long long>(samples.size()),
                           .models = {},
                           .pairs = {}};
@@ -309,12 +468,8 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
 int run(const EvaluateConfig& config, Process& process) {
   Log& log = process.log;
   end_on_stop_signals();
-  keep_freed_memory();
-  Parts parts;
+  Parts parts(config);
   open_parts(config, parts);
-  const int threads = config.prediction.threads;
-  use_compute_threads(threads > 0 ? threads : usable_cpus());
-  set_tf32(parts.precision.precision);
   log_start(parts, log);
   OutputFiles files(config.output_path);
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));

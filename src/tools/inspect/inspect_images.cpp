@@ -3,21 +3,175 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
+#include "data/image/resample.h"
+#include "data/loader/batches.h"
 #include "data/split/groups.h"
-#include "tools/inspect/inspect_forecast.h"
+#include "data/transform/image_pipeline.h"
+#include "model/catalogue.h"
+#include "predict/inference.h"
+#include "report/page/augment_sheet.h"
+#include "tools/inspect/step_probe.h"
 #include "tools/sagemaker/input_mode.h"
 
 namespace kiln {
 namespace {
+
+constexpr std::size_t kImages = 12;
+constexpr int kVariants = 6;
+constexpr int kLongestSide = 224;  // in pixels, of a picture on the page
+constexpr int kQuality = 85;
+
+TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
+  TransformSpec plan;
+  plan.exif = set.exif;
+  plan.augment = *config.augment;
+  int side = config.image_size;
+  if (side == 0) {
+    scan_sizes(set, SizesWanted::kCommon);
+    const AutomaticSize chosen = automatic_size({&set});
+    plan.output = chosen.size;
+    if (chosen.is_stored) return plan;
+    side = chosen.size.height;
+  }
+  plan.output = {side, side};
+  plan.short_side = usual_short_side(side);
+  return plan;
+}
+
+// A JPEG file of the image, reduced if a side is longer than kLongestSide.
+std::string picture_of(Image image) {
+  const ImageSize size = image.size;
+  const int longest = std::max(size.height, size.width);
+  if (longest <= kLongestSide) return encode_jpeg(image, kQuality);
+  const auto scaled = [&](int length) { return std::max(1, length * kLongestSide / longest); };
+  Image small{{scaled(size.height), scaled(size.width)}, {}};
+  small.pixels.resize(static_cast<std::size_t>(small.size.height) *
+                      static_cast<std::size_t>(small.size.width) * 3);
+  const auto axis = [](int length, int resized) {
+    return ResampleAxis{0, static_cast<double>(length), resized, 0, resized};
+  };
+  Resampler().write({image.pixels.data(), {0, 0, size}}, axis(size.height, small.size.height),
+                    axis(size.width, small.size.width), /*mirror=*/false, small.pixels.data());
+  return encode_jpeg(small, kQuality);
+}
+
+// Empty for an image that cannot be decoded.
+std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
+                                          const TransformSpec& plan, std::uint64_t seed) {
+  AugmentedImage shown;
+  shown.file = std::string(set.samples.file_name(i));
+  if (const int label = set.samples.label(i); label >= 0)
+    shown.label = set.classes.at(static_cast<std::size_t>(label));
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    ImagePipeline pipeline;
+    for (int epoch = 1; epoch <= kVariants; ++epoch) {
+      Image image{plan.output, std::vector<std::uint8_t>(image_bytes(plan))};
+      pipeline.write(bytes, plan, {seed, static_cast<std::uint64_t>(epoch), i},
+                     image.pixels.data());
+      shown.variants.push_back(picture_of(std::move(image)));
+    }
+  } catch (const ImageFault&) {
+    return {};
+  }
+  return shown;
+}
+
+AugmentSheet drawn_sheet(const InspectConfig& config) {
+  Dataset set = read_dataset(config.path, "Folder", config.records);
+  const TransformSpec plan = transform_of(config, set);
+  AugmentSheet sheet{.data_path = config.path,
+                     .augment = plan.augment,
+                     .height = plan.output.height,
+                     .width = plan.output.width,
+                     .seed = config.random_seed,
+                     .images = {}};
+  const std::size_t count = set.samples.size(), wanted = std::min(kImages, count);
+  std::size_t next = 0;
+  for (std::size_t place = 0; place < wanted; ++place) {
+    next = std::max(next, place * count / wanted);
+    for (bool is_shown = false; !is_shown && next < count; ++next)
+      if (auto image =
+              variants_of(set, next, plan, static_cast<std::uint64_t>(config.random_seed))) {
+        sheet.images.push_back(std::move(*image));
+        is_shown = true;
+      }
+  }
+  if (sheet.images.empty())
+    throw Error(ErrorCode::kInvalidDataset,
+                "None of the images in '" + config.path +
+                    "' can be decoded: `kiln inspect --check` shows why.");
+  return sheet;
+}
+
+struct TrainingForecast {
+  ImageSize size;
+  double images_per_second = 0;               // steps on random images; loading runs in parallel
+  double epoch_seconds = 0, run_seconds = 0;  // without validation
+  long long peak_memory_bytes = 0;
+};
+
+ImageSize size_of(const InspectConfig& config, Dataset& set) {
+  if (config.image_size > 0) return {config.image_size, config.image_size};
+  scan_sizes(set, SizesWanted::kCommon);
+  return automatic_size({&set}).size;
+}
+
+// `config.pace` must name a network; if its size is 0, the size is derived from the images. Runs
+// steps for about ten seconds. Throws Error kUserError if the network cannot take that size.
+TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
+  TrainingForecast forecast;
+  forecast.size = size_of(config, set);
+  StepConfig pace = config.pace;
+  pace.size = std::max(forecast.size.height, forecast.size.width);
+  pace.classes = std::max(2, static_cast<int>(set.classes.size()));
+  if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
+    throw Error(ErrorCode::kUserError,
+                formatted("The images have %d pixels, but %s needs at least %d: give a larger "
+                          "--image-size.",
+                          pace.size, pace.model_name.c_str(), least));
+  PredictionConfig wanted;
+  wanted.device = pace.device;
+  wanted.precision = pace.precision;
+  const Inference inference(wanted);
+  const at::Device place = inference.torch_device();
+  std::vector<double> seconds =
+      seconds_of_steps(training_step(pace, inference.precision(), place), pace.steps, place);
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  forecast.images_per_second = pace.batch_size / *middle;
+  forecast.epoch_seconds = static_cast<double>(set.samples.size()) / forecast.images_per_second;
+  forecast.run_seconds = forecast.epoch_seconds * config.epochs;
+  forecast.peak_memory_bytes = peak_memory_bytes();
+  return forecast;
+}
+
+// "resnet18 at 32x32 pixels, batches of 16: 412.0 images/s here, …".
+std::string forecast_text(const TrainingForecast& forecast, const InspectConfig& config) {
+  return formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
+                   config.pace.model_name.c_str(), forecast.size.width, forecast.size.height,
+                   config.pace.batch_size, forecast.images_per_second) +
+         duration_text(forecast.epoch_seconds) + " per epoch, " +
+         duration_text(forecast.run_seconds) +
+         formatted(" for %d epochs, without validation; ", config.epochs) +
+         bytes_text(forecast.peak_memory_bytes) + " of memory";
+}
 
 namespace fs = std::filesystem;
 
@@ -25,34 +179,29 @@ using Report = InspectReport;
 
 constexpr std::size_t kMaxSizesTold = 10;
 
-struct CheckResult {
-  std::string fault;  // empty: the image is good
-  bool damaged = false;
-};
-
-CheckResult check_image(const Dataset& set, std::size_t i) {
+// Without a fault: the image is good.
+BadImage check_image(const Dataset& set, std::uint32_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
     const DecodedImage decoded = decode_image(bytes, set.exif);
-    return {decoded.damage, !decoded.damage.empty()};
+    return {.sample = i, .fault = decoded.damage, .damaged = !decoded.damage.empty()};
   } catch (const ImageFault& fault) {
-    return {fault.what(), false};
+    return {.sample = i, .fault = fault.what()};
   }
 }
 
 // Adds the bad and damaged images to `report`. Returns the number of bad ones.
 int check_images(const Dataset& set, Report& report) {
-  std::vector<CheckResult> results(set.samples.size());
+  std::vector<BadImage> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
-              [&](std::size_t i) { results[i] = check_image(set, i); });
+              [&](std::size_t i) { results[i] = check_image(set, static_cast<std::uint32_t>(i)); });
   int bad = 0, damaged = 0;
   Report faults = Report::array();
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const CheckResult& result = results[i];
+  for (const BadImage& result : results) {
     if (result.fault.empty()) continue;
     ++(result.damaged ? damaged : bad);
-    faults.push_back({{"file", set.samples[i].file_name},
+    faults.push_back({{"file", set.samples[result.sample].file_name},
                       {"state", result.damaged ? "damaged" : "bad"},
                       {"fault", result.fault}});
   }
@@ -186,6 +335,15 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   const int leaks = report_leaks(config, set, report);
   report_forecast(config, set, report);
   return bad + leaks;
+}
+
+int write_augment_sheet(const InspectConfig& config, Log& log) {
+  const AugmentSheet sheet = drawn_sheet(config);
+  write_file_durably(config.output_path, augment_sheet_html(sheet));
+  log.info(formatted("Wrote '%s': %zu images of %dx%d pixels, %d times each.",
+                     config.output_path.c_str(), sheet.images.size(), sheet.width, sheet.height,
+                     kVariants));
+  return 0;
 }
 
 }  // namespace kiln

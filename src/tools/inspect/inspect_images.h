@@ -1,14 +1,27 @@
-// What `kiln inspect` reports about a dataset.
+// What `kiln inspect` reports about a dataset, and how training would present its images.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
 #include "cli/run_config.h"
-#include "tools/inspect/inspect_table.h"
 
 namespace kiln {
+
+// The output of `kiln inspect` in order, printed as a table or as JSON.
+using InspectReport = nlohmann::ordered_json;
 
 // Adds its fields to the report, in order. Returns the number of images that --check found to be
 // bad plus the number of pictures that also occur in --valid-data-path. Throws Error
 // kInvalidDataset.
 int inspect_images(const InspectConfig& config, InspectReport& report);
+
+// `kiln inspect --augment`: shows some images of a dataset as training would present them to a
+// model. Writes the page that `config` asks for, logs where it is, and returns the exit status. The
+// page has twelve images, evenly spaced over the list, six times each. Their size is
+// `config.image_size`, or the one that training would choose for these twelve images alone. An
+// image that cannot be decoded is replaced by the next one. Throws Error kInvalidDataset if none
+// can be decoded.
+int write_augment_sheet(const InspectConfig& config, Log& log);
 
 }  // namespace kiln

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
-#include "tools/convert/other_contents.h"
+#include "tools/convert/image_directory_writer.h"
 #include "tools/pack/shard_writer.h"
 
 namespace kiln {

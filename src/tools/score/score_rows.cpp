@@ -1,16 +1,55 @@
 #include "tools/score/score_rows.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "data/dataset/image_source.h"
+#include "base/unicode_form.h"
+#include "run/process/versions.h"
 
 namespace kiln {
+namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kAtOnce = 4096;  // paths read from a list at a time
+
+// The path is made absolute, since the same names in another folder are other images.
+std::string full_path(const std::string& path) {
+  std::error_code failure;
+  return as_utf8(fs::absolute(path.empty() ? "." : path, failure).lexically_normal().string());
+}
+
+// The shortest text that parses as the same number.
+std::string number_text(const std::optional<double>& number) {
+  if (!number) return "";
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), *number).ptr;
+  return {buffer.data(), end};
+}
+
+std::string switch_text(bool is_on) {
+  return is_on ? "True" : "False";
+}
+
+// A clause that says what differs; empty if nothing that determines the rows does.
+std::string what_differs(const ScoreProgress& progress, const ScoreResume& resume) {
+  if (!resume.in_one_go.empty()) return resume.in_one_go;
+  const auto changes = differences(progress.settings.rows, resume.settings.rows);
+  if (!changes.empty()) return joined(changes, "; ");
+  return resume.names_of_first(progress.num_images) == progress.names
+             ? ""
+             : "the images have different names, labels or order";
+}
+
+}  // namespace
 
 ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_t batch_size,
                        std::int64_t portion) {
@@ -74,6 +113,83 @@ std::string part_note(const ScoreConfig& config, const ScoreRows& rows, const st
                    config.part->count) +
          formatted(" \"part\": %d, \"first_row\": %lld, \"rows\": %lld}\n", config.part->number,
                    static_cast<long long>(rows.begin), static_cast<long long>(rows.count()));
+}
+
+void NamesHash::add(const Dataset& set, const TrueLabels& labels, std::size_t image) {
+  constexpr std::string_view kEnd("\0", 1);  // occurs in no path
+  hash_.add(set.samples.file_name(image));
+  hash_.add(kEnd);
+  hash_.add(labels.of(image));
+  hash_.add(kEnd);
+}
+
+std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t count,
+                                           const ScoreConfig& config, const Dataset& set,
+                                           const TrueLabels& labels) {
+  NamesHash hash;
+  auto before = static_cast<std::size_t>(first), left = static_cast<std::size_t>(count);
+  const auto add = [&](const Dataset& images) {
+    std::size_t i = std::min(before, images.samples.size());
+    before -= i;
+    for (; i < images.samples.size() && left > 0; ++i, --left) hash.add(images, labels, i);
+  };
+  if (config.files_from.empty()) {
+    add(set);
+  } else {
+    FileList list(config.files_from, config.data_path);
+    for (Dataset part; left > 0 && list.next(kAtOnce, part);) add(part);
+  }
+  return left == 0 ? std::optional(hash.value()) : std::nullopt;
+}
+
+ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
+                             const Inference& inference, const ScoreColumns& columns) {
+  return {
+      .rows = {{"the model", as_utf8(predictor.print())},
+               {"--data-path", full_path(config.data_path)},
+               {"--top-k", std::to_string(columns.top_k)},
+               {"--all-classes", switch_text(columns.all_classes)},
+               {"--raw", switch_text(config.raw)},
+               {"--min-confidence", number_text(config.min_confidence)},
+               {"--answer-at", number_text(config.answer_at)},
+               {"--precision", precision_name(inference.precision())},
+               {"the column true_label", switch_text(columns.true_labels)}},
+      .bits = {{"--batch-size", std::to_string(config.prediction.batch_size)},
+               {"the number of compute threads", std::to_string(at::get_num_threads())},
+               {"the device", inference.device().is_cuda ? inference.device().description : "CPU"},
+               {"the instruction set", at::get_cpu_capability()},
+               {"the program", std::string(program_version())}}};
+}
+
+std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
+                          const FileList* list) {
+  if (!format.is_lines) return "a file of this format cannot be resumed";
+  if (!config.scored_dataset.empty()) return "--scored-dataset cannot be resumed";
+  if (!config.explain.empty()) return "--explain needs all of them";
+  if (list != nullptr && !list->can_be_read_again())
+    return "the list of --files-from is not a file";
+  return "";
+}
+
+std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log) {
+  UnfinishedScores left = file.unfinished();
+  if (!left.damage.empty())
+    log.warning("The rows of an earlier job cannot be reused, so all images are scored again: " +
+                left.damage + ".");
+  if (!left.progress) return std::nullopt;
+  const std::string before = grouped(left.progress->num_images) + " images were already scored";
+  if (const std::string why = what_differs(*left.progress, resume); !why.empty()) {
+    log.info("restarted: " + before + ", but are scored again: " + why);
+    return std::nullopt;
+  }
+  log.info("resumed:   " + before);
+  const auto changes = differences(left.progress->settings.bits, resume.settings.bits);
+  if (!changes.empty())
+    log.warning(
+        "Later confidences may differ in their last bits from those of an uninterrupted job: " +
+        joined(changes, "; ") + ".");
+  left.progress->settings = resume.settings;
+  return left.progress;
 }
 
 }  // namespace kiln

@@ -1,13 +1,23 @@
-// `kiln score --part`: which rows a part has, and the note beside its file.
+// Which rows a job of `kiln score` writes: those of its part (--part), with the note beside its
+// file, and those that a killed job left, if this one can continue them (--resume).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 
+#include "base/content_hash.h"
+#include "base/log.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/image_source.h"
+#include "predict/inference.h"
+#include "report/scores/score_file.h"
+#include "report/scores/score_formats.h"
 
 namespace kiln {
 
@@ -44,5 +54,40 @@ std::filesystem::path part_note_path(const std::filesystem::path& file);
 // fingerprint, `names` a hash of the names of all images.
 std::string part_note(const ScoreConfig& config, const ScoreRows& rows, const std::string& model,
                       std::uint64_t names);
+
+// A hash over the names and true labels of images, in order.
+class NamesHash {
+ public:
+  void add(const Dataset& set, const TrueLabels& labels, std::size_t image);
+  std::uint64_t value() const { return hash_.value(); }
+
+ private:
+  ContentHash hash_{0};
+};
+
+// The NamesHash of `count` images of --files-from, or otherwise of `set`, from image `first` on;
+// empty if there are fewer.
+std::optional<std::uint64_t> names_of_rows(std::int64_t first, std::int64_t count,
+                                           const ScoreConfig& config, const Dataset& set,
+                                           const TrueLabels& labels);
+
+ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
+                             const Inference& inference, const ScoreColumns& columns);
+
+// Why the rows of this job could not be continued by another one, as a clause; empty if they could.
+// `list` is that of --files-from, or nullptr.
+std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
+                          const FileList* list);
+
+// What existing rows must match for this job to continue them.
+struct ScoreResume {
+  const ScoreSettings& settings;
+  std::string in_one_go;  // why_in_one_go()
+  std::function<std::optional<std::uint64_t>(std::int64_t count)> names_of_first;
+};
+
+// Where this job continues; empty if it starts over. Logs one line about what was done before, or
+// why it is repeated.
+std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log);
 
 }  // namespace kiln

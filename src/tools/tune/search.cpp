@@ -1,11 +1,103 @@
 #include "tools/tune/search.h"
 
+#include <poll.h>
+#include <unistd.h>
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "record/run_file.h"
+#include "tools/launch/supervised_process.h"
 
 namespace kiln {
 namespace {
 
 constexpr double kWorthIt = 1.03;
+
+constexpr int kPollMilliseconds = 100;
+constexpr std::size_t kMaxText = 4000;  // bytes of a trial's output to keep
+
+// Keeps the end of what a process writes to one descriptor.
+class Tail {
+ public:
+  explicit Tail(int descriptor) : descriptor_(descriptor) {}
+  void read() {
+    std::array<char, 1 << 12> bytes{};
+    for (ssize_t count = 0; (count = ::read(descriptor_, bytes.data(), bytes.size())) > 0;) {
+      text_.append(bytes.data(), static_cast<std::size_t>(count));
+      if (text_.size() > kMaxText) text_.erase(0, text_.size() - kMaxText);
+    }
+  }
+  std::string last_line() const {
+    std::string_view text = text_;
+    while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+    return std::string(text.substr(text.rfind('\n') + 1));
+  }
+
+ private:
+  int descriptor_;
+  std::string text_;
+};
+
+void remove_outputs(const TrialPlan& plan) {
+  std::error_code ignored;
+  std::filesystem::remove_all(plan.log_path, ignored);
+  std::filesystem::remove_all(plan.model_path, ignored);
+}
+
+// Two recorded steps of one epoch; the time between them is measured.
+struct Stretch {
+  const StepRecord* first = nullptr;
+  const StepRecord* last = nullptr;
+  int steps() const { return first == nullptr ? 0 : last->step - first->step; }
+};
+
+// Returns the longest stretch after the warm-up steps; the later of two equal ones.
+Stretch longest_stretch(const RunRecord& run, int warm_up) {
+  Stretch best, now;
+  for (const StepRecord& step : run.steps) {
+    const bool is_warm = step.epoch > 1 || step.step > warm_up;
+    if (!is_warm) continue;
+    if (now.first == nullptr || now.first->epoch != step.epoch) now = {&step, &step};
+    now.last = &step;
+    if (now.steps() >= best.steps()) best = now;
+  }
+  return best;
+}
+
+double mean_loss(const RunRecord& run, const Stretch& stretch) {
+  Totals sums;
+  for (const StepRecord& step : run.steps) {
+    if (step.epoch != stretch.last->epoch || step.step < stretch.first->step) continue;
+    sums.loss_sum += step.batch.loss_sum;
+    sums.count += step.batch.count;
+  }
+  return sums.loss();
+}
+
+TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
+  constexpr int kFewest = 3;
+  TrialOutcome outcome;
+  for (const EpochRecord& epoch : run.epochs)
+    outcome.result.peak_memory_bytes =
+        std::max(outcome.result.peak_memory_bytes, epoch.peak_memory_bytes);
+  const Stretch stretch = longest_stretch(run, plan.warm_up);
+  if (stretch.steps() >= kFewest) {
+    const double seconds = stretch.last->elapsed_seconds - stretch.first->elapsed_seconds;
+    outcome.result.images_per_second = run.start.global_batch * stretch.steps() / seconds;
+    outcome.loss = mean_loss(run, stretch);
+  } else if (!run.epochs.empty()) {
+    outcome.result.images_per_second = run.epochs.back().train_images_per_second;
+    outcome.loss = run.epochs.back().train.loss();
+  } else {
+    outcome.result.fault = "too few steps to measure";
+  }
+  return outcome;
+}
 
 }  // namespace
 
@@ -46,6 +138,43 @@ void Search::note(const TrialResult& result) {
     candidate_ = 0;
     base_ = best_;
   }
+}
+
+TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop) {
+  remove_outputs(plan);
+  const Stopwatch watch;
+  RunFollower record(plan.log_path / kRunFileName);
+  // Trials are not reported to the user's tracking server.
+  SupervisedProcess process({plan.words, {{"MLFLOW_TRACKING_URI", ""}}});
+  Tail output(process.output()), errors(process.errors());
+  std::optional<int> code;
+  bool is_measured = false, was_stopped = false;
+  while (!code && !is_measured && !was_stopped) {
+    pollfd wait = {process.output(), POLLIN, 0};
+    ::poll(&wait, 1, kPollMilliseconds);
+    if ((wait.revents & POLLHUP) != 0) ::poll(nullptr, 0, kPollMilliseconds);
+    code = process.ended();  // asked before reading, so that nothing it wrote last is missed
+    output.read();
+    errors.read();
+    record.read_news();
+    is_measured = longest_stretch(record.run(), plan.warm_up).steps() >= plan.steps ||
+                  watch.seconds() > plan.max_seconds;
+    was_stopped = must_stop();
+  }
+  if (!code) process.kill();
+  errors.read();
+  TrialOutcome outcome;
+  if (code && *code != 0) {
+    const std::string said = record.run().end.failure;
+    outcome.result.fault = !said.empty() ? said : errors.last_line();
+    if (outcome.result.fault.empty())
+      outcome.result.fault = formatted("it exited with code %d", *code);
+  } else {
+    outcome = outcome_of(record.run(), plan);
+  }
+  outcome.was_stopped = was_stopped;
+  remove_outputs(plan);
+  return outcome;
 }
 
 }  // namespace kiln

@@ -1,8 +1,11 @@
-// Coordinate search over the settings of a job: tries each kind of setting in turn, combined with
-// the best of the previous kinds. Plain values.
+// The trials of `kiln tune`: a coordinate search over the settings of a job, which tries each kind
+// of setting in turn, combined with the best of the previous kinds; and one short run of the job,
+// in its own process, which is ended once its speed is known.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,5 +58,25 @@ class Search {
 
 // `base` with `changes` applied.
 Settings changed(Settings base, const Settings& changes);
+
+struct TrialPlan {
+  std::vector<std::string> words;    // [0] is the program's path
+  std::filesystem::path log_path;    // where the run writes its record; removed before and after it
+  std::filesystem::path model_path;  // where the run would write its model; removed likewise
+  int steps = 30;                    // steps to measure, after `warm_up` steps
+  int warm_up = 5;
+  double max_seconds = 300;
+};
+
+struct TrialOutcome {
+  TrialResult result;
+  double loss = 0;  // mean of the training loss over the steps that were measured
+  bool was_stopped = false;
+};
+
+// Runs the trial until its steps have been measured, it has ended, or `must_stop()` returns true.
+// Whatever happens to this process, nothing of the trial keeps running. A trial that cannot run
+// returns a fault; throws only what SupervisedProcess throws.
+TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop);
 
 }  // namespace kiln

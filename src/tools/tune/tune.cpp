@@ -21,7 +21,6 @@
 #include "tools/commands.h"
 #include "tools/launch/mpirun_job.h"
 #include "tools/tune/search.h"
-#include "tools/tune/trial.h"
 #include "train/precision.h"
 
 namespace kiln {

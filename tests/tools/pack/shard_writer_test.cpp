@@ -9,7 +9,7 @@
 #include "base/system_calls.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "tools/convert/other_contents.h"
+#include "tools/convert/image_directory_writer.h"
 
 namespace kiln {
 namespace {

@@ -1,0 +1,150 @@
+// Inference with a trained network: how a command computes, images on their way to the network, and
+// its answers, batch by batch in image order.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/run_config.h"
+#include "data/dataset/dataset.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
+#include "data/loader/loader_threads.h"
+#include "parallel/device/device.h"
+#include "predict/predictor.h"
+#include "train/precision.h"
+
+namespace kiln {
+
+// One image of a batch.
+struct BatchImage {
+  std::uint32_t index = 0;         // index in the set
+  std::optional<std::size_t> row;  // row of the logits; empty: the image is bad
+  std::string fault;               // why it is bad, or what is damaged
+  std::uint64_t hash = 0;          // content_hash() of its bytes; 0: they could not be read
+};
+
+// The fault of an image whose logits are not finite.
+inline constexpr const char* kNoNumberFault = "the network's output for it is not a number";
+
+struct PredictedBatch {
+  std::vector<BatchImage> images;  // in order, bad or not
+  at::Tensor logits;  // [N, num_classes], float32 on the CPU; undefined if all images are bad
+};
+
+// Images `first` to `end` - 1 of a set.
+struct ImageRange {
+  std::uint32_t first = 0, end = std::numeric_limits<std::uint32_t>::max();
+};
+
+// How a command computes with a trained network: as its options ask, with the process set up for
+// it.
+class Inference {
+ public:
+  // Chooses device and precision, and sets the process's compute threads. Create it once, before
+  // the first tensor operation. The process is number `place` of `num_on_host` that share the
+  // host's devices and processors. Throws Error kUserError.
+  explicit Inference(const PredictionConfig& config, int place = 0, int num_on_host = 1);
+
+  const Device& device() const { return device_; }
+  at::Device torch_device() const { return kiln::torch_device(device_); }
+  Precision precision() const { return precision_.precision; }
+  const std::string& precision_warning() const { return precision_.warning; }  // empty: none
+  // Of the images for the network.
+  int batch_size() const { return config_.batch_size; }
+  LoaderThreadCount loader_threads() const;
+
+  // Throws what the constructor of Predictor throws.
+  Predictor open(const std::filesystem::path& model) const;
+
+ private:
+  const PredictionConfig config_;
+  const int num_processors_;
+  const Device device_;
+  const PrecisionChoice precision_;
+};
+
+// Brings images to a network in their order, loaded ahead on its own threads. Used by one thread.
+class ImageFeed {
+ public:
+  // The log must outlive it.
+  ImageFeed(const Inference& inference, const TransformSpec& pixels,
+            const Normalization& normalization, Log& log);
+
+  // The batches of a range. The feed and the set must outlive the loader.
+  BatchLoader open(Dataset& set, ImageRange range = {});
+  DeviceUploader& uploader() { return uploader_; }
+
+ private:
+  const TransformSpec pixels_;
+  const int batch_size_;
+  const HostBatchLayout layout_;
+  LoaderThreads pool_;
+  DeviceUploader uploader_;
+};
+
+// A model's answers for images. Used by one thread.
+class Predictions {
+ public:
+  // The arguments must outlive it.
+  Predictions(Predictor& predictor, const Inference& inference, Log& log);
+
+  // Calls `use` with each batch of the range, in order; on a GPU one batch late. If the model does
+  // not specify its image size, the size of the first image of the first set is used. Throws Error
+  // kInvalidDataset if that is too small, and what BatchLoader::next() and `use` throw.
+  void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
+                ImageRange range = {});
+
+  // The transform applied to images; valid once for_each() has started.
+  const TransformSpec& pixels() const { return pixels_; }
+
+ private:
+  TransformSpec pixels_for(const Dataset& set) const;
+
+  Predictor& predictor_;
+  const Inference& inference_;
+  Log& log_;
+  TransformSpec pixels_;
+  std::optional<ImageFeed> feed_;
+};
+
+// Counts faulty images, names the first ones in the log, and fails if more are bad than allowed.
+// One thread; the log must outlive it.
+class PredictionFaults {
+ public:
+  PredictionFaults(Allowance allowed, Log& log) : allowed_(allowed), log_(log) {}
+
+  // A bad image has no answer; a damaged one is used as far as it can be decoded.
+  void note(const std::string& path, const std::string& fault, bool is_bad);
+
+  // Throws Error kInvalidDataset if more of the `num_images` images are bad than allowed.
+  void check(long long num_images) const;
+  // Throws Error kInvalidDataset if all images are bad.
+  void require_any_good(long long num_images) const;
+
+  // Restores the counts of an earlier process that this one continues; `first_bad` is its
+  // first_bad().
+  void resume(long long num_bad, long long num_damaged, std::string first_bad);
+
+  long long num_bad() const { return num_bad_; }
+  long long num_damaged() const { return num_damaged_; }
+  // The first bad images with their faults, for a message.
+  const std::string& first_bad() const { return first_; }
+
+ private:
+  const Allowance allowed_;
+  Log& log_;
+  long long num_bad_ = 0, num_damaged_ = 0;
+  std::string first_;  // of the bad images
+};
+
+}  // namespace kiln
