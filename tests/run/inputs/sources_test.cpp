@@ -101,7 +101,8 @@ TEST(CheckBatchSize, WantsTwoImagesWhereTheLastMapHasOnePixel) {
   EXPECT_EQ(pixels.smallest_batch, 2);
   OptimizationConfig config;
   config.batch_size = 1;
-  EXPECT_EQ(code_of([&] { check_batch_size(config, 16, pixels.smallest_batch, 1); }), ErrorCode::kGreaterThanOrEqualTo);
+  EXPECT_EQ(code_of([&] { check_batch_size(config, 16, pixels.smallest_batch, 1); }),
+            ErrorCode::kGreaterThanOrEqualTo);
 }
 
 }  // namespace
