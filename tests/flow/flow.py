@@ -1,6 +1,6 @@
 """Shared by the flow tests: the real binary, small data, and what a run leaves behind. Standard library only.
 
-    flow.py FOLDER      makes anew what all of them read: demo data and an untrained ResNet-18
+    flow.py FOLDER      makes anew what all of them read: demo data, an untrained ResNet-18 and a trained one
 """
 import atexit
 import csv
@@ -48,7 +48,6 @@ def assert_resumed(test, result, model, logs, epochs):
     its record has every epoch once."""
     test.assertEqual(result.returncode, 0, result.stdout + result.stderr)
     test.assertNotIn("\nEpoch 1,", result.stdout)
-    test.assertIn(f"\nEpoch {epochs},", result.stdout)
     test.assertEqual(kiln("inspect", model).returncode, 0)
     rows = (logs / "epochs.csv").read_text().splitlines()
     test.assertEqual([row.split(",")[0] for row in rows[1:]], [str(epoch) for epoch in range(1, epochs + 1)])
@@ -82,12 +81,15 @@ def become_nobody():
 
 
 def make_files(folder):
-    """Demo data in data/ and an untrained ResNet-18 in untrained/, readable by everybody."""
+    """Demo data in data/, an untrained ResNet-18 in untrained/ and one trained on the data in trained/, readable by everybody."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     folder.chmod(0o755)
     for words in (["demo-data", "--output-path", folder / "data", "--images", 60, "--classes", 3, "--size", 32],
-                  ["init-model", "resnet18", "--untrained-model-path", folder / "untrained"]):
+                  ["init-model", "resnet18", "--untrained-model-path", folder / "untrained"],
+                  ["train", "--untrained-model-path", folder / "untrained", "--train-data-path", folder / "data/train",
+                   "--valid-data-path", folder / "data/val", "--trained-model-path", folder / "trained", "--log-path",
+                   folder / "logs", "--epochs", 2, "--batch-size", 8, "--device", "cpu"]):
         made = kiln(*words)
         if made.returncode != 0:
             raise SystemExit(made.stderr)
@@ -143,13 +145,13 @@ def tensorboard_of(test, folder):
 
 
 class FlowTest(unittest.TestCase):
-    """Has a folder of its own; `data` and `untrained` are shared and only read."""
+    """Has a folder of its own; `data`, `untrained` and `trained_model` are shared and only read."""
     device = "cpu"
 
     @classmethod
     def setUpClass(cls):
         cls.shared_folder = shared_files()
-        cls.data, cls.untrained = cls.shared_folder / "data", cls.shared_folder / "untrained"
+        cls.data, cls.untrained, cls.trained_model = (cls.shared_folder / name for name in ("data", "untrained", "trained"))
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
@@ -173,6 +175,18 @@ class FlowTest(unittest.TestCase):
         shutil.copytree(self.data / part, target)
         return target
 
+    def assert_names(self, text, *names):
+        """`text` holds each of these: options, files, classes, codes and numbers, not sentences."""
+        missing = [str(name) for name in names if str(name) not in text]
+        self.assertEqual(missing, [], text)
+
+    def start_event(self):
+        """What the record says when a run begins."""
+        return json.loads((self.folder / "logs/metrics.jsonl").read_text().splitlines()[0])
+
+    def training(self, folder="model"):
+        return json.loads((self.folder / folder / "training.json").read_text())
+
     def error_info(self):
         return json.loads((self.folder / "logs/module_statistics/error_info.json").read_text())["Exception"]
 
@@ -180,8 +194,7 @@ class FlowTest(unittest.TestCase):
         """The run failed with this exit code and designer code, said `words`, and left no model and no stack trace."""
         self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
         self.assertEqual(self.error_info()["ErrorCode"], code)
-        for word in words:
-            self.assertIn(str(word), result.stderr)
+        self.assert_names(result.stderr, *words)
         self.assertNotIn("Exception raised from", result.stderr)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
@@ -211,8 +224,7 @@ class FlowTest(unittest.TestCase):
     def assert_refused(self, result, exit_code, *words):
         """For commands other than train: refused with these words, by design and not by accident."""
         self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
-        for word in words:
-            self.assertIn(word, result.stderr)
+        self.assert_names(result.stderr, *words)
         self.assertNotIn("bug in kiln", result.stderr)
 
     def write_coco(self):

@@ -1,5 +1,4 @@
 """Jobs of many ranks: starts them by plain mpirun or `kiln launch`, finds their processes, waits for what they say."""
-import json
 import os
 import pathlib
 import re
@@ -128,9 +127,6 @@ class JobTest(FlowTest):
         self.assertEqual(job.end(), 0, job.output)
         self.assert_nothing_left(job)
         return job
-
-    def training(self):
-        return json.loads((self.folder / "model/training.json").read_text())
 
     def assert_nothing_left(self, job):
         left = {process: command_of(process) for process in job.left_over()}

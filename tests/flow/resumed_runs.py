@@ -71,6 +71,22 @@ class Job:
         return process.returncode, output
 
 
+def assert_refused(test, job, *names, exit_code=1):
+    """The job is refused, and these are named; its output."""
+    code, output = job.run()
+    test.assertEqual(code, exit_code, output)
+    test.assert_names(output, *names)
+    return output
+
+
+def assert_nothing_to_do(test, job):
+    """Started once more, the job that has ended leaves its model alone."""
+    before = (job.folder / "model/_meta.yaml").stat().st_mtime_ns
+    code, output = job.run()
+    test.assertEqual(code, 0, output)
+    test.assertEqual((job.folder / "model/_meta.yaml").stat().st_mtime_ns, before)
+
+
 def rows(job):
     with open(job.folder / "logs/epochs.csv", newline="") as file:
         return [{name: value for name, value in row.items() if name not in KEYS_NOT_COMPARED}

@@ -67,7 +67,7 @@ class ArchiveTest(FlowTest):
         self.assert_fails(self.train(train_data_path=path, on_bad_image="fail"), 1, 18, "its zip checksum is wrong")
         result = self.train(train_data_path=path, max_bad_images=1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("its zip checksum is wrong", result.stdout)
+        self.assertEqual(len(self.training()["image_faults"]), 1)
 
     def test_bad_zips_are_refused(self):
         good = self.zip("good.zip", [("cat/1.png", b"a" * 50), ("dog/2.png", b"b" * 50)]).read_bytes()
@@ -146,7 +146,7 @@ class ArchiveTest(FlowTest):
                 break
         output = run.stdout.read()
         self.assertEqual(run.wait(), 0, output)
-        self.assertIn("Epoch 3,", output)
+        self.assertEqual(len(self.training()["epochs"]), 3)
         self.assertNotIn("bad training image", output)
 
     def test_a_folder_that_changes_during_training(self):
@@ -164,7 +164,7 @@ class ArchiveTest(FlowTest):
         output = run.stdout.read()
         self.assertEqual(run.wait(), 0, output)
         self.assertEqual(output.count("(skipped)"), 2, output)
-        self.assertIn("Epoch 3,", output)
+        self.assertEqual(len(self.training()["epochs"]), 3)
 
 
 if __name__ == "__main__":

@@ -95,8 +95,7 @@ class AuditTest(FlowTest):
         self.assertEqual(sum(entry["doubtful"] for entry in record["classes"]), len(doubtful))
         page = (folder / "audit.html").read_text()
         shown = page[page.index('id="doubtful"'):]
-        self.assertIn("doubtful.csv", page)
-        self.assertIn("--labels", page)
+        self.assert_names(page, "doubtful.csv", "--labels")
         self.assertGreaterEqual(shown.count("data:image/jpeg;base64,"), 5)
         # The same again, to the byte; and what a person has written stays.
         first = (folder / "doubtful.csv").read_bytes()

@@ -5,7 +5,7 @@ import struct
 
 import weight_files
 from flow import FlowTest, kiln, main
-from resumed_runs import ENVIRONMENT, Job, differences
+from resumed_runs import ENVIRONMENT, Job, assert_nothing_to_do, differences
 
 
 class AutoTest(FlowTest):
@@ -51,11 +51,10 @@ class AutoTest(FlowTest):
         self.assertRegex(self.ended(straight), r"two parts: +one pass through the frozen network")
         code, output = resumed.stop_after(4, signal.SIGTERM)
         self.assertEqual(code, 128 + signal.SIGTERM, output)
-        self.assertIn("Run the same command to resume", output)
         self.ended(resumed)
         self.assertEqual(differences(straight, resumed), [])
         self.assertEqual([event["epoch"] for event in resumed.events("epoch")], [1, 2, 3])
-        self.assertIn("nothing to do", self.ended(resumed))
+        assert_nothing_to_do(self, resumed)
 
     def test_what_is_fine_tuned_is_kept_where_it_is_better(self):
         """Its features say nothing of the frozen network, since the first BatchNorm expects other images."""
@@ -71,18 +70,15 @@ class AutoTest(FlowTest):
         self.assertGreater(found["tuned"]["top1"], found["frozen"]["top1"])
         self.assertEqual(job.events("end")[-1]["saved_epoch"], found["tuned_epoch"])
         self.assertIn(found["reason"], output)
-        self.assertIn('id="kept"', (job.folder / "logs/report.html").read_text())
 
     def test_without_time_the_frozen_network_is_kept(self):
         job = self.job("run", time_limit="1s", image_size=128, checkpoint_path=None, checkpoint_every=None)
         output = self.ended(job)
         found = self.found(job)
         self.assertEqual((found["keeps_tuned"], found["tuned_epoch"]), (False, 0), output)
-        self.assertIn("leaves no time", found["reason"])
         self.assertEqual(job.events("end")[-1]["stopped_early"], "time-limit")
         text = self.repeated(job)
-        self.assertIn("\nauto: False ", text)
-        self.assertIn("\nfreeze: backbone ", text)
+        self.assert_names(text, "\nauto: False ", "\nfreeze: backbone ")
         self.assertNotIn("time-limit:", text)
         self.assertRegex(text, r"\nweights: .* # SHA-256 [0-9a-f]{64}\n")
 
@@ -90,7 +86,7 @@ class AutoTest(FlowTest):
         job = self.job("run", ranks=2, batch_size=6, epochs=1)
         self.ended(job)
         self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2])
-        self.assertIn("not better" if not self.found(job)["keeps_tuned"] else "which is lower", self.found(job)["reason"])
+        self.assertEqual(job.events("end")[-1]["saved_epoch"], 2 if self.found(job)["keeps_tuned"] else 1)
 
     def test_an_option_that_it_decides_turns_it_off(self):
         output = self.ended(self.job("run", auto=None, epochs=1))

@@ -36,8 +36,7 @@ class CommandLineTest(FlowTest):
 
     def test_unknown_command(self):
         result = kiln("trian")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("'train'", result.stderr)
+        self.assert_refused(result, 2, "'train'")
 
     def test_outputs_in_the_way_of_inputs(self):
         result = self.train(log_path=self.folder / "model/logs")
@@ -58,8 +57,7 @@ class OrderTest(FlowTest):
         places = [result.stderr.index(str(word)) for word in words]
         self.assertEqual(places, sorted(places), result.stderr)
         message = self.error_info()["Message"]
-        for word in words:
-            self.assertIn(str(word), message)
+        self.assert_names(message, *words)
 
     def test_nothing_is_read_for_a_wrong_command_line(self):
         wrong = {"train_data_path": self.folder / "no-train", "valid_data_path": self.folder / "no-valid",

@@ -44,7 +44,6 @@ class FolderTest(FlowTest):
         (made / "_schema.json").write_text(json.dumps(schema))
         result = self.train(train_data_path=made, valid_data_path=valid)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("no training images for class 'zebra'", result.stdout)
         self.assertIn("3,zebra", (self.folder / "model/index_to_label.csv").read_text())
         counts = json.loads((self.folder / "model/training.json").read_text())["data"]["counts"]
         self.assertEqual([count["valid"] for count in counts.values()], [0, 4, 4, 0])
@@ -75,7 +74,7 @@ class FolderTest(FlowTest):
         shutil.copytree(next((self.data / "train").iterdir()), only / "shape")
         result = self.train(train_data_path=only, valid_data_path=only, batch_size=16)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("only one class", result.stdout)
+        self.assertEqual(self.training()["data"]["classes"], ["shape"])
 
     def test_names_with_spaces_accents_and_links(self):
         train = self.copy_data()
@@ -90,7 +89,7 @@ class FolderTest(FlowTest):
         image.symlink_to(self.folder / image.name)
         result = self.train(train_data_path=train)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("48 images, 3 classes", result.stdout)
+        self.assertEqual(sum(count["train"] for count in self.training()["data"]["counts"].values()), 48)
 
     def test_mixed_sizes_are_resized(self):
         other = self.folder / "larger"

@@ -54,16 +54,14 @@ class FailingTest(JobTest):
         self.assertEqual(job.end(), code, job.output)
         self.assertLess(time.monotonic() - since, self.timeout + 30)
         self.assert_nothing_left(job)
-        for word in words:
-            self.assertIn(word, job.output)
+        self.assert_names(job.output, *words)
         self.assertNotIn("bug in kiln", job.output)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
     def assert_error_info(self, code, *words):
         info = self.error_info()
         self.assertEqual(info["ErrorCode"], code, info)
-        for word in words:
-            self.assertIn(word, info["Message"])
+        self.assert_names(info["Message"], *words)
 
     def start_on_two_hosts(self, covers=(), **options):
         self.hosts = HostsBySsh(self.folder, covers)
@@ -101,7 +99,6 @@ class KilledTest(FailingTest):
                 os.kill(job.ranks()[rank], signal.SIGKILL)
                 self.assert_failed(job, since, 137, f"rank {rank} ", "signal 9 (Killed)")
                 if how == LAUNCH:
-                    self.assertIn("in the phase '", job.output)
                     self.assert_error_info(39, f"Rank {rank} on host ")
 
 
@@ -354,7 +351,6 @@ class NetworkTest(FailingTest):
         self.assertNotEqual(job.end(), 0, job.output)
         print(f"ended {time.monotonic() - since:.1f} s after the cut")
         self.assertLess(time.monotonic() - since, self.timeout + 30)
-        self.assertIn("error: ", job.output)
         self.assertRegex(job.output, "(?i)rank 1 on host ")
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
         self.assert_hosts_empty(since + self.timeout + 30 - time.monotonic())

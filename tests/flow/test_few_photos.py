@@ -39,7 +39,6 @@ class FewPhotosTest(FlowTest):
         self.assertEqual(record["saved_epoch"], found["tuned_epoch"] if found["keeps_tuned"] else 1)
         if found["tuned_epoch"] > 0:
             self.assertEqual(epochs[found["tuned_epoch"]]["top1"], found["tuned"]["top1"] / found["tuned"]["images"])
-        self.assertIn(record["options"]["auto"], ("True", "False"))
         self.assertEqual(json.loads(self.in_folder("inspect", "model", "--json"))["num_classes"], 3)
         page = (self.folder / "logs/report.html").read_text()
         self.assertIn('id="kept"', page)

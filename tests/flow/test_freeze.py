@@ -3,7 +3,7 @@ import shutil
 import signal
 
 from flow import FlowTest, files_below, kiln, main, seen_images
-from resumed_runs import Job, differences
+from resumed_runs import Job, assert_refused, differences
 
 
 class FreezeTest(FlowTest):
@@ -46,7 +46,6 @@ class FeaturesTest(FreezeTest):
         job = self.job("run", folds=5)
         output = self.ended(job)
         self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of \d+ training images, in 5 folds")
-        self.assertIn("fitted on the out-of-fold images", output)
         self.assertIn("5-fold cross-validation", (job.folder / "logs/report.html").read_text())
 
     def test_two_ranks_have_the_model_of_one(self):
@@ -87,7 +86,7 @@ class EpochsTest(FreezeTest):
 
     def test_what_is_frozen_is_that_of_the_start(self):
         one, other = self.job("one", augment="flip"), self.job("other")
-        self.assertIn("frozen:", self.ended(one))
+        self.ended(one)
         self.ended(other)
         weights = [(job.folder / "model/model").read_bytes() for job in (one, other)]
         self.assertNotEqual(*weights)
@@ -108,9 +107,7 @@ class RefusalTest(FreezeTest):
                                   ({"folds": 1}, "--folds is 1"),
                                   ({"sync_batch_norm": True}, "--sync-batch-norm has nothing to synchronize")):
             with self.subTest(**options):
-                code, output = self.job("run", **options).run()
-                self.assertEqual(code, 2, output)
-                self.assertIn(expected, output)
+                assert_refused(self, self.job("run", **options), expected, exit_code=2)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class WrongCommandLineTest(LaunchTest):
     def test_train_with_auto_and_without_a_gpu_is_one_process(self):
         result = kiln(*self.train_arguments(ranks="auto"), environment={"PATH": "/nonexistent"})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertIn("1 rank", result.stdout)
+        self.assertEqual(self.start_event()["num_ranks"], 1)
         self.assertFalse((self.folder / "logs/70_mpi_log.txt").exists())
 
     def test_without_mpirun_its_package_is_named(self):
@@ -139,7 +139,7 @@ class RunTest(LaunchTest):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
         self.assertIsNone(self.error_info())
-        self.assertIn("launch: 2 ranks", result.stdout)
+        self.assertEqual(self.start_event()["num_ranks"], 2)
         self.assertNotIn("[1,0]", result.stdout)
         self.assertNotIn(": phase: ", result.stdout)
         lines = self.mpi_log().splitlines()
@@ -167,9 +167,7 @@ class RunTest(LaunchTest):
 
     def test_a_failure_of_all_ranks_is_theirs_to_tell(self):
         result = self.launch("--ranks", 2, batch_size=1000)
-        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertEqual(self.error_info()["ErrorCode"], 7)
-        self.assertIn("70_mpi_log.txt", result.stderr)
+        self.assert_fails(result, 1, 7, "70_mpi_log.txt")
         self.assertEqual((result.stdout + result.stderr).count("Batch size"), 1, "told once")
         self.assertNotIn("leaving", result.stderr)
 
@@ -240,7 +238,7 @@ class EndTest(LaunchTest):
             os.kill(process, signal.SIGKILL)
         self.assertEqual(running.end(), 137)
         self.assertEqual(running.left_over(), set())
-        self.assertIn("mpirun ended with exit code 137", running.errors)
+        self.assertIn("exit code 137", running.errors)
 
     def test_a_killed_rank_is_named(self):
         running = self.start_long_run()
@@ -250,8 +248,7 @@ class EndTest(LaunchTest):
         self.assertEqual(running.left_over(), set())
         self.assertLess(running.errors.index("Last lines of rank 1 on host "),
                         running.errors.index("error: Rank 1 on host "))
-        self.assertIn("was killed by signal 9 (Killed) in the phase '", running.errors)
-        self.assertIn("70_mpi_log.txt", running.errors)
+        self.assert_names(running.errors, "signal 9", "in the phase '", "70_mpi_log.txt")
         self.assertEqual(self.error_info()["ErrorCode"], 39)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
 

@@ -39,7 +39,6 @@ class ConvertTest(FlowTest):
         shutil.copytree(self.data / "train", plain / "deeper/still")
         result = self.convert(plain)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("without labels", result.stdout)
         self.assertNotIn("category", (self.folder / "made/images.lst").read_text())
         self.assertNotIn("annotation_type", (self.folder / "made/_schema.json").read_text())
         self.assert_fails(self.train(train_data_path=self.folder / "made"), 1, 24, "no labels")
@@ -124,14 +123,12 @@ class HelpTest(FlowTest):
     def test_help_of_train(self):
         result = kiln("train", "--help", "all")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for group in ("Inputs and outputs:", "Training:", "Images:", "Machine:", "Reporting:"):
-            self.assertIn(f"\n{group}\n", result.stdout)
+        groups = ("Inputs and outputs", "Training", "Images", "Machine", "Reporting")
+        self.assert_names(result.stdout, *(f"\n{group}:\n" for group in groups))
         text = " ".join(result.stdout.split())
-        for words in ("[default 5; range 1 to 1000000; unit: epochs]", "[default 16; range 1 to 1000000; unit: images]",
-                      "[default 0.001; range greater than 0, up to 1000]", "auto|half|imagenet",
-                      "[default 1%; range 0% to 100%",
-                      "[default auto; range auto, or 16 to 4096; unit: pixels]", "Training images", "[required]"):
-            self.assertIn(words, text)
+        self.assert_names(text, "[default 5; range 1 to 1000000; unit: epochs]", "auto|half|imagenet", "[required]",
+                          "[default 0.001; range greater than 0, up to 1000]", "[default 1%; range 0% to 100%",
+                          "[default auto; range auto, or 16 to 4096; unit: pixels]")
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 100)
 
     def test_version_names_the_components(self):

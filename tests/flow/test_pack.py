@@ -80,16 +80,15 @@ class PackTest(FlowTest):
         said = self.packed("--balance-classes", "--shuffle", source=data)
         labels = [label for images in self.shards().values() for label, _ in images]
         self.assertEqual([labels.count(label) for label in range(3)], [largest] * 3)
-        self.assertIn(f"{largest - 3} of them duplicates", said)
-        self.assertIn(f"Images of each class: {first.name} {largest}, ", said)
+        self.assert_names(said, f"{largest - 3} of them", f"{first.name} {largest}, ")
         stored = {content for images in self.shards().values() for _, content in images}
         self.assertEqual(stored, set(files_below(data).values()))
 
     def test_short_side_reduces_only_larger_images(self):
-        self.assertIn("(48 downscaled)", self.packed("--short-side", 20))
+        self.packed("--short-side", 20)
         inspected = kiln("inspect", self.folder / "shards", "--json")
         self.assertEqual(json.loads(inspected.stdout)["most_common_sizes"], [{"width": 20, "height": 20, "images": 48}])
-        self.assertIn("(0 downscaled)", self.packed("--short-side", 32, target="same"))
+        self.packed("--short-side", 32, target="same")
         stored = sorted(content for images in self.shards("same").values() for _, content in images)
         self.assertEqual(stored, sorted(files_below(self.data / "train").values()))
 

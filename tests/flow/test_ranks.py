@@ -51,10 +51,9 @@ class RunTest(JobTest):
             whose = STAMP + (f" rank {rank} " if rank else " ")
             for line in lines:
                 self.assertRegex(line, whose)
-            for word in ("training data:    48 images", "validation data:  12 images", "device:           CPU"):
-                self.assertIn(word, job.log(rank))
-        for phase in ("starting", "reading the data", "training, epoch 1", "evaluating, epoch 1", "saving"):
-            self.assertIn("phase: " + phase, job.log(1))
+            self.assert_names(job.log(rank), "48 images", "12 images", "CPU")
+        phases = ("starting", "reading the data", "training, epoch 1", "evaluating, epoch 1", "saving")
+        self.assert_names(job.log(1), *("phase: " + phase for phase in phases))
         self.assertRegex(job.log(0), re.compile(STAMP + r".* Epoch: \[1/2\]\tIter: \[1/2\]", re.M))
 
     def test_mpirun_and_launch_write_a_model_and_logs(self):
@@ -65,16 +64,16 @@ class RunTest(JobTest):
                 self.assert_whole_model()
                 self.assert_story(job, 2)
                 self.assertIsNone(self.error_info())
-                self.assertIn("global batch of 24 images, learning rate 0.001 x 2 = 0.002", job.output)
-                self.assertIn("2 epochs of 2 steps of 24 images", job.output)
+                start = self.start_event()
+                self.assertEqual((start["num_ranks"], start["steps_per_epoch"], start["global_batch"]), (2, 2, 24))
                 self.assertEqual(job.output.count("saved epoch"), 1)
 
     def test_same_seed_and_ranks_give_the_same_bits_and_bf16_gradients_others(self):
         outcomes = []
         for gradients in ("fp32", "fp32", "bf16"):
             self.new_folder()
-            job = self.finish(MPIRUN, epochs=2, gradient_dtype=gradients, lr_scaling="sqrt")
-            self.assert_scaled(job, 2 ** 0.5, "1.41421")
+            self.finish(MPIRUN, epochs=2, gradient_dtype=gradients, lr_scaling="sqrt")
+            self.assert_scaled(2 ** 0.5)
             losses = [(epoch["train_loss"], epoch["valid_loss"]) for epoch in self.training()["epochs"]]
             outcomes.append((losses, (self.folder / "model/model.safetensors").read_bytes(),
                              (self.folder / "model/model").read_bytes()))
@@ -91,17 +90,17 @@ class RunTest(JobTest):
         self.finish(MPIRUN, ranks=2, valid_data_path=valid)
         self.assertLessEqual(self.training()["epochs"][0]["top1"], 1)
 
-    def assert_scaled(self, job, factor, told):
+    def assert_scaled(self, factor):
         self.assertAlmostEqual(self.training()["epochs"][0]["learning_rate"], 0.001 * factor, places=7)
-        self.assertIn(f"learning rate 0.001 x {told} = ", job.log(0))
 
     def test_learning_rate_scaling(self):
         """Linear is the default; that and sqrt are looked at above."""
-        for scaling, factor, told in (("linear", 2, "2"), ("none", 1, "1"), (2.5, 2.5, "2.5")):
+        for scaling, factor in (("linear", 2), ("none", 1), (2.5, 2.5)):
             with self.subTest(scaling=scaling):
                 self.at_night_unless(False)
                 self.new_folder()
-                self.assert_scaled(self.finish(MPIRUN, lr_scaling=scaling), factor, told)
+                self.finish(MPIRUN, lr_scaling=scaling)
+                self.assert_scaled(factor)
 
 
 class EqualityTest(JobTest):
@@ -164,9 +163,7 @@ class EqualityTest(JobTest):
 
     def test_accumulation(self):
         self.finish(MPIRUN, batch_size=12, accumulate=2, epochs=2, sync_batch_norm=True)
-        log = (self.folder / "logs/70_driver_log_0.txt").read_text()
-        self.assertIn("global batch of 48 images", log)
-        self.assertIn("Iter: [1/1]", log)
+        self.assertEqual((self.start_event()["steps_per_epoch"], self.start_event()["global_batch"]), (1, 48))
         self.assertEqual(len(self.training()["epochs"]), 2)
 
 
@@ -189,7 +186,6 @@ class BadImageTest(JobTest):
                     path.unlink()
                 job = self.finish(how, train_data_path=train, epochs=3, max_bad_images=1, batch_size=12)
                 self.assertEqual(job.output.count(bad[0].name + "': "), 1, job.output)
-                self.assertIn("bad images        1 training, 0 validation", job.output)
                 faults = self.training()["image_faults"]
                 self.assertEqual([fault["file"] for fault in faults], [str(bad[0].relative_to(train))])
                 self.assertEqual(len(self.training()["epochs"]), 3)
@@ -223,9 +219,7 @@ class BadImageTest(JobTest):
                 told = [line for line in job.output.splitlines()
                         if "error: Training dataset" in line and "mpirun" not in line and "|" not in line]
                 self.assertEqual(len(told), 1, job.output)
-                for path in bad:
-                    self.assertIn(str(path.relative_to(train)), told[0])
-                self.assertIn(f"That is {len(bad)} of 48 images", told[0])
+                self.assert_names(told[0], *(path.relative_to(train) for path in bad), f"{len(bad)} of 48 images")
                 self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
 

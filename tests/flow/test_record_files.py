@@ -135,13 +135,11 @@ class RecordFilesTest(FlowTest):
         self.assertEqual(self.inspected(self.data / "train")["stored_files"], 48)
 
     def test_other_commands_read_them(self):
-        self.model_of(self.data / "train")
         records = self.pack("tfrecord", self.data / "val")
-        model = self.folder / "model"
         for words in (("score", "--output-path", self.folder / "scores.csv"),
                       ("evaluate", "--output-path", self.folder / "evaluation")):
             with self.subTest(command=words[0]):
-                result = kiln(words[0], "--trained-model-path", model, "--data-path", records, *words[1:])
+                result = kiln(words[0], "--trained-model-path", self.trained_model, "--data-path", records, *words[1:])
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         rows = (self.folder / "scores.csv").read_text().splitlines()
         self.assertEqual(len(rows), 1 + self.inspected(records)["images"])
@@ -156,7 +154,7 @@ class RecordFilesTest(FlowTest):
         self.assert_refused(self.train(train_data_path=shard.parent, epochs=1, max_bad_images=0), 1, "CRC-32C")
         result = self.train(train_data_path=shard.parent, epochs=1, max_bad_images=1)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertIn("CRC-32C", result.stdout + result.stderr)
+        self.assertEqual(len(self.training()["image_faults"]), 1)
         self.assertEqual(json.loads(kiln("inspect", shard, "--json", "--check").stdout)["bad_images"], 1)
         score = ("score", "--trained-model-path", self.folder / "model", "--data-path", shard, "--output-path",
                  self.folder / "scores.csv", "--device", "cpu", "--max-bad-images")
@@ -254,7 +252,7 @@ class RecordFilesTest(FlowTest):
         self.assertIn("larger than 1 GiB", report["faults"][0]["fault"])
         trained = self.train(train_data_path=data, image_size=32, batch_size=7, max_bad_images=1)
         self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
-        self.assertIn("larger than 1 GiB", trained.stdout + trained.stderr)
+        self.assertEqual(len(self.training()["image_faults"]), 1)
 
     def test_an_index_that_belongs_to_another_file(self):
         index = next(self.pack("recordio").glob("*.idx"))

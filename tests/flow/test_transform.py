@@ -76,8 +76,7 @@ class FilesTest(TransformTest):
         made = kiln("transform", "init", self.folder / "none", "--grayscale", "--random-grayscale", "True")
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(json.loads((self.folder / "none/_transforms.json").read_text()), [])
-        for name in ("--grayscale", "--random-grayscale"):
-            self.assertIn(f"{name} changes nothing", made.stdout + made.stderr)
+        self.assert_names(made.stdout + made.stderr, "--grayscale", "--random-grayscale")
 
     def test_inference_is_the_designers(self):
         self.need_golden()
@@ -191,8 +190,7 @@ class TrainTest(TransformTest):
     def test_fixed_operations_train_as_their_files_do(self):
         """On the fly or applied before: the same bits, and scores by the inference form that the model keeps."""
         transformation = self.init("--resize", "--size", "40", "--center-crop", "--crop-size", "32", "--pad", "--padding", "2")
-        log, model = self.trained(transform_path=transformation)
-        self.assertIn("Resize 40, CenterCrop 32, Pad 2", log)
+        _, model = self.trained(transform_path=transformation)
         kept = self.preprocessing()
         self.assertEqual((kept["version"], kept["input_size"]), (2, [36, 36]))
         self.assertEqual(kept["transforms"], [["Resize", 40], ["CenterCrop", 32], ["Pad", 2]])
@@ -216,8 +214,8 @@ class TrainTest(TransformTest):
     def test_validation_has_the_inference_form(self):
         transformation = self.init("--resize", "--size", "40", "--center-crop", "--crop-size", "36", "--random-crop",
                                    "--random-crop-size", "32")
-        log, _ = self.trained(transform_path=transformation)
-        self.assertIn("32x32 (after the operations of --transform-path)", log)
+        self.trained(transform_path=transformation)
+        self.assertEqual(self.training()["data"]["image_size"], [32, 32])
         kept = self.preprocessing()
         self.assertEqual((kept["input_size"], kept["transforms"]), ([36, 36], [["Resize", 40], ["CenterCrop", 36]]))
         shown = json.loads(kiln("inspect", self.folder / "model", "--json").stdout)

@@ -96,9 +96,7 @@ class TuneTest(FlowTest):
     def test_the_file_is_a_job_for_train(self):
         result = kiln(*self.words(), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertIn("as given", result.stdout)
-        for given in ("precision", "loader-threads"):
-            self.assertIn(f"Not tried: {given} (given)", result.stdout)
+        self.assert_names(result.stdout, "as given", "precision (given)", "loader-threads (given)")
         text = self.tuned.read_text()
         self.assertIn("\nloader-threads: 1\n", text)
         self.assertNotIn(str(self.scratch), text)
@@ -132,8 +130,7 @@ class TuneTest(FlowTest):
 
     def test_a_job_that_cannot_run_says_why(self):
         result = kiln(*self.words(train_data_path=self.folder / "nowhere"), environment=self.environment())
-        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertIn("nowhere", result.stderr)
+        self.assert_refused(result, 1, "nowhere")
         self.assertFalse(self.tuned.exists())
         for words in (["tune"], ["tune", "--", "score"]):
             refused = kiln(*words)

@@ -36,8 +36,7 @@ class WeightsTest(FlowTest):
 
     def assert_trained(self, result, *words):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        for word in words:
-            self.assertIn(str(word), result.stdout)
+        self.assert_names(result.stdout, *words)
         return (self.folder / "model/model").read_bytes()
 
     def losses_in(self, logs):
@@ -113,8 +112,7 @@ class WeightsTest(FlowTest):
         result = self.train_named(model_name="resnet34", weights=self.trained)
         self.assert_fails(result, 1, 159, "not those of resnet34", "those of resnet18: use that network")
         result = self.train_named(weights=self.folder / "no.pth", train_data_path=self.folder / "nowhere")
-        self.assertIn("nowhere", result.stderr)
-        self.assertIn("no.pth", result.stderr)
+        self.assert_names(result.stderr, "nowhere", "no.pth")
         wrapped = self.folder / "half.pth"
         write_zip(wrapped, {"conv1.weight": Tensor("Float", (64, 3, 7, 7), bytes(4 * 64 * 147))})
         self.assert_fails(self.train_named(weights=wrapped), 1, 159, "missing: model.layer1.0.conv1.weight")
@@ -123,8 +121,7 @@ class WeightsTest(FlowTest):
         options = {"checkpoint_path": self.folder / "checkpoints"}
         self.assert_trained(self.train_named(weights=self.trained, **options))
         again = self.train_named(weights=self.untrained / "model", epochs=2, **options)
-        self.assertEqual(again.returncode, 1, again.stdout)
-        self.assertIn("cannot be resumed", again.stderr)
+        self.assert_refused(again, 1, "cannot be resumed")
         self.assert_trained(self.train_named(weights=self.checkpoints, epochs=2, **options))
 
 
