@@ -1,4 +1,4 @@
-// kiln split.
+// kiln split_words.
 #include <gtest/gtest.h>
 
 #include "parse.h"
@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-Words split(const Words& more = {}) {
+Words split_words(const Words& more = {}) {
   Words words = {"split", "--src-path", "s", "--tgt-train-path", "a", "--tgt-test-path", "b"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -19,7 +19,7 @@ Words parts(const Words& more = {}) {
 }
 
 TEST(Split, IsTheDesigners) {
-  const auto config = parse_as<SplitImagesConfig>(split());
+  const auto config = parse_as<SplitImagesConfig>(split_words());
   EXPECT_EQ(config.src_path, "s");
   EXPECT_EQ(config.part_paths, (Words{"a", "b"}));
   EXPECT_EQ(config.part_names, (Words{"train", "test"}));
@@ -28,8 +28,8 @@ TEST(Split, IsTheDesigners) {
   EXPECT_TRUE(config.stratify);
   EXPECT_FALSE(config.keep_duplicates_together);
   EXPECT_EQ(config.random_seed, 42);
-  EXPECT_EQ(parse_as<SplitImagesConfig>(split({"--fraction=70%"})).fractions[0], 0.7);
-  EXPECT_FALSE(parse_as<SplitImagesConfig>(split({"--stratify", "False"})).stratify);
+  EXPECT_EQ(parse_as<SplitImagesConfig>(split_words({"--fraction=70%"})).fractions[0], 0.7);
+  EXPECT_FALSE(parse_as<SplitImagesConfig>(split_words({"--stratify", "False"})).stratify);
 }
 
 TEST(Split, IntoAFolder) {
@@ -44,10 +44,10 @@ TEST(Split, IntoAFolder) {
 TEST(Split, RefusesFractionsThatCannotBe) {
   ErrorCode code = ErrorCode::kUserError;
   for (const char* text : {"0", "-0.5", "1", "1.5", "110%"}) {
-    EXPECT_NE(fault(split({std::string("--fraction=") + text}), &code), "no fault") << text;
+    EXPECT_NE(fault(split_words({std::string("--fraction=") + text}), &code), "no fault") << text;
     EXPECT_EQ(code, ErrorCode::kNotInRangeValue) << text;
   }
-  EXPECT_NE(fault(split({"--fraction=half"}), &code), "no fault");
+  EXPECT_NE(fault(split_words({"--fraction=half"}), &code), "no fault");
   EXPECT_EQ(code, ErrorCode::kParameterParsing);
   EXPECT_NE(fault(parts({"--fractions=0.8,0.1"}), &code).find("add up to 1"), std::string::npos);
   EXPECT_EQ(code, ErrorCode::kNotInRangeValue);
@@ -60,8 +60,9 @@ TEST(Split, RefusesFractionsThatCannotBe) {
 TEST(Split, RefusesWhatDoesNotGoTogether) {
   EXPECT_NE(fault(parts({"--fraction=0.5", "--fractions=0.5,0.5"})).find("one of them"),
             std::string::npos);
-  EXPECT_NE(fault(split({"--fractions=0.5,0.5"})).find("needs --output-path"), std::string::npos);
-  EXPECT_EQ(faults(split({"--output-path=o"})).size(), 2U);
+  EXPECT_NE(fault(split_words({"--fractions=0.5,0.5"})).find("needs --output-path"),
+            std::string::npos);
+  EXPECT_EQ(faults(split_words({"--output-path=o"})).size(), 2U);
   EXPECT_EQ(faults({"split", "--src-path", "s"}).size(), 2U);
   EXPECT_NE(fault({"split", "--src-path=s", "--tgt-train-path=a", "--tgt-test-path=a/b"})
                 .find("is inside --tgt-train-path"),
@@ -71,7 +72,7 @@ TEST(Split, RefusesWhatDoesNotGoTogether) {
             std::string::npos);
   EXPECT_NE(fault({"split", "--src-path=s", "--output-path=s"}).find("the same folder"),
             std::string::npos);
-  EXPECT_NE(fault(split({"--group-by", "("})).find("regular expression"), std::string::npos);
+  EXPECT_NE(fault(split_words({"--group-by", "("})).find("regular expression"), std::string::npos);
 }
 
 }  // namespace

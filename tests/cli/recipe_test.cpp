@@ -27,16 +27,16 @@ TEST(Recipe, IsTheDesignersByDefault) {
 }
 
 TEST(Recipe, NumbersBelowAtAndAboveTheirRange) {
-  struct Bounds {
+  struct Limits {
     const char *flag, *below, *lowest, *highest, *above;
   };
-  for (const Bounds& bounds : {Bounds{"--momentum", "-0.1", "0", "0.999", "1.1"},
-                               Bounds{"--weight-decay", "-1e-9", "0", "1", "1.01"},
-                               Bounds{"--clip-norm", "-1", "0", "1000000", "1000001"},
-                               Bounds{"--ema", "-0.5", "0", "0.99999", "2"},
-                               Bounds{"--label-smoothing", "-0.1", "0", "0.5", "1.5"},
-                               Bounds{"--mixup", "-0.2", "0", "100", "100.5"},
-                               Bounds{"--cutmix", "-1", "0", "100", "101"}}) {
+  for (const Limits& bounds : {Limits{"--momentum", "-0.1", "0", "0.999", "1.1"},
+                               Limits{"--weight-decay", "-1e-9", "0", "1", "1.01"},
+                               Limits{"--clip-norm", "-1", "0", "1000000", "1000001"},
+                               Limits{"--ema", "-0.5", "0", "0.99999", "2"},
+                               Limits{"--label-smoothing", "-0.1", "0", "0.5", "1.5"},
+                               Limits{"--mixup", "-0.2", "0", "100", "100.5"},
+                               Limits{"--cutmix", "-1", "0", "100", "101"}}) {
     ErrorCode code{};
     EXPECT_TRUE(fault(train({bounds.flag, bounds.below}), &code)
                     .starts_with(std::string(bounds.flag) + " is " + bounds.below + ", but must"));

@@ -1,5 +1,5 @@
-// `kiln score --part`: what it makes of its text and of the environment, and what is refused with
-// it.
+// `kiln score_part_words --part`: what it makes of its text and of the environment, and what is
+// refused with it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -28,14 +28,14 @@ class Environment {
   const Values values_;
 };
 
-Words score(const Words& more) {
+Words score_part_words(const Words& more) {
   Words words = {"score", "--trained-model-path=m", "--data-path=d"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
 Words part(const std::string& text, const std::string& output = "s.csv") {
-  return score({"--output-path", output, "--part", text});
+  return score_part_words({"--output-path", output, "--part", text});
 }
 
 std::string output_of(const Words& words) {
@@ -46,17 +46,18 @@ TEST(ScorePart, HasAFileOfItsOwn) {
   EXPECT_EQ(output_of(part("3/8")), "s.part-3-of-8.csv");
   EXPECT_EQ(output_of(part("3/16", "a.b/s.jsonl")), "a.b/s.part-03-of-16.jsonl");
   EXPECT_EQ(output_of(part("1/1", "a/s.parquet")), "a/s.parquet/part-1-of-1.parquet");
-  EXPECT_FALSE(parse_as<ScoreConfig>(score({"--output-path=s.csv"})).part);
+  EXPECT_FALSE(parse_as<ScoreConfig>(score_part_words({"--output-path=s.csv"})).part);
   for (const char* wrong : {"", "8", "0/8", "9/8", "3/", "/8", "-1/8", "3/8/2", "3 / 8", "auto/",
                             "auto/0", "auto/x", "1/1000000"})
     EXPECT_NE(fault(part(wrong)).find("--part"), std::string::npos) << wrong;
 }
 
 TEST(ScorePart, RefusesOutputsOfAllParts) {
-  EXPECT_EQ(fault(score({"--part=1/2"})),
+  EXPECT_EQ(fault(score_part_words({"--part=1/2"})),
             "--part needs a file for the predictions: give --output-path FILE.");
   for (const char* option : {"--scored-dataset=x", "--explain=x"})
-    EXPECT_EQ(faults(score({"--output-path=s.csv", "--part=1/2", option})).size(), 1U) << option;
+    EXPECT_EQ(faults(score_part_words({"--output-path=s.csv", "--part=1/2", option})).size(), 1U)
+        << option;
   EXPECT_EQ(faults({"score", "--trained-model-path=m", "--files-from=-", "--output-path=s.csv",
                     "--part=1/2"})
                 .size(),
@@ -110,17 +111,18 @@ TEST(ScorePart, SeveralRanksWithoutPartsAreRefused) {
        {Environment::Values{{"OMPI_COMM_WORLD_SIZE", "2"}},
         Environment::Values{{"RANK", "0"}, {"WORLD_SIZE", "2"}}}) {
     const Environment ranks(launcher);
-    EXPECT_NE(fault(score({"--output-path=s.csv"})).find("--part 1/8"), std::string::npos);
+    EXPECT_NE(fault(score_part_words({"--output-path=s.csv"})).find("--part 1/8"),
+              std::string::npos);
     EXPECT_EQ(faults(part("1/2")).size(), 0U);
     EXPECT_NE(fault(pack).find("start it once"), std::string::npos);
   }
   const Environment one(Environment::Values{{"OMPI_COMM_WORLD_SIZE", "1"}});
-  EXPECT_EQ(faults(score({"--output-path=s.csv"})).size(), 0U);
+  EXPECT_EQ(faults(score_part_words({"--output-path=s.csv"})).size(), 0U);
   EXPECT_EQ(faults(pack).size(), 0U);
 }
 
 TEST(ScorePart, IsWhatReplacesRanks) {
-  EXPECT_NE(fault(score({"--output-path=s.csv", "--ranks=2"})).find("--part 1/8"),
+  EXPECT_NE(fault(score_part_words({"--output-path=s.csv", "--ranks=2"})).find("--part 1/8"),
             std::string::npos);
 }
 

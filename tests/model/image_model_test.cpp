@@ -39,13 +39,13 @@ at::Tensor find_tensor(const ImageModel& model, const std::string& name) {
 }
 
 // torchvision's published parameter counts (1000 classes), and the state dicts' lengths.
-struct Expected {
+struct ExpectedNetwork {
   const char* name;
   std::int64_t num_parameters;
   std::size_t num_tensors;
 };
 
-class EveryModel : public testing::TestWithParam<Expected> {};
+class EveryModel : public testing::TestWithParam<ExpectedNetwork> {};
 
 TEST_P(EveryModel, HasTorchvisionsSize) {
   const auto model = make_image_model({.model_name = GetParam().name});
@@ -58,21 +58,26 @@ TEST_P(EveryModel, HasTorchvisionsSize) {
   for (const std::string& name : names) EXPECT_TRUE(name.starts_with("model.")) << name;
 }
 
-constexpr std::array kExpected{
-    Expected{"resnet18", 11689512, 122},          Expected{"resnet34", 21797672, 218},
-    Expected{"resnet50", 25557032, 320},          Expected{"resnet101", 44549160, 626},
-    Expected{"resnet152", 60192808, 932},         Expected{"resnext50_32x4d", 25028904, 320},
-    Expected{"resnext101_32x8d", 88791336, 626},  Expected{"wide_resnet50_2", 68883240, 320},
-    Expected{"wide_resnet101_2", 126886696, 626}, Expected{"densenet121", 7978856, 727},
-    Expected{"densenet161", 28681000, 967},       Expected{"densenet169", 14149480, 1015},
-    Expected{"densenet201", 20013928, 1207}};
+constexpr std::array kExpected{ExpectedNetwork{"resnet18", 11689512, 122},
+                               ExpectedNetwork{"resnet34", 21797672, 218},
+                               ExpectedNetwork{"resnet50", 25557032, 320},
+                               ExpectedNetwork{"resnet101", 44549160, 626},
+                               ExpectedNetwork{"resnet152", 60192808, 932},
+                               ExpectedNetwork{"resnext50_32x4d", 25028904, 320},
+                               ExpectedNetwork{"resnext101_32x8d", 88791336, 626},
+                               ExpectedNetwork{"wide_resnet50_2", 68883240, 320},
+                               ExpectedNetwork{"wide_resnet101_2", 126886696, 626},
+                               ExpectedNetwork{"densenet121", 7978856, 727},
+                               ExpectedNetwork{"densenet161", 28681000, 967},
+                               ExpectedNetwork{"densenet169", 14149480, 1015},
+                               ExpectedNetwork{"densenet201", 20013928, 1207}};
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(kExpected),
                          [](const auto& model) { return std::string(model.param.name); });
 
 TEST(ImageModel, EveryNetworkOfTheCatalogueHasAnExpectedSize) {
   std::vector<std::string> expected;
-  for (const Expected& model : kExpected) expected.emplace_back(model.name);
+  for (const ExpectedNetwork& model : kExpected) expected.emplace_back(model.name);
   EXPECT_EQ(network_names(), expected);
 }
 

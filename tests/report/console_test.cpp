@@ -25,7 +25,7 @@ std::string told(const RunRecord& run) {
   return testing::internal::GetCapturedStdout();
 }
 
-int count(const std::string& text, const std::string& part) {
+int count_of(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -55,15 +55,15 @@ TEST(Console, AResumedRunShowsItsPlanAndWhereItGoesOnButNoOldSteps) {
   EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
   EXPECT_NE(text.find("resuming:         epoch 2, step 1"), std::string::npos) << text;
   EXPECT_NE(text.find("  interrupted       once; 2 steps (5.0 s)"), std::string::npos) << text;
-  EXPECT_EQ(count(text, "Avg_Loss_Batch"), 0);
+  EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), 0);
 }
 
 TEST(Console, ShowsThePlanEveryStepAndEpochAndTheResult) {
   const RunRecord run = finished_run();
   const std::string text = told(run);
   EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
-  EXPECT_EQ(count(text, "Avg_Loss_Batch"), static_cast<int>(run.steps.size()));
-  EXPECT_EQ(count(text, ",train_ips "), static_cast<int>(run.epochs.size()));
+  EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), static_cast<int>(run.steps.size()));
+  EXPECT_EQ(count_of(text, ",train_ips "), static_cast<int>(run.epochs.size()));
   EXPECT_NE(text.find("out/model"), std::string::npos);
   EXPECT_EQ(text.find("report.html"), std::string::npos) << "no sink has written it";
 }

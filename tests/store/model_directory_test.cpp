@@ -18,7 +18,7 @@ namespace {
 
 const Calibration kFitted{4.0 / 3, {{0.25, 3, 2}, {0.8, 100, 90}, {1 - 1e-7, 5, 5}}};
 
-void expect_fault(const std::string& json, const std::string& part) {
+void expect_model_fault(const std::string& json, const std::string& part) {
   try {
     parse_calibration(json, "folder/calibration.json");
     ADD_FAILURE() << "no fault: " << json;
@@ -44,20 +44,20 @@ TEST(CalibrationFile, HasTheFormatOfItsHeader) {
 }
 
 TEST(CalibrationFile, FaultsNameTheKeyAndWhatWasFound) {
-  expect_fault("[]", "not a JSON object");
-  expect_fault(R"({"version": 2})", "its version is 2");
-  expect_fault(R"({"version": 1, "answers": []})", "'temperature' is missing");
-  expect_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
-  expect_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
-               "'more' is unknown");
+  expect_model_fault("[]", "not a JSON object");
+  expect_model_fault(R"({"version": 2})", "its version is 2");
+  expect_model_fault(R"({"version": 1, "answers": []})", "'temperature' is missing");
+  expect_model_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
+  expect_model_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
+                     "'more' is unknown");
   for (const std::string value : {"0", "-1", "1e7", "null", "\"1\""})
-    expect_fault(R"({"version": 1, "answers": [], "temperature": )" + value + "}",
-                 "'temperature' is");
-  expect_fault(with_answers("{}"), "'answers' is {}");
+    expect_model_fault(R"({"version": 1, "answers": [], "temperature": )" + value + "}",
+                       "'temperature' is");
+  expect_model_fault(with_answers("{}"), "'answers' is {}");
   for (const std::string bin : {"[0.5, 3]", "[1.5, 3, 2]", "[-0.5, 3, 2]", "[0.5, 3, 4]",
                                 "[0.5, -3, -4]", "[0.5, 3.5, 2]", "[0.5, 9999999999999, 2]", "7"})
-    expect_fault(with_answers("[" + bin + "]"), "'answers' has " + bin.substr(0, 2));
-  expect_fault(with_answers("[[0.5, 3, 2], [0.5, 3, 2]]"), "'answers' has");
+    expect_model_fault(with_answers("[" + bin + "]"), "'answers' has " + bin.substr(0, 2));
+  expect_model_fault(with_answers("[[0.5, 3, 2], [0.5, 3, 2]]"), "'answers' has");
 }
 
 namespace fs = std::filesystem;

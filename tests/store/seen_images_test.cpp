@@ -21,7 +21,7 @@ std::string small_file() {
   return pack_seen_images({{0x010203040506, 0xf10203040506}, {7}});
 }
 
-void expect_fault(const std::string& bytes, const std::string& part) {
+void expect_seen_fault(const std::string& bytes, const std::string& part) {
   try {
     parse_seen_images(bytes, "folder/seen_images.bin");
     ADD_FAILURE() << "no fault: " << part;
@@ -66,9 +66,9 @@ TEST(SeenImages, FilesThatAreCutOrTooLongAreRefused) {
   const std::string whole = small_file();
   EXPECT_NO_THROW(parse_seen_images(whole, "x"));
   for (std::size_t size = 0; size < whole.size(); ++size)
-    expect_fault(whole.substr(0, size), "it ");
-  expect_fault(whole + "x", "bytes of hashes");
-  expect_fault(whole + "xxxxxx", "bytes of hashes");
+    expect_seen_fault(whole.substr(0, size), "it ");
+  expect_seen_fault(whole + "x", "bytes of hashes");
+  expect_seen_fault(whole + "xxxxxx", "bytes of hashes");
 }
 
 TEST(SeenImages, FaultsOfTheHeaderAreNamed) {
@@ -77,18 +77,18 @@ TEST(SeenImages, FaultsOfTheHeaderAreNamed) {
     bytes[at] = value;
     return bytes;
   };
-  expect_fault(changed(0, 'X'), "KILNSEEN");
-  expect_fault(changed(8, 2), "its version is 2");
-  expect_fault(changed(11, 1), "its version is 16777217");
+  expect_seen_fault(changed(0, 'X'), "KILNSEEN");
+  expect_seen_fault(changed(8, 2), "its version is 2");
+  expect_seen_fault(changed(11, 1), "its version is 16777217");
   for (const std::size_t count : {12, 20}) {
-    expect_fault(changed(count, 3), "bytes of hashes");
-    expect_fault(changed(count + 7, -1), "bytes of hashes");  // memory for none of them
+    expect_seen_fault(changed(count, 3), "bytes of hashes");
+    expect_seen_fault(changed(count + 7, -1), "bytes of hashes");  // memory for none of them
   }
 }
 
 TEST(SeenImages, HashesMustAscend) {
-  expect_fault(pack_seen_images({{2, 1}, {}}), "ascending");
-  expect_fault(pack_seen_images({{}, {3, 3}}), "ascending");
+  expect_seen_fault(pack_seen_images({{2, 1}, {}}), "ascending");
+  expect_seen_fault(pack_seen_images({{}, {3, 3}}), "ascending");
   EXPECT_NO_THROW(parse_seen_images(pack_seen_images({{5}, {3}}), "x"));
 }
 

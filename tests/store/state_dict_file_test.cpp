@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-void expect_same(const StateDict& left, const StateDict& right) {
+void expect_same_dict(const StateDict& left, const StateDict& right) {
   ASSERT_EQ(left.size(), right.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
     EXPECT_EQ(left[i].name, right[i].name);
@@ -24,13 +24,13 @@ void expect_same(const StateDict& left, const StateDict& right) {
 
 TEST(StateDictFile, TorchZipKeepsEverything) {
   const std::string bytes = write_torch_zip(sample_state());
-  expect_same(read_state_dict(bytes), sample_state());
+  expect_same_dict(read_state_dict(bytes), sample_state());
   EXPECT_EQ(bytes, write_torch_zip(sample_state()));
 }
 
 TEST(StateDictFile, SafetensorsKeepsEverything) {
   const std::string bytes = write_safetensors(sample_state());
-  expect_same(read_state_dict(bytes), sample_state());
+  expect_same_dict(read_state_dict(bytes), sample_state());
 }
 
 TEST(StateDictFile, AnEmptyStateDictIsAFile) {
@@ -89,7 +89,7 @@ TEST(StateDictFile, ReadsTheDesignersModel) {
   EXPECT_EQ(state.front().name, "model.features.conv0.weight");
   EXPECT_EQ(state.front().shape, (std::vector<std::int64_t>{64, 3, 7, 7}));
   EXPECT_EQ(state.back().name, "model.classifier.bias");
-  expect_same(read_state_dict(write_torch_zip(state)), state);
+  expect_same_dict(read_state_dict(write_torch_zip(state)), state);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 namespace kiln {
 namespace {
 
-class OneBatch : public StepContext {
+class SameBatch : public StepContext {
  public:
-  explicit OneBatch(int seed) {
+  explicit SameBatch(int seed) {
     at::manual_seed(static_cast<std::uint64_t>(seed));
     batch_ = {at::randn({4, 3, 4, 4}), at::arange(4, at::kLong) % 2};
   }
@@ -32,7 +32,7 @@ class OneBatch : public StepContext {
 void train(TrainState& state, int first, int last) {
   TrainStep step(state, {.batch_size = 4});
   for (int i = first; i <= last; ++i) {
-    OneBatch batch(i);
+    SameBatch batch(i);
     step.run(batch, 0.05);
   }
 }

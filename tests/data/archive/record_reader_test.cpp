@@ -21,7 +21,7 @@ std::vector<Record> all_of(const std::string& bytes, RecordFormat format, std::s
   return records;
 }
 
-std::string fault_of(const std::string& bytes, RecordFormat format) {
+std::string record_fault(const std::string& bytes, RecordFormat format) {
   try {
     all_of(bytes, format);
     return "";
@@ -59,7 +59,7 @@ TEST(RecordReader, AWrongChecksumSpoilsOneRecordOnly) {
 TEST(RecordReader, AWrongLengthEndsTheFile) {
   std::string bytes = tfrecord("one") + tfrecord("two");
   bytes[19] ^= 1;
-  EXPECT_NE(fault_of(bytes, RecordFormat::kTfRecord).find("length"), std::string::npos);
+  EXPECT_NE(record_fault(bytes, RecordFormat::kTfRecord).find("length"), std::string::npos);
 }
 
 TEST(RecordReader, EveryTruncationIsToldOrIsTheEndOfARecord) {
@@ -68,7 +68,7 @@ TEST(RecordReader, EveryTruncationIsToldOrIsTheEndOfARecord) {
     const std::string first = is_tf ? tfrecord("one") : recordio_record("one");
     const std::string bytes = first + (is_tf ? tfrecord("2") : recordio_record("ab" + kMagic));
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-      const std::string fault = fault_of(bytes.substr(0, size), format);
+      const std::string fault = record_fault(bytes.substr(0, size), format);
       EXPECT_EQ(fault.empty(), size == 0 || size == first.size()) << size;
       EXPECT_TRUE(fault.empty() || fault.ends_with("in the middle of a record")) << fault;
     }
@@ -94,10 +94,11 @@ TEST(RecordReader, ALargeRecordIsPassedOver) {
 TEST(RecordReader, AHostileLengthTakesNoMemory) {
   const std::string length = little_endian(1ULL << 60, 8);
   const std::string bytes = length + little_endian(masked_crc32c(crc32c(length)), 4) + "abc";
-  EXPECT_NE(fault_of(bytes, RecordFormat::kTfRecord).find("ends after 15 bytes"),
+  EXPECT_NE(record_fault(bytes, RecordFormat::kTfRecord).find("ends after 15 bytes"),
             std::string::npos);
   const std::string part = kMagic + little_endian((1U << 29) - 1, 4) + "abc";
-  EXPECT_NE(fault_of(part, RecordFormat::kRecordIo).find("ends after 11 bytes"), std::string::npos);
+  EXPECT_NE(record_fault(part, RecordFormat::kRecordIo).find("ends after 11 bytes"),
+            std::string::npos);
 }
 
 TEST(RecordReader, ReadsRecordIoWithItsPartsJoined) {
@@ -131,13 +132,13 @@ TEST(RecordReader, PartsOutOfOrderAreRefused) {
   const auto part = [](std::uint64_t kind) {
     return kMagic + little_endian(kind << 29 | 4, 4) + "data";
   };
-  EXPECT_EQ(fault_of(part(1) + part(2) + part(3), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of(part(2), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of(part(3), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of(part(1) + part(0), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of(part(1) + part(1), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of(part(5), RecordFormat::kRecordIo), "");
-  EXPECT_NE(fault_of("XXXX" + part(0), RecordFormat::kRecordIo), "");
+  EXPECT_EQ(record_fault(part(1) + part(2) + part(3), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault(part(2), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault(part(3), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault(part(1) + part(0), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault(part(1) + part(1), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault(part(5), RecordFormat::kRecordIo), "");
+  EXPECT_NE(record_fault("XXXX" + part(0), RecordFormat::kRecordIo), "");
 }
 
 TEST(RecordReader, TheFirstBytesTellTheFormat) {

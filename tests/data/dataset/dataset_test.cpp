@@ -19,7 +19,7 @@ std::vector<std::string> names_of(const Dataset& set) {
   return names;
 }
 
-std::string joined(const std::vector<std::string>& lines) {
+std::string joined_lines(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   return text;
@@ -39,7 +39,7 @@ TEST(ClassFolders, LabelsAreFolderNamesByCodePoint) {
   EXPECT_EQ(set.samples[3].label, 2);
   EXPECT_EQ(set.samples[3].id, 3);
   EXPECT_NE(set.schema_json.find("\"name\": \"\\u00e9l\\u00e9phant rose\""), std::string::npos);
-  EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
+  EXPECT_TRUE(set.notes.empty()) << joined_lines(set.notes);
 }
 
 TEST(ClassFolders, ImagesAreInByteOrderOfTheirNames) {
@@ -66,7 +66,7 @@ TEST(ClassFolders, SkippedFilesAreNoted) {
   fs::create_directory(scratch / "empty");
   const Dataset set = read_dataset(scratch.path(), "Training dataset");
   EXPECT_EQ(set.classes, std::vector<std::string>{"cat"});
-  const std::string notes = joined(set.notes);
+  const std::string notes = joined_lines(set.notes);
   for (const char* name : {"'empty'", "'cat/deep'", "'beside.jpg'", "begins with a dot"}) {
     EXPECT_NE(notes.find(name), std::string::npos) << notes;
   }
@@ -83,7 +83,7 @@ TEST(ClassFolders, FilesThatAreNoImagesAreCounted) {
       << "dog is no class";
   scratch.put("dog/1.jpg");
   const Dataset set = read_dataset(scratch.path(), "Training dataset");
-  ASSERT_EQ(set.notes.size(), 1U) << joined(set.notes);
+  ASSERT_EQ(set.notes.size(), 1U) << joined_lines(set.notes);
   EXPECT_TRUE(set.notes[0].starts_with("21 files ")) << set.notes[0];
   EXPECT_NE(set.notes[0].find("'cat/readme.txt', 'dog/0.json'"), std::string::npos);
   EXPECT_EQ(set.notes[0].find("labels.txt"), std::string::npos);
@@ -103,7 +103,7 @@ TEST(ClassFolders, LinksAreFollowedAndLoopsAreNamed) {
   fs::create_symlink("ring.jpg", scratch / "cat/ring.jpg");
   const Dataset set = read_dataset(scratch.path(), "Training dataset");
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"cat/0.jpg", "cat/2.jpg", "dog/1.jpg"}));
-  const std::string notes = joined(set.notes);
+  const std::string notes = joined_lines(set.notes);
   for (const char* name : {"'cat/up'", "'self'", "'cat/ring.jpg'"}) {
     EXPECT_NE(notes.find(name), std::string::npos) << notes;
   }
@@ -119,7 +119,8 @@ TEST(UnlabeledFolder, FindsImagesAtAnyDepthAndSurvivesLoops) {
   EXPECT_EQ(set.kind, Dataset::Kind::kUnlabeledFolder);
   EXPECT_FALSE(set.labeled());
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"b.jpg", "one/two/a.png"}));
-  EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
+  EXPECT_NE(joined_lines(set.notes).find("'one/two/up'"), std::string::npos)
+      << joined_lines(set.notes);
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find((scratch / "one").string() + "'"), std::string::npos);
@@ -188,7 +189,7 @@ TEST(Dataset, UnlabeledImagesAreLeftOutOfTraining) {
   const Dataset set = read_labeled_dataset(scratch.path(), "Training dataset");
   ASSERT_EQ(set.samples.size(), 1U);
   EXPECT_EQ(set.samples[0].id, 1);
-  EXPECT_EQ(joined(set.notes), "1 of 2 images have no label and are skipped\n");
+  EXPECT_EQ(joined_lines(set.notes), "1 of 2 images have no label and are skipped\n");
   scratch.put("images.lst", "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n");
   EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); }).code(),
             ErrorCode::kInvalidDataset);
@@ -272,7 +273,7 @@ TEST_F(CocoTest, ClassificationIsRead) {
   EXPECT_EQ(set.samples[0].size, (ImageSize{.height = 3, .width = 4}));
   EXPECT_EQ(set.samples[1].label, 1);
   EXPECT_EQ(set.samples[1].id, 9);
-  EXPECT_NE(joined(set.notes).find("'broken.json' is ignored"), std::string::npos);
+  EXPECT_NE(joined_lines(set.notes).find("'broken.json' is ignored"), std::string::npos);
 }
 
 TEST_F(CocoTest, OtherTasksAndFaultsAreError18) {

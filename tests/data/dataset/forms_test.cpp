@@ -28,7 +28,7 @@ Member link(const std::string& name, const std::string& target) {
   return {name, target, '2'};
 }
 
-std::string tar_of(const Members& members) {
+std::string tar_of_members(const Members& members) {
   std::string tar;
   for (const auto& [name, content, type] : members) {
     std::string member = tar_member(name, type == '0' ? content : "");
@@ -85,8 +85,8 @@ class Forms : public testing::Test {
       if (type == '1') fs::create_hard_link(scratch_ / ("folder/" + content), path);
       if (type == '6') ::mkfifo(path.c_str(), 0600);
     }
-    scratch_.put("a.tar", tar_of(members));
-    scratch_.put("shards/a.tar", tar_of(members));
+    scratch_.put("a.tar", tar_of_members(members));
+    scratch_.put("shards/a.tar", tar_of_members(members));
     for (const char* form : {"folder", "a.tar", "shards"}) {
       const Found found = read(form);
       EXPECT_EQ(found.images, images) << form;
@@ -114,13 +114,13 @@ TEST_F(Forms, ChainsOfLinksToFoldersEnd) {
   for (int k = 0; k < 26; ++k)
     for (const std::string side : {"l1", "l2"})
       chain.push_back(link("x/d" + std::to_string(k) + "/" + side, "../d" + std::to_string(k + 1)));
-  scratch_.put("a.tar", tar_of(chain));
+  scratch_.put("a.tar", tar_of_members(chain));
   expect_all(fault("a.tar"), {"many times the files"});
 
   Members broken = {{"x/0.png", "0"}};
   for (int k = 0; k < 20'000; ++k)
     broken.push_back(link("x/" + std::to_string(k) + ".png", "none/" + std::to_string(k)));
-  scratch_.put("a.tar", tar_of(broken));
+  scratch_.put("a.tar", tar_of_members(broken));
   EXPECT_NE(read("a.tar").notes.find("20,000 links are broken"), std::string::npos);
 }
 
@@ -161,15 +161,15 @@ TEST_F(Forms, OneNameHasOneTarget) {
   const Members two = {{"a/0.png", "0"}, {"b/1.png", "1"}, link("b/x.png", "../a/0.png")};
   Members same = two, other = two;
   same.push_back(two.back());
-  scratch_.put("a.tar", tar_of(same));
+  scratch_.put("a.tar", tar_of_members(same));
   EXPECT_EQ(read("a.tar").images.size(), 3U);
   other.push_back(link("b/x.png", "1.png"));
-  scratch_.put("a.tar", tar_of(other));
+  scratch_.put("a.tar", tar_of_members(other));
   expect_all(fault("a.tar"), {"'b/x.png'", "twice", "'1.png'", "'../a/0.png'"});
 }
 
 TEST_F(Forms, WhatLiesBesideShardsIsNamed) {
-  const std::string tar = tar_of({{"cat/0.png", "0"}});
+  const std::string tar = tar_of_members({{"cat/0.png", "0"}});
   for (const char* name : {"c.tar.xz", "d.tar.part", "x.heic", "c.tfrecord.zst", "classes.txt"})
     scratch_.put(std::string("shards/") + name);
   scratch_.put("shards/a.tar", tar);
@@ -184,7 +184,7 @@ TEST_F(Forms, WhatLiesBesideShardsIsNamed) {
 }
 
 TEST_F(Forms, AShardIsThereOnce) {
-  const std::string tar = tar_of({{"cat/0.png", "0"}});
+  const std::string tar = tar_of_members({{"cat/0.png", "0"}});
   const auto fault_of = [&](const std::string& folder, const std::vector<std::string>& names) {
     for (const std::string& name : names) scratch_.put(folder + "/" + name, tar);
     return fault(folder);
@@ -216,7 +216,7 @@ TEST_F(Forms, ABrokenOrSecondCocoFileIsAnError) {
     Members members = lists;
     members.push_back({"dog/0.png", "0"});
     for (const auto& [name, content, type] : members) scratch_.put("folder/" + name, content);
-    scratch_.put("a.tar", tar_of(members));
+    scratch_.put("a.tar", tar_of_members(members));
     for (const char* form : {"folder", "a.tar"}) expect_all(fault(form), parts);
     fs::remove_all(scratch_ / "folder");
   };

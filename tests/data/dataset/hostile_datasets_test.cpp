@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_literals;
 
-std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members) {
+std::string hostile_tar(const std::vector<std::pair<std::string, std::string>>& members) {
   std::string bytes;
   for (const auto& [name, content] : members) bytes += tar_member(name, content);
   return bytes + tar_end();
@@ -107,18 +107,18 @@ TEST_F(HostileDatasets, AZipHasTheEntriesThatItsEndRecordCounts) {
 }
 
 TEST_F(HostileDatasets, NamesInArchivesThatAreNotUtf8AreToldEscaped) {
-  scratch_.put("folders.tar", tar_of({{"caf\xe9/1.jpg", "1"}, {"bar/2.jpg", "2"}}));
+  scratch_.put("folders.tar", hostile_tar({{"caf\xe9/1.jpg", "1"}, {"bar/2.jpg", "2"}}));
   expect_not_utf8("folders.tar");
-  scratch_.put("members.tar", tar_of({{"caf\xe9.jpg", "1"}, {"2.jpg", "2"}}));
+  scratch_.put("members.tar", hostile_tar({{"caf\xe9.jpg", "1"}, {"2.jpg", "2"}}));
   EXPECT_EQ(read("members.tar").samples.size(), 2U) << "names of images may be any bytes";
-  scratch_.put("labels.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "caf\xe9"}}));
+  scratch_.put("labels.tar", hostile_tar({{"1.jpg", "1"}, {"1.cls", "caf\xe9"}}));
   expect_not_utf8("labels.tar");
-  scratch_.put("good.tar", tar_of({{"caf\xc3\xa9/1.jpg", "1"}, {"bar/b\xe9.jpg", "2"}}));
+  scratch_.put("good.tar", hostile_tar({{"caf\xc3\xa9/1.jpg", "1"}, {"bar/b\xe9.jpg", "2"}}));
   EXPECT_EQ(read("good.tar").classes.at(1), "caf\xc3\xa9");
 }
 
 TEST_F(HostileDatasets, ClassesThatAreNotUtf8AreToldEscaped) {
-  scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
+  scratch_.put("shards/a.tar", hostile_tar({{"1.jpg", "1"}, {"1.cls", "0"}}));
   scratch_.put("shards/classes.txt", "caf\xe9\n");
   expect_not_utf8("shards");
   scratch_.put("folders/caf\xe9/1.jpg");
@@ -126,7 +126,7 @@ TEST_F(HostileDatasets, ClassesThatAreNotUtf8AreToldEscaped) {
 }
 
 TEST_F(HostileDatasets, MillionsOfEmptyClassesAreRefused) {
-  scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
+  scratch_.put("shards/a.tar", hostile_tar({{"1.jpg", "1"}, {"1.cls", "0"}}));
   scratch_.put("shards/classes.txt", std::string(10 << 20, '\n'));
   EXPECT_EQ(fault_of("shards").code(), ErrorCode::kInvalidDataset);
   EXPECT_LT(test::peak_mib_of([&] {

@@ -17,7 +17,7 @@ constexpr const char* kList =
 {"image_info": {"file_name": "c.jpg"}, "category": "", "id": 2}
 )";
 
-constexpr const char* kCoco =
+constexpr const char* kCocoJson =
     R"({"images": [{"id": 1, "file_name": "a.jpg", "width": 5, "height": 7},
             {"id": 2, "file_name": "cat/b.jpg"}],
  "annotations": [{"id": 1, "image_id": 1, "category_id": 0},
@@ -72,7 +72,7 @@ class FolderMutation : public testing::Test {
 };
 
 TEST_F(FolderMutation, CocoFiles) {
-  expect_no_crash_of("labels.json", kCoco);
+  expect_no_crash_of("labels.json", kCocoJson);
 }
 
 TEST_F(FolderMutation, MetaFiles) {

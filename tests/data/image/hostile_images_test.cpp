@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::string_literals;
 
-std::string fault_of(const std::string& bytes) {
+std::string hostile_fault(const std::string& bytes) {
   try {
     decode_image(bytes, Exif::kIgnore);
   } catch (const ImageFault& fault) {
@@ -27,8 +27,8 @@ std::string fault_of(const std::string& bytes) {
 
 // Refused, and without memory for its pixels.
 void expect_refused(const std::string& bytes, const std::string& name) {
-  EXPECT_NE(fault_of(bytes), "") << name;
-  EXPECT_LT(test::peak_mib_of([&] { fault_of(bytes); }), 64U) << name;
+  EXPECT_NE(hostile_fault(bytes), "") << name;
+  EXPECT_LT(test::peak_mib_of([&] { hostile_fault(bytes); }), 64U) << name;
 }
 
 std::string big32(std::uint32_t value) {
@@ -56,8 +56,8 @@ constexpr std::uint32_t kSide = 13'000;  // within the limit of pixels
 
 TEST(HostileImages, EveryPnmFormIsAsLongAsItSays) {
   for (const char form : {'5', '6'}) expect_refused("P"s + form + " 13000 13000 255\n", {form});
-  EXPECT_NE(fault_of("P6 1 1 255\n12"), "") << "two samples of three";
-  EXPECT_EQ(fault_of("P6 1 1 255\n123"), "");
+  EXPECT_NE(hostile_fault("P6 1 1 255\n12"), "") << "two samples of three";
+  EXPECT_EQ(hostile_fault("P6 1 1 255\n123"), "");
 }
 
 TEST(HostileImages, APngHeaderAloneTakesNoMemory) {
@@ -142,9 +142,9 @@ std::string jpeg_of_many_scans(int side, int count) {
 }
 
 TEST(HostileImages, ScansOfAJpegAreLimitedByItsPixels) {
-  EXPECT_EQ(fault_of(jpeg_of_many_scans(500, 300)), "");
+  EXPECT_EQ(hostile_fault(jpeg_of_many_scans(500, 300)), "");
   const std::string whole = jpeg_of_many_scans(4000, 460);
-  EXPECT_NE(fault_of(whole), "");
+  EXPECT_NE(hostile_fault(whole), "");
   const auto cut_within_a_marker = whole.substr(0, whole.size() - 20);
   const auto decode_part_of = [](const std::string& bytes) {
     ImagePart part;
@@ -154,7 +154,7 @@ TEST(HostileImages, ScansOfAJpegAreLimitedByItsPixels) {
     } catch (const ImageFault&) {
     }
   };
-  const double once = test::use_of_child([&] { fault_of(whole); }).cpu_seconds;
+  const double once = test::use_of_child([&] { hostile_fault(whole); }).cpu_seconds;
   const double again = test::use_of_child([&] { decode_part_of(whole); }).cpu_seconds;
   const double cut = test::use_of_child([&] { decode_part_of(cut_within_a_marker); }).cpu_seconds;
   EXPECT_LT(again, 1.7 * once + 0.2) << "a second attempt";

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-const std::vector<std::string> kHosts = {"a", "b"};
+const std::vector<std::string> kTwoHosts = {"a", "b"};
 
 struct StallWatchTest : testing::Test {
   std::vector<PeerStatus> peers{2};
@@ -18,7 +18,7 @@ struct StallWatchTest : testing::Test {
     peers[1] = {started, patient, "loading", std::chrono::steady_clock::now()};
   }
   void judge(double waited) {
-    stall.judge("gradient all-reduce", waited, {peers, kHosts, 0, 5}, "training, epoch 1");
+    stall.judge("gradient all-reduce", waited, {peers, kTwoHosts, 0, 5}, "training, epoch 1");
   }
 };
 

@@ -86,7 +86,7 @@ TEST(EvaluationPage, NamesAreEscapedAndFiguresCanBeReadBack) {
     EXPECT_NE(html.find(std::string("<section id=\"") + id + "\""), std::string::npos) << id;
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t count_in(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -98,12 +98,12 @@ TEST(EvaluationPage, MistakesHaveHeatMapsWhereTheyWereAskedFor) {
     model.most_wrong.push_back({name, 0, 1, 0.9, {}});
   for (const std::size_t i : {0U, 1U}) model.most_wrong[i].thumbnail = {96, 96, "photo"};
   const std::string plain = evaluation_html(record_of({model}));
-  EXPECT_EQ(count(plain, "<img"), 2U);
+  EXPECT_EQ(count_in(plain, "<img"), 2U);
   EXPECT_EQ(plain.find("yellow"), std::string::npos);
   model.heat_maps = {{96, 96, "map"}, {}, {}};
   const std::string explained = evaluation_html(record_of({model}));
-  EXPECT_EQ(count(explained, "<img"), 3U);
-  EXPECT_EQ(count(explained, "heat map for &lt;dog&gt;"), 1U);
+  EXPECT_EQ(count_in(explained, "<img"), 3U);
+  EXPECT_EQ(count_in(explained, "heat map for &lt;dog&gt;"), 1U);
   EXPECT_NE(explained.find("yellow"), std::string::npos);
 }
 

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kClasses = 3;
+constexpr std::int64_t kNumClasses = 3;
 
 struct Problem {
   at::Tensor features, labels;
@@ -27,8 +27,8 @@ struct Problem {
 // Of classes that overlap; the features have different scales, and one is constant.
 Problem problem(std::int64_t num_images, std::int64_t num_features) {
   at::manual_seed(4);
-  const at::Tensor labels = at::arange(num_images, at::kLong) % kClasses;
-  const at::Tensor centers = at::randn({kClasses, num_features}) * 0.5;
+  const at::Tensor labels = at::arange(num_images, at::kLong) % kNumClasses;
+  const at::Tensor centers = at::randn({kNumClasses, num_features}) * 0.5;
   at::Tensor features = centers.index_select(0, labels) + at::randn({num_images, num_features});
   features = features * at::linspace(0.1, 20, num_features) + 3;
   features.select(1, 0).fill_(5);
@@ -42,7 +42,7 @@ WeightedImages even(const FeatureSpace& space, const at::Tensor& labels) {
 }
 
 at::Tensor zeros(const FeatureSpace& space) {
-  return at::zeros({space.coordinates().size(1) + 1, kClasses}, at::kDouble);
+  return at::zeros({space.coordinates().size(1) + 1, kNumClasses}, at::kDouble);
 }
 
 // By autograd.
@@ -115,7 +115,8 @@ TEST(FeatureSpace, LayersOverFeaturesSayTheSame) {
     const Problem given = problem(num_images, num_features);
     const FeatureSpace space(given.features);
     EXPECT_LE(space.coordinates().size(1), std::min(num_images, num_features));
-    const at::Tensor weights = at::randn({space.coordinates().size(1) + 1, kClasses}, at::kDouble);
+    const at::Tensor weights =
+        at::randn({space.coordinates().size(1) + 1, kNumClasses}, at::kDouble);
     const FeatureSpace::Layer layer = space.layer_of(weights);
     const at::Tensor logits = at::linear(given.features, layer.weight, layer.bias);
     const at::Tensor expected = logits_of(space.coordinates(), weights);
