@@ -223,7 +223,7 @@ class FlowTest(unittest.TestCase):
 
     def assert_refused(self, result, exit_code, *words):
         """For commands other than train: refused with these words, by design and not by accident."""
-        self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
+        self.assertEqual(result.returncode, exit_code, f"{result.stdout}{result.stderr}")
         self.assert_names(result.stderr, *words)
         self.assertNotIn("bug in kiln", result.stderr)
 
