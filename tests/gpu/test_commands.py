@@ -22,9 +22,9 @@ ON_THE_HOST = {"--steps-per-epoch", "--time-limit", "--batch-size"}  # the first
 
 
 def options_of_groups(*groups):
-    """The options in these groups of `kiln train --help`."""
+    """The options in these groups of `kiln train --help all`."""
     found, group = set(), ""
-    for line in kiln("train", "--help").stdout.splitlines():
+    for line in kiln("train", "--help", "all").stdout.splitlines():
         group = line.rstrip(":") if re.fullmatch(r"[A-Z][\w ]+:", line) else group
         if group in groups and (match := re.match(r"  (--[a-z0-9-]+)\b", line)):
             found.add(match[1])
