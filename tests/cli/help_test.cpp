@@ -80,6 +80,7 @@ TEST(Help, BeginsWithAFirstScreenWhereThereAreManyOptions) {
     EXPECT_NE(all.find(name), std::string::npos) << option.name;
   }
   EXPECT_EQ(help({"train", "--help=all"}), all);
+  EXPECT_EQ(help({"help", "train", "all"}), all);
   EXPECT_EQ(help({"pack", "--help"}), help({"pack", "--help", "all"}));
 }
 

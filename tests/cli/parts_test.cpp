@@ -1,4 +1,4 @@
-// kiln split_words.
+// kiln split.
 #include <gtest/gtest.h>
 
 #include "parse.h"

@@ -1,4 +1,4 @@
-// `kiln score_part_words --part`: what it makes of its text and of the environment, and what is
+// `kiln score --part`: what it makes of its text and of the environment, and what is
 // refused with it.
 #include <gtest/gtest.h>
 

@@ -82,7 +82,7 @@ class Translation {
       if (guess.empty() && meant != nullptr && !is_place(meant)) guess = meant->name;
     }
     fail("'" + excerpt(name) + "' is not a hyperparameter of kiln." +
-         (guess.empty() ? " `kiln train --help` and, for jobs without a 'model' channel, `kiln "
+         (guess.empty() ? " `kiln train --help all` and, for jobs without a 'model' channel, `kiln "
                           "init-model --help` list them."
                         : " Did you mean '" + guess + "'?"));
   }

@@ -414,7 +414,7 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"learning_rat": "1"})",
          "'learning_rat' is not a hyperparameter of kiln. Did you mean "
          "'learning-rate'?");
-  expect(R"({"color": "1"})", "`kiln train --help`");
+  expect(R"({"color": "1"})", "`kiln train --help all`");
   expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
   expect(R"({"epochs": {"a": 1}})", "'epochs' is a list or an object");
   expect(R"({"epochs": ""})", "--epochs is empty");
