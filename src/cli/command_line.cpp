@@ -190,7 +190,8 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
     const std::string name = name_of({arguments.begin() + 1, arguments.end()});
     const CommandInfo* command = find_command(name);
-    return command == nullptr ? refuse_command(name) : help(command_help(*command, arguments.back() == "all"));
+    return command == nullptr ? refuse_command(name)
+                              : help(command_help(*command, arguments.back() == "all"));
   }
   if (first.starts_with('-')) {
     return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +
