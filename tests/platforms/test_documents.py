@@ -59,7 +59,7 @@ def lines_with_markers(path):
 
 @functools.cache
 def options_of(command):
-    done = subprocess.run([KILN, *command.split(), "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([KILN, *command.split(), "--help", "all"], capture_output=True, text=True, timeout=60)
     return set(re.findall(r"^  (--[a-z0-9-]+)", done.stdout, re.M)) if done.returncode == 0 else None
 
 
