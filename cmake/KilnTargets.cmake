@@ -22,8 +22,9 @@ function(kiln_test room)
   target_include_directories(kiln_${room}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_options(kiln_${room}_test PRIVATE ${KILN_WARNINGS})
   target_link_libraries(kiln_${room}_test PRIVATE ${TEST_LINK} GTest::gtest GTest::gtest_main)
-  # Four fifths of a unit's time is parsing the headers of LibTorch, GoogleTest and JSON: a dozen units share it. (15 units of
-  # tests/train take 21 s of front end together, 225 s apart.) So names are not repeated among the files of one program.
+  # Four fifths of a unit's time is parsing the headers of LibTorch, GoogleTest and JSON: a dozen units share it. (The front
+  # end takes 21 s for all 15 units of tests/train together, and 16 s for one of them alone.) So names are not repeated
+  # among the files of one program.
   set_target_properties(kiln_${room}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   add_test(NAME unit.${room} COMMAND kiln_${room}_test)
   set_tests_properties(unit.${room} PROPERTIES TIMEOUT 600)
