@@ -181,7 +181,7 @@ Rows<DataConfig> image_rows() {
           "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those of "
           "ImageNet. auto: those that pretrained weights were trained with, or imagenet if "
           "unknown; half without pretrained weights.")
-          .is(kResult, kParameter, kFirst),
+          .is(kResult, kParameter),
       opt(&Config::on_bad_image, "on-bad-image",
           {{"skip", OnBadImage::kSkip}, {"fail", OnBadImage::kFail}}, kImages,
           "Skip images that cannot be decoded, or fail at the first one.")
@@ -373,7 +373,7 @@ Rows<OptimizationConfig> optimization_rows() {
                   "Default: True for --data-path with given weights and under 5000 images, unless "
                   "an option that it decides is given, such as --freeze, --epochs or "
                   "--learning-rate.")
-                  .is(kResult)}),
+                  .is(kResult, kFirst)}),
       opt(&Config::time_limit_s, "time-limit", duration(), kTraining,
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "

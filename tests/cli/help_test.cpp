@@ -79,6 +79,8 @@ TEST(Help, BeginsWithAFirstScreenWhereThereAreManyOptions) {
     EXPECT_EQ(first.find(name) != std::string::npos, option.is_on_first_screen) << option.name;
     EXPECT_NE(all.find(name), std::string::npos) << option.name;
   }
+  for (const char* name : {"data-path", "model-name", "weights", "auto", "recipe", "time-limit"})
+    EXPECT_TRUE(find_option(*find_command("train"), name)->is_on_first_screen) << name;
   EXPECT_EQ(help({"train", "--help=all"}), all);
   EXPECT_EQ(help({"help", "train", "all"}), all);
   EXPECT_EQ(help({"pack", "--help"}), help({"pack", "--help", "all"}));
