@@ -30,7 +30,8 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
   SchedulePlan schedule = plan.recipe.schedule;
   schedule.epochs = run.stop->scheduled_epochs();
   const bool trains = run.world.rank() < plan.num_training_ranks;
-  const std::int64_t max_steps = trains ? 0 : length.steps_per_epoch;  // no images end its epoch
+  // The end of its images ends a training rank's epoch, unless --steps does.
+  const bool is_counted = length.steps > 0 || !trains;
   return {.epoch = epoch,
           .epochs_before = length.first_epochs,
           .schedule = std::move(schedule),
@@ -44,9 +45,7 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
           .mix = plan.recipe.mix,
           .rank = run.world.rank(),
           .num_ranks = plan.num_training_ranks,
-          .max_steps = length.steps == 0 ? max_steps
-                                         : std::min(length.steps - length.steps_before(epoch),
-                                                    length.steps_per_epoch),
+          .max_steps = is_counted ? length.steps_of(epoch) : 0,
           .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
 }
 

@@ -28,13 +28,6 @@ long long bytes_at_the_end(const TrainState& state, bool writes_checkpoints) {
 
 }  // namespace
 
-int Length::last_epoch(int scheduled) const {
-  const int all = first_epochs + scheduled;
-  if (steps == 0) return all;
-  const auto begun = static_cast<int>((steps + steps_per_epoch - 1) / steps_per_epoch);
-  return std::min(all, first_epochs + begun);
-}
-
 int epochs_that_fit(const TimeBudget& budget) {
   const double whole = budget.train_seconds + budget.end_seconds;
   const double left = std::max(0.0, budget.seconds_left * kTrusted);
@@ -98,12 +91,9 @@ double Stop::end_seconds() const {
 }
 
 bool Stop::has_more_steps() const {
-  const Length& length = rule_.length;
   const int epoch = state_.progress.epochs_done + 1;
-  const std::int64_t steps = length.steps == 0 ? length.steps_per_epoch
-                                               : std::min(length.steps - length.steps_before(epoch),
-                                                          length.steps_per_epoch);
-  return epoch < last_epoch() || (epoch == last_epoch() && state_.epoch.steps < steps);
+  return epoch < last_epoch() ||
+         (epoch == last_epoch() && state_.epoch.steps < rule_.length.steps_of(epoch));
 }
 
 void Stop::note_step() {

@@ -6,6 +6,7 @@
 // is made, but validation still runs, for which time was reserved.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,8 +34,18 @@ struct Length {
   std::int64_t steps_before(int epoch) const {
     return (epoch - 1 - first_epochs) * steps_per_epoch;
   }
+  // The steps of an epoch that is trained; with --steps the last may have fewer than the others.
+  std::int64_t steps_of(int epoch) const {
+    return steps == 0 ? steps_per_epoch : std::min(steps - steps_before(epoch), steps_per_epoch);
+  }
+  // The epochs that --steps needs.
+  int epochs_for_steps() const {
+    return static_cast<int>((steps + steps_per_epoch - 1) / steps_per_epoch);
+  }
   // The last epoch that is trained, if the schedule has this many.
-  int last_epoch(int scheduled) const;
+  int last_epoch(int scheduled) const {
+    return first_epochs + (steps == 0 ? scheduled : std::min(scheduled, epochs_for_steps()));
+  }
 };
 
 // When a run ends early. Plain values, the same on all ranks.

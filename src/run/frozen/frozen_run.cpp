@@ -35,7 +35,7 @@ constexpr double kFirstNews = 5, kBetweenNews = 30, kBetweenLiveLines = 0.2;  //
 struct ImageSet {
   Dataset& data;
   const Shard& shard;
-  BadImageLedger ledger;
+  BadImageLedger& ledger;
   bool is_training;
 };
 
@@ -139,25 +139,18 @@ class FeatureRun {
 void FeatureRun::run() {
   Sources& sources = run_.sources;
   const Division& division = plan_.division;
-  const auto ledger = [&](const char* name, const Dataset& set, ImageFaults& faults) {
-    return BadImageLedger(name, set, false, plan_.on_bad_image, plan_.max_bad_images, faults);
-  };
   if (leads()) weights_ = copied_weights(model_);
   model_.fold_batch_norm();
   record_.epoch = 1;
 
   run_.world.enter("features of the training images");
-  read({sources.train, division.train, ledger("training", sources.train, state_.bad_train),
-        /*is_training=*/true},
-       train_);
+  read({sources.train, division.train, *run_.bad_train, /*is_training=*/true}, train_);
   if (run_.stop->now()) return;
   record_.train_seconds = train_pass_seconds_ = watch_.seconds();
   forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
   if (validates()) {
     run_.world.enter("features of the validation images");
-    read({sources.valid, division.valid, ledger("validation", sources.valid, state_.bad_valid),
-          /*is_training=*/false},
-         valid_);
+    read({sources.valid, division.valid, *run_.bad_valid, /*is_training=*/false}, valid_);
     if (run_.stop->now()) return;
     record_.valid_seconds = watch_.seconds() - record_.train_seconds;
   }

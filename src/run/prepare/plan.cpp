@@ -168,8 +168,7 @@ Length length_of(const OptimizationConfig& config, const Plan& plan) {
   } else if (config.steps == 0 || config.epochs_given) {
     length.epochs = config.epochs;
   } else {
-    length.epochs =
-        static_cast<int>((config.steps + length.steps_per_epoch - 1) / length.steps_per_epoch);
+    length.epochs = length.epochs_for_steps();
   }
   return length;
 }
@@ -233,15 +232,13 @@ StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& optio
   return rule;
 }
 
-LoadingPlan loading_of(const TrainConfig& config, const Sources& sources, const Machine& machine) {
-  RecordOptions records = config.data.records;
-  records.exif = sources.train.exif;
+LoadingPlan loading_of(const TrainConfig& config, const Machine& machine) {
   return {.batch_size = config.optimization.batch_size,
           .accumulate = config.optimization.accumulate,
           .seed = static_cast<std::uint64_t>(config.optimization.random_seed),
           .sample = config.optimization.sample,
           .threads = machine.loader_threads,
-          .records = std::move(records),
+          .records = config.data.records,
           .shuffle_buffer = static_cast<std::size_t>(config.data.stream.shuffle_buffer),
           .silence = silence_limits(config.ranks)};
 }
@@ -333,7 +330,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   double learning_rate = optimization.learning_rate;
   settle_automatic(optimization, sources, world, plan, learning_rate);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
-  plan.loading = loading_of(config, sources, given.machine);
+  plan.loading = loading_of(config, given.machine);
   plan.recipe = recipe_of(optimization, learning_rate,
                           config.ranks.exchange.num_summed_ranks(world.size()), precision);
   world.agree([&] {

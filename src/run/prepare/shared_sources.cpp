@@ -392,13 +392,13 @@ Division divide_images(World& world, const TrainConfig& config, Sources& sources
   const std::int64_t own = train.num_images() / division.train.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
   division.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
-  if (division.steps_per_epoch > 0) return division;
-  world.agree([&] {
-    throw Error(ErrorCode::kInvalidDataset,
-                "A shard of the training dataset has fewer images than one step needs. Use a "
-                "smaller --batch-size or --accumulate, or larger shards.");
-  });
-  throw InternalError("ranks agreed on a failure that none of them reports");
+  if (division.steps_per_epoch == 0)
+    world.agree([] {
+      throw Error(ErrorCode::kInvalidDataset,
+                  "A shard of the training dataset has fewer images than one step needs. Use a "
+                  "smaller --batch-size or --accumulate, or larger shards.");
+    });
+  return division;
 }
 
 void require_one_stream(World& world, const Division& division, const std::string& name,
