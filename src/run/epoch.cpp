@@ -2,21 +2,25 @@
 
 #include <cmath>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/loader/batches.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/frozen/automatic_run.h"
 #include "run/kept_model.h"
 #include "run/prepare/class_counts.h"
-#include "run/prepare/plan_warnings.h"
-#include "run/step_votes.h"
+#include "run/prepare/plan.h"
+#include "run/prepare/shared_sources.h"
 #include "run/vote.h"
+#include "train/epoch.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -47,6 +51,129 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
           .num_ranks = plan.num_training_ranks,
           .max_steps = is_counted ? length.steps_of(epoch) : 0,
           .trace = run.outputs.trace ? &run.outputs.trace->steps() : nullptr};
+}
+
+// Throws Error kFailedToCompleteOperation on all ranks, naming the lowest step at which any rank's
+// loss was not finite (0: none here). `at` is the current step. A collective.
+[[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step) {
+  int first = 0;
+  for (const int step : world.gather(first_nonfinite_step))
+    if (step > 0 && (first == 0 || step < first)) first = step;
+  world.agree([&] {
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted("The training loss is not finite in epoch %d, step %d, at learning rate %g: "
+                  "training has diverged. Use a lower --learning-rate (try a tenth of it).",
+                  at.epoch, first, at.learning_rate));
+  });
+  throw InternalError("ranks agreed on a failure that none of them reports");
+}
+
+// What the ranks agree on between the steps of an epoch: stop signals, bad images, non-finite
+// losses, printed metrics, checkpoints, the time limit. Takes one all-reduce per step. Normally the
+// ranks wait for it at once. If the exchange lets a rank lag, each continues and acts on a vote
+// that many steps later, which bounds how far ahead of the others it can be.
+// All calls are collectives. One thread.
+class StepVotes {
+ public:
+  // All arguments must outlive it.
+  StepVotes(Run& run, TrainEpoch& training, Batches& loader);
+
+  // The run's Stop hears what the ranks agree on.
+  void before_steps();     // once: a stream may contain no image at all
+  void after_step();       // after each step
+  void after_last_step();  // once: acts on the votes still in flight, until the run stops
+
+ private:
+  // What this rank keeps for a vote from casting it until acting on it.
+  struct PendingStep {
+    std::vector<BadImage> faults;
+    bool is_printed = false;
+    PrintedStep printed;       // set if it is printed
+    bool is_answered = false;  // a checkpoint has been written since
+  };
+
+  void act_on_oldest();
+
+  Run& run_;
+  TrainEpoch& training_;
+  Batches& loader_;
+  DelayedVotes votes_;
+  std::deque<PendingStep> pending_;
+};
+
+StepVotes::StepVotes(Run& run, TrainEpoch& training, Batches& loader)
+    : run_(run),
+      training_(training),
+      loader_(loader),
+      votes_(run.world, run.plan.exchange.kind->max_lag) {}
+
+// A rank may still wait for its stream when others already have images. So all vote before the
+// first step: they can agree to stop, and the epoch ends as soon as one stream has ended.
+void StepVotes::before_steps() {
+  const Dataset& train = run_.sources.train;
+  if (!train.is_stream()) return;
+  const bool has_ended = !loader_.await_step();  // or a stop signal came; see ballot()
+  Vote mine = ballot(false);
+  mine.has_ended = has_ended;
+  const Vote all = vote(run_.world, mine);
+  run_.stop->hear(all);
+  if (run_.stop->now()) return;
+  if (all.has_ended)
+    loader_.end_here();
+  else
+    require_one_stream(run_.world, run_.plan.division, train.name, loader_.beginning());
+}
+
+void StepVotes::after_step() {
+  PendingStep step;
+  step.is_printed = (training_.steps_done() - 1) % run_.plan.output.print_freq == 0;
+  step.faults = loader_.take_faults();
+  const bool has_ended = training_.wants_step() && !loader_.await_step();
+  Vote mine = ballot(!step.faults.empty());
+  mine.has_ended = has_ended;
+  mine.wants_checkpoint = run_.checkpoints->is_due(/*epoch_ended=*/false);
+  run_.stop->note_step();
+  mine.is_out_of_time = run_.stop->leaves_no_step();
+  if (step.is_printed) {
+    step.printed = training_.printed_step();
+    mine.has_diverged = step.printed.first_nonfinite_step != 0;
+    mine.numbers = summed_numbers(step.printed.record);
+  }
+  votes_.cast(mine);
+  pending_.push_back(std::move(step));
+  if (votes_.is_due()) act_on_oldest();
+}
+
+void StepVotes::after_last_step() {
+  while (!votes_.is_empty() && !run_.stop->now()) act_on_oldest();
+}
+
+void StepVotes::act_on_oldest() {
+  const Vote all = votes_.take();
+  PendingStep step = std::move(pending_.front());
+  pending_.pop_front();
+  if (all.has_bad_images)
+    run_.bad_train->record_on_all_ranks(step.faults, run_.world, run_.console);
+  if (all.has_diverged)
+    throw_diverged(run_.world, step.printed.record, step.printed.first_nonfinite_step);
+  if (step.is_printed) {
+    set_summed_numbers(all.numbers, step.printed.record);
+    run_.log.step(step.printed.record);
+  }
+  run_.log.progress(training_.timing());
+  if (run_.outputs.trace) run_.outputs.trace->after_step();
+  if (all.has_ended && all.stop_signal == 0) loader_.end_here();
+  run_.stop->hear(all);
+  if (run_.stop->now()) {
+    // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
+    // so no checkpoint starts from this step.
+    if (run_.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
+      run_.checkpoints->skip_final();
+  } else if (all.wants_checkpoint && !step.is_answered) {
+    run_.checkpoints->begin();
+    for (PendingStep& later : pending_) later.is_answered = true;
+  }
 }
 
 // The steps of an epoch, and this rank's record of them.
@@ -192,20 +319,6 @@ void end_epoch(Run& run, const EpochRecord& record) {
                        .is_out_of_time = stop.leaves_no_step()});
   stop.hear(all);
   if (all.wants_checkpoint && !stop.now()) run.checkpoints->begin();
-}
-
-void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step) {
-  int first = 0;
-  for (const int step : world.gather(first_nonfinite_step))
-    if (step > 0 && (first == 0 || step < first)) first = step;
-  world.agree([&] {
-    throw Error(
-        ErrorCode::kFailedToCompleteOperation,
-        formatted("The training loss is not finite in epoch %d, step %d, at learning rate %g: "
-                  "training has diverged. Use a lower --learning-rate (try a tenth of it).",
-                  at.epoch, first, at.learning_rate));
-  });
-  throw InternalError("ranks agreed on a failure that none of them reports");
 }
 
 void check_epoch(const EpochRecord& record) {

@@ -2,13 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
-#include "parallel/ranks/world.h"
 #include "record/evaluation.h"
 #include "record/training_record.h"
 #include "run/run.h"
-#include "train/epoch.h"
 #include "train/evaluation.h"
 
 namespace kiln {
@@ -27,10 +24,6 @@ std::optional<ValidationDetails> judge_epoch(Run& run, EpochRecord& record);
 // Advances the state to the next epoch, and agrees with the other ranks on what follows. A
 // collective.
 void end_epoch(Run& run, const EpochRecord& record);
-
-// Throws Error kFailedToCompleteOperation on all ranks, naming the lowest step at which any rank's
-// loss was not finite (0: none here). `at` is the current step. A collective.
-[[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step);
 
 // Throws Error kInvalidDataset if one of the two datasets had no usable image, and
 // kFailedToCompleteOperation if the validation loss is not finite. The record must be over all

@@ -21,7 +21,6 @@
 #include "run/inputs/training_loaders.h"
 #include "run/prepare/plan.h"
 #include "run/room.h"
-#include "run/run_clock.h"
 #include "run/run_logger.h"
 #include "run/run_trace.h"
 #include "run/stop.h"

@@ -19,9 +19,14 @@
 #include "run/forecast.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/memory.h"
-#include "run/run_clock.h"
 
 namespace kiln {
+
+struct RunClock {
+  double seconds_before = 0;  // in earlier processes, with the work that was lost; on rank 0
+
+  double seconds_used() const { return seconds_before + seconds_since_process_start(); }
+};
 
 // Adds the sinks of a run; `repeat` writes repeat.yaml. One that fails to start is reported as a
 // warning and omitted.

@@ -16,7 +16,6 @@
 #include "parallel/ranks/world.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
-#include "run/run_clock.h"
 #include "run/run_logger.h"
 #include "run/vote.h"
 #include "train/state.h"

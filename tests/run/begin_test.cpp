@@ -1,7 +1,7 @@
 // What a run will copy, of a network of 768 bytes.
 #include <gtest/gtest.h>
 
-#include "run/prepare/begin.h"
+#include "run/prepare/prepare.h"
 #include "train/small_model.h"
 
 namespace kiln {

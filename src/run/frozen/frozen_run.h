@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "model/image_model.h"
+#include "record/training_record.h"
 #include "run/run.h"
 #include "train/evaluation.h"
 #include "train/features/folds.h"
-#include "train/state.h"
 
 namespace kiln {
 

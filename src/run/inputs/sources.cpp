@@ -2,18 +2,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
 #include "data/dataset/image_index.h"
+#include "data/split/split_files.h"
 #include "data/stream/stream_source.h"
 #include "model/catalogue.h"
-#include "run/inputs/split_inputs.h"
 #include "run/inputs/stream_inputs.h"
-#include "run/inputs/transformation.h"
+#include "store/transformation_directory.h"
 
 namespace kiln {
 namespace {
+
+// `form` is the training form of the operations if `trains`, else the inference form. Throws Error
+// kInvalidDataset.
+TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<ImageSize> whole_image,
+                      const std::string& path) {
+  const auto refuse = [&](const std::string& fault) {
+    throw Error(ErrorCode::kInvalidDataset, std::string(trains ? "Training" : "Validation") +
+                                                " dataset is not valid: " + fault);
+  };
+  const std::string operations = "--transform-path '" + path + "' (" + form.summary() + ")";
+  try {
+    const std::optional<ImageSize> size = form.output_size(whole_image);
+    if (!size)
+      refuse("after " + operations + " its images would have different sizes. " +
+             (trains ? "End the operations with one that fixes the size, such as CenterCrop or "
+                       "RandomResizedCrop."
+                     : "Operations whose names begin with Random run only in training: let the "
+                       "others fix the size, such as Resize and CenterCrop."));
+    return {.output = *size,
+            .chain = trains ? training_chain(form, whole_image) : inference_chain(form)};
+  } catch (const ImageFault& fault) {
+    refuse("its images cannot be processed by " + operations + ": " + fault.what() + ".");
+    throw;
+  }
+}
+
+// Whether both forms of the chain turn images of any size into images of one size.
+bool gives_one_size(const TransformChain& chain) {
+  try {
+    return chain.output_size() && chain.for_inference().output_size();
+  } catch (const ImageFault&) {  // reported by plan_of()
+    return true;
+  }
+}
+
+// Whether the transformation of the images depends on their sizes.
+bool needs_sizes(const DataConfig& config, const Sources& sources) {
+  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size.last == 0;
+}
 
 // Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this.
 constexpr int kSizeStep = 32;
@@ -54,9 +99,11 @@ void choose_size(const DataConfig& config, const Sources& sources, PixelPlan& pi
 
 void choose_by_transformation(const DataConfig& config, const TransformChain& transform,
                               PixelPlan& pixels) {
-  ChainPlans plans = plans_of(transform, pixels.whole_image, config.transform_path);
-  pixels.train = std::move(plans.train);
-  pixels.valid = std::move(plans.valid);
+  const auto plan = [&](const TransformChain& form, bool trains) {
+    return plan_of(form, trains, pixels.whole_image, config.transform_path);
+  };
+  pixels.train = plan(transform, /*trains=*/true);
+  pixels.valid = plan(transform.for_inference(), /*trains=*/false);
   pixels.size_reason = "after the operations of --transform-path";
 }
 
@@ -147,6 +194,36 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.weights = read_weight_source(config.weights, config.model_name);
 }
 
+// Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset() do.
+void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
+                       Sources& sources) {
+  const SplitConfig& options = config.split;
+  SplitDataset split = split_dataset(
+      read_indexed_dataset(options.data_path, "Dataset",
+                           {.with_sizes = needs_sizes(config, sources), .records = config.records}),
+      {.fraction = options.all_train ? 0 : options.valid_fraction,
+       .group_by = options.group_by,
+       .seed = seed,
+       .split_file = options.file,
+       .labels_file = options.labels},
+      scan);
+  std::vector<bool> trains(split.sides.size()), validates(split.sides.size());
+  InputSplit& told = sources.split.emplace();
+  for (std::size_t i = 0; i < split.sides.size(); ++i) {
+    validates[i] = split.sides[i] == Side::kValid;
+    trains[i] = !validates[i];
+    if (!split.groups.empty())
+      (validates[i] ? told.valid_groups : told.train_groups).push_back(split.groups[i]);
+  }
+  told.csv = format_split(split.set, split.sides, split.groups);
+  told.summary = std::move(split.summary);
+  sources.train = part_of(split.set, trains);
+  sources.valid = part_of(split.set, validates);
+  sources.train.name = "Training dataset";
+  sources.valid.name = "Validation dataset";
+  sources.train.notes = std::move(split.set.notes);
+}
+
 void read_validation(const DataConfig& config, IndexUse use, Sources& sources) {
   use.contents = sources.valid.contents;
   sources.valid = read_indexed_dataset(
@@ -173,7 +250,42 @@ void read_both_datasets(const DataConfig& config, Sources& sources, Problems& pr
     scan_sizes(sources.valid, SizesWanted::kCommon);
 }
 
+constexpr double kFirstNews = 3, kBetweenNews = 30, kBetweenLiveLines = 0.2;  // seconds
+
+// Reports the progress of a scan for duplicates. Not thread-safe.
+class ScanNews {
+ public:
+  explicit ScanNews(Log& log) : log_(log) {}
+
+  void tell(std::size_t done, std::size_t all) {
+    const double now = watch_.seconds();
+    if (now < kFirstNews || done == all) return;
+    const std::string text = "looking for duplicates: " + grouped(static_cast<long long>(done)) +
+                             " of " + grouped(static_cast<long long>(all)) + " images";
+    if (log_.on_terminal() && now - shown_ >= kBetweenLiveLines) {
+      shown_ = now;
+      log_.progress(text);
+    } else if (told_ == 0 || now - told_ >= kBetweenNews) {
+      told_ = now;
+      log_.detail(text);
+    }
+  }
+
+ private:
+  Log& log_;
+  Stopwatch watch_;
+  double shown_ = 0, told_ = 0;
+};
+
 }  // namespace
+
+TransformChain read_transformation(const std::filesystem::path& folder) {
+  const std::string text = read_transformation_directory(folder);
+  Problems problems;
+  TransformChain chain = TransformChain::parse(text, (folder / kTransformsFile).string(), problems);
+  problems.throw_if_any();
+  return chain;
+}
 
 Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t seed,
                      const ScanPlan& scan, const OpenFile& valid_stream) {
@@ -206,10 +318,6 @@ TransformSpec PixelPlan::of_epoch(int epoch) const {
   spec.output = {side, side};
   spec.short_side = usual_short_side(side);
   return spec;
-}
-
-bool needs_sizes(const DataConfig& config, const Sources& sources) {
-  return sources.transform ? !gives_one_size(*sources.transform) : config.image_size.last == 0;
 }
 
 PixelPlan choose_pixels(const DataConfig& config, const Sources& sources) {
@@ -302,6 +410,27 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
         "pixel, which cannot be normalized over a single image: use --batch-size 2 or more, or a "
         "larger "
         "--image-size.");
+}
+
+ScanPlan scan_plan(int num_threads, Log& log) {
+  return {.num_threads = num_threads,
+          .visit = {},
+          .progress = [news = std::make_shared<ScanNews>(log)](std::size_t done, std::size_t all) {
+            news->tell(done, all);
+          }};
+}
+
+void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!sources.split) return;
+  log.info("split:            " + sources.split->summary);
+  const std::filesystem::path folder = output.log_path;
+  try {
+    make_folders(folder);
+    write_file_durably(folder / kSplitFileName, sources.split->csv);
+  } catch (const Error& fault) {
+    if (output.log_path_given) throw;
+    log.warning(std::string("the split was not written: ") + fault.what());
+  }
 }
 
 }  // namespace kiln

@@ -3,21 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"
+#include "data/transform/image_pipeline.h"
 #include "data/transform/operations.h"
 #include "model/weights/weight_source.h"
 #include "store/model_directory.h"
 
 namespace kiln {
+
+// Throws Problems with Error kInvalidTransformationDirectory if the directory cannot be read or is
+// not a transformation, and for faults in its operations.
+TransformChain read_transformation(const std::filesystem::path& folder);
 
 // The split of --data-path, on ranks that have read the dataset.
 struct InputSplit {
@@ -92,9 +99,6 @@ struct Division {
 Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t seed = 1,
                      const ScanPlan& scan = {}, const OpenFile& valid_stream = {});
 
-// Whether the transformation of the images depends on their sizes.
-bool needs_sizes(const DataConfig& config, const Sources& sources);
-
 // Throws Error kInvalidDataset if the images are too small for the network.
 PixelPlan choose_pixels(const DataConfig& config, const Sources& sources);
 
@@ -126,5 +130,14 @@ struct PixelChoice {
 PixelChoice choice_of(const PixelPlan& pixels);
 // `sources` must have the transformation, if there is one.
 PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources);
+
+// How to scan the images of --data-path. After a few seconds the scan logs its progress to `log`,
+// which must outlive the plan.
+ScanPlan scan_plan(int num_threads, Log& log);
+
+// Logs how --data-path was split, and writes split.csv into the log folder unless another program
+// is writing its record there. For rank 0; does nothing if nothing was split. Throws Error
+// kFailedToWriteOutputs if the user named the folder.
+void write_split(const OutputConfig& output, const Sources& sources, Log& log);
 
 }  // namespace kiln

@@ -2,9 +2,12 @@
 // not apply, and how the streams are read.
 #pragma once
 
+#include "base/log.h"
 #include "cli/run_config.h"
+#include "data/archive/archive.h"
 #include "data/dataset/dataset.h"
 #include "data/stream/stream_loader.h"
+#include "parallel/ranks/world.h"
 #include "run/inputs/sources.h"
 #include "run/inputs/training_loaders.h"
 
@@ -21,9 +24,6 @@ void check_stream_options(const TrainConfig& config, const Sources& sources, int
 // Throws the same if --data-path is a stream.
 void refuse_split_of_stream(const std::string& path);
 
-// The same check for a stream of validation images.
-void check_valid_stream(const DataConfig& config);
-
 // For how long a rank waits for a stream.
 StreamSilence::Limits silence_limits(const RanksConfig& config);
 
@@ -31,5 +31,11 @@ StreamSilence::Limits silence_limits(const RanksConfig& config);
 // must outlive the plan.
 StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
                                const PixelPlan& pixels, const Division& division);
+
+// The stream as it came, in a file that the ranks of a host share and that has no name; not open
+// unless rank 0 finds a stream at --valid-data-path, which it then reads to its end. A collective.
+// Throws as check_valid_stream(); Error kInvalidDataset if the stream cannot be read or is silent
+// for too long, kUserError if a host's folder for temporary files cannot hold it.
+OpenFile spool_valid_stream(World& world, const TrainConfig& config, Log& log);
 
 }  // namespace kiln

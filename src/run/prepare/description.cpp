@@ -1,4 +1,4 @@
-#include "run/prepare/begin.h"
+#include "run/prepare/prepare.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "run/prepare/class_counts.h"
-#include "run/prepare/plan_warnings.h"
+#include "run/prepare/plan.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/process/versions.h"
 

@@ -8,7 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/split/parted_dataset.h"
-#include "run/inputs/split_inputs.h"
+#include "run/inputs/sources.h"
 #include "tools/convert/image_directory_writer.h"
 
 namespace kiln {

@@ -11,7 +11,7 @@
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
-#include "run/inputs/transformation.h"
+#include "run/inputs/sources.h"
 #include "store/transformation_directory.h"
 #include "tools/commands.h"
 #include "tools/convert/image_directory_writer.h"

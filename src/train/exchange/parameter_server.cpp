@@ -8,7 +8,7 @@
 // workers and finish after the last worker's gradients.
 //
 // How far a worker may run ahead is a number of its row in the catalogue: the run waits for the
-// votes of earlier steps (run/step_votes.h).
+// votes of earlier steps (run/epoch.cpp).
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
