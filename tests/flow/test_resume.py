@@ -43,8 +43,7 @@ class EqualTest(ResumeTest):
     """To the bit."""
 
     def test_augmentations_caches_threads(self):
-        cases = (("none", "decoded", 1, [(2, signal.SIGTERM), (7, signal.SIGKILL)]), ("flip", "bytes", 2, [(5, signal.SIGINT)]),
-                 ("standard", "none", 2, [(5, signal.SIGKILL)]), ("strong", "auto", 1, [(3, signal.SIGHUP)]))
+        cases = (("none", "decoded", 1, [(2, signal.SIGTERM), (7, signal.SIGKILL)]), ("strong", "bytes", 2, [(5, signal.SIGINT)]))
         for augment, cache, threads, stops in cases:
             with self.subTest(augment=augment, cache=cache):
                 for name in ("straight", "resumed"):
@@ -52,7 +51,7 @@ class EqualTest(ResumeTest):
                 self.assert_goes_on(stops, augment=augment, cache=cache, loader_threads=threads)
 
     def test_mixed_precision_and_checkpoints_at_the_end_of_epochs_only(self):
-        self.assert_goes_on([(6, signal.SIGKILL)], checkpoint_every="1epoch", precision="bf16")
+        self.assert_goes_on([(6, signal.SIGKILL)], checkpoint_every="1epoch", precision="bf16", image_size=16)
 
     def test_accumulation(self):
         self.assert_goes_on([(3, signal.SIGKILL), (5, signal.SIGTERM)], accumulate=2, batch_size=6, checkpoint_every="1step",

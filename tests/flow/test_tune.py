@@ -81,18 +81,6 @@ class TuneTest(FlowTest):
         self.assertFalse(inside.exists())
         self.assertEqual(os.listdir(self.scratch), [])
 
-    def test_nobody_needs_to_read_its_table(self):
-        tune = subprocess.Popen([KILN, *map(str, self.words(ranks=1, threads=1))], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, env={**os.environ, **self.environment()})
-        self.addCleanup(tune.wait)
-        self.addCleanup(tune.kill)
-        tune.stdout.readline()
-        tune.stdout.close()
-        self.assertEqual(tune.wait(240), 0)
-        self.assertTrue(self.tuned.exists())
-        self.assert_nothing_left()
-        self.assertEqual(list(self.scratch.glob("kiln-tune-*")), [])
-
     def test_the_file_is_a_job_for_train(self):
         result = kiln(*self.words(), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
