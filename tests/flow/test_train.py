@@ -257,23 +257,6 @@ class PrecisionTest(FlowTest):
         self.assertEqual(training["precision"], "bf16")
         self.assertEqual("emulated" in result.stdout, not cpu_has_bf16(), result.stdout)
 
-    def test_bf16_learns_what_fp32_learns(self):
-        """500 images, 3 epochs: as near as another order of the images comes, which moves the last loss by 0.02 and those
-        before it by 0.1."""
-        data = self.folder / "data"
-        self.assertEqual(kiln("demo-data", "--output-path", data, "--images", 625, "--size", 32).returncode, 0)
-        runs = {}
-        for precision in ("fp32", "bf16"):
-            shutil.rmtree(self.folder / "model", ignore_errors=True)
-            _, training = self.trained(epochs=3, learning_rate=0.01, train_data_path=data / "train",
-                                       valid_data_path=data / "val", precision=precision)
-            runs[precision] = training["epochs"]
-        for exact, mixed in zip(runs["fp32"], runs["bf16"]):
-            self.assertNotEqual(mixed["train_loss"], exact["train_loss"])
-        exact, mixed = runs["fp32"][-1], runs["bf16"][-1]
-        self.assertAlmostEqual(mixed["train_loss"], exact["train_loss"], delta=0.05)
-        self.assertAlmostEqual(mixed["top1"], exact["top1"], delta=0.1)
-
 
 if __name__ == "__main__":
     main()
