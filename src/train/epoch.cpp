@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "train/schedule/schedule.h"
+#include "train/schedule/catalogue.h"
 #include "train/step_clock.h"
 
 namespace kiln {

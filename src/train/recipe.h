@@ -1,5 +1,5 @@
-// The training recipe as plain values. `name` is a row of the factory table in optimizer.cpp,
-// schedule.cpp or loss.cpp.
+// The training recipe as plain values. `name` is a row of a table: in optimizer.cpp, in
+// schedule/catalogue.h or in loss.cpp.
 #pragma once
 
 #include <cstdint>

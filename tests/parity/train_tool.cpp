@@ -27,7 +27,7 @@
 #include "parallel/gradients/communicator.h"
 #include "parity/tensor_files.h"
 #include "store/state_dict_file.h"
-#include "train/schedule/schedule.h"
+#include "train/schedule/catalogue.h"
 #include "train/state.h"
 #include "train/step.h"
 

@@ -1,4 +1,4 @@
-#include "train/schedule/schedule.h"
+#include "train/schedule/catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,16 @@
-// What is known of the learning-rate schedules without computing a rate: their names, and what the
-// command line checks and warns of. Also used there, so there is no LibTorch here.
+// The learning-rate schedules: a row and a function each, and the rate of a step. The command line
+// uses the rows, too, so there is no LibTorch here.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
 #include <string_view>
+
+#include "base/error.h"
+#include "train/recipe.h"
 
 namespace kiln {
 
@@ -19,16 +26,74 @@ struct KnownSchedule {
   bool is_per_step;        // false: one rate for a whole epoch
   bool falls_to_floor;     // to kRateFloor at the end
   bool has_linear_warmup;  // from kWarmupStart
+  // A pure function. `epochs`: trained so far, from 0; an integer unless the schedule is per step.
+  double (*rate)(const SchedulePlan& plan, double epochs);
 };
+
+// Where warm-up starts, and the lowest rate. Not used by onecycle.
+inline constexpr double kWarmupStart = 1e-4;
+inline constexpr double kRateFloor = 1e-7;
+
+// Linear warm-up, for `epochs` below plan.warmup_epochs.
+inline double warmup_rate(const SchedulePlan& plan, double epochs) {
+  return kWarmupStart + (plan.peak - kWarmupStart) * epochs / plan.warmup_epochs;
+}
+
+// Linear warm-up from 1e-4, then quadratic decay to 1e-7: the designer's schedule.
+//
+//   e < W:  rate = 1e-4 + (L - 1e-4) * e / W
+//   e >= W: rate = (L - 1e-7) * (1 - (e - W) / (E - W))^2 + 1e-7        e from 0
+inline double polynomial_rate(const SchedulePlan& plan, double epochs) {
+  const double warmup = plan.warmup_epochs;
+  if (epochs < warmup) return warmup_rate(plan, epochs);
+  const double left = 1.0 - (epochs - warmup) / (plan.epochs - warmup);
+  return (plan.peak - kRateFloor) * left * left + kRateFloor;
+}
+
+// Linear warm-up, then half a cosine down to 1e-7. Loshchilov and Hutter, "SGDR: Stochastic
+// Gradient Descent with Warm Restarts", arXiv:1608.03983, without restarts.
+//
+//   e >= W: rate = 1e-7 + (L - 1e-7) * (1 + cos(pi * (e - W) / (E - W))) / 2        e from 0
+inline double cosine_rate(const SchedulePlan& plan, double epochs) {
+  const double warmup = plan.warmup_epochs;
+  if (epochs < warmup) return warmup_rate(plan, epochs);
+  const double done = (epochs - warmup) / (plan.epochs - warmup);
+  return kRateFloor + (plan.peak - kRateFloor) * (1 + std::cos(std::numbers::pi * done)) / 2;
+}
+
+// Rises along half a cosine from 1/25 of the peak to the peak, then falls along another to 1/10,000
+// of the starting rate. Smith and Topin, "Super-Convergence: Very Fast Training of Neural Networks
+// Using Large Learning Rates", arXiv:1708.07120. The constants are those of PyTorch's OneCycleLR,
+// which also cycles the momentum.
+//
+// Let u be the time of a step, in epochs. The peak is the last rate of the first W epochs, reached
+// after W - u epochs. The lowest rate is the last one, reached after E - u epochs.
+inline double onecycle_rate(const SchedulePlan& plan, double epochs) {
+  constexpr double kStartDivisor = 25, kEndDivisor = 1e4, kUsualShare = 0.3;
+  const auto between = [](double start, double end, double done) {
+    return end + (start - end) * (1 + std::cos(std::numbers::pi * done)) / 2;
+  };
+  const double unit = 1.0 / plan.steps_per_epoch;
+  const double warmup = plan.warmup_epochs > 0 ? plan.warmup_epochs : kUsualShare * plan.epochs;
+  const double start = plan.peak / kStartDivisor, top = warmup - unit, end = plan.epochs - unit;
+  if (epochs < top) return between(start, plan.peak, epochs / top);
+  const double done = end > top ? (epochs - top) / (end - top) : 0;
+  return between(plan.peak, start / kEndDivisor, std::clamp(done, 0.0, 1.0));
+}
+
+// Linear warm-up, then the peak rate until the end.
+inline double constant_rate(const SchedulePlan& plan, double epochs) {
+  return epochs < plan.warmup_epochs ? warmup_rate(plan, epochs) : plan.peak;
+}
 
 // The first one is the default.
 inline constexpr auto kKnownSchedules = std::to_array<KnownSchedule>({
     {"polynomial", "with the square of the remaining epochs, once per epoch",
-     DependsOnLength::kAfterWarmup, false, true, true},
-    {"cosine", "half a cosine", DependsOnLength::kAfterWarmup, true, true, true},
+     DependsOnLength::kAfterWarmup, false, true, true, polynomial_rate},
+    {"cosine", "half a cosine", DependsOnLength::kAfterWarmup, true, true, true, cosine_rate},
     {"onecycle", "also rises by one, over the epochs of --num-warmup-steps or three tenths of all",
-     DependsOnLength::kAlways, true, false, false},
-    {"constant", "not at all", DependsOnLength::kNever, true, false, true},
+     DependsOnLength::kAlways, true, false, false, onecycle_rate},
+    {"constant", "not at all", DependsOnLength::kNever, true, false, true, constant_rate},
 });
 
 // Null for an unknown name.
@@ -36,6 +101,17 @@ constexpr const KnownSchedule* find_known_schedule(std::string_view name) {
   for (const KnownSchedule& schedule : kKnownSchedules)
     if (schedule.name == name) return &schedule;
   return nullptr;
+}
+
+// The learning rate of step `step`, counted from 0 over all epochs. Throws InternalError for a name
+// that no row has.
+inline double rate(const SchedulePlan& plan, std::int64_t step) {
+  const KnownSchedule* schedule = find_known_schedule(plan.name);
+  if (schedule == nullptr) throw InternalError("no schedule is called " + plan.name);
+  const double epochs = schedule->is_per_step
+                            ? static_cast<double>(step) / plan.steps_per_epoch
+                            : static_cast<double>(step / plan.steps_per_epoch);
+  return schedule->rate(plan, epochs);
 }
 
 }  // namespace kiln
