@@ -21,7 +21,7 @@
 #include "run/prepare/shared_sources.h"
 #include "run/vote.h"
 #include "train/epoch.h"
-#include "train/replicas.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {
@@ -207,7 +207,7 @@ void sum_over_ranks(Run& run, EpochRecord& record) {
   state.exchange->gather_state();
   if (!state.epoch.statistics_averaged && run.plan.recipe.freeze == Freeze::kNone) {
     const int num_ranks = run.plan.num_training_ranks;
-    average_statistics(*state.model, *run.communicator, world, num_ranks);
+    average_statistics(state.model->state(), *run.communicator, world, num_ranks);
     if (state.averages)
       average_statistics(state.averages->state(), *run.communicator, world, num_ranks);
   }

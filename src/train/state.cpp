@@ -1,6 +1,56 @@
 #include "train/state.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+
 namespace kiln {
+
+namespace {
+
+bool is_statistic(const NamedTensor& item) {
+  return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
+}
+
+void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
+  std::vector<at::Tensor> counts;
+  std::vector<std::int64_t> mine;
+  for (const NamedTensor& item : state) {
+    if (!item.name.ends_with(".num_batches_tracked")) continue;
+    counts.push_back(item.tensor);
+    mine.push_back(item.tensor.item<std::int64_t>());
+  }
+  const std::vector<std::vector<std::int64_t>> all = world.gather(mine);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto fewer = [i](const auto& one, const auto& other) { return one[i] < other[i]; };
+    counts[i].fill_((*std::max_element(all.begin(), all.end(), fewer))[i]);
+  }
+}
+
+// Concatenates `items` into one flat tensor; unflatten() does the reverse.
+at::Tensor flatten(const std::vector<NamedTensor>& items) {
+  std::vector<at::Tensor> parts;
+  parts.reserve(items.size());
+  for (const NamedTensor& item : items) parts.push_back(item.tensor.detach().reshape({-1}));
+  return at::cat(parts);
+}
+
+void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
+  std::int64_t offset = 0;
+  for (const NamedTensor& item : items) {
+    const std::int64_t count = item.tensor.numel();
+    item.tensor.detach().copy_(flat.narrow(0, offset, count).view(item.tensor.sizes()));
+    offset += count;
+  }
+}
+
+}  // namespace
 
 std::vector<NamedTensor> copied_weights(const ImageModel& model) {
   std::vector<NamedTensor> copies;
@@ -17,9 +67,48 @@ std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items) {
   return tensors;
 }
 
-ImageModel& frozen(ImageModel& model, Freeze what) {
-  model.freeze(what);
-  return model;
+void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
+  if (communicator.size() == 1) return;
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& item : tensors) {
+    const at::Tensor flat = flatten({item});
+    communicator.broadcast(flat);
+    unflatten(flat, {item});
+  }
+}
+
+void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
+                        World& world, int num_training_ranks) {
+  if (communicator.size() == 1) return;
+  const at::NoGradGuard no_grad;
+  take_largest_counts(state, world);
+  std::vector<NamedTensor> statistics;
+  for (const NamedTensor& item : state)
+    if (is_statistic(item)) statistics.push_back(item);
+  if (statistics.empty()) return;
+  const at::Tensor flat = flatten(statistics);
+  if (world.rank() >= num_training_ranks) flat.zero_();
+  communicator.wait(communicator.all_reduce(flat));
+  unflatten(flat.div_(num_training_ranks), statistics);
+}
+
+void require_equal_replicas(const ImageModel& model, World& world) {
+  if (world.size() == 1) return;
+  const std::vector<NamedTensor> state = model.state();
+  std::vector<std::uint64_t> mine;
+  for (const NamedTensor& item : state) {
+    const at::Tensor host = item.tensor.detach().cpu().contiguous();
+    mine.push_back(content_hash({static_cast<const char*>(host.const_data_ptr()), host.nbytes()}));
+  }
+  const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
+  for (std::size_t i = 0; i < state.size(); ++i)
+    for (int rank = 1; rank < world.size(); ++rank)
+      if (all[static_cast<std::size_t>(rank)][i] != all[0][i])
+        throw Error(ErrorCode::kFailedToCompleteOperation,
+                    "The ranks' models have diverged from each other: tensor '" + state[i].name +
+                        "' of " + world.name_of(rank) + " differs from " + world.name_of(0) +
+                        "'s. This is a hardware, driver or kiln bug: train again, and report it if "
+                        "it recurs.");
 }
 
 }  // namespace kiln

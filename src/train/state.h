@@ -1,4 +1,5 @@
-// All mutable state of training in one struct: exactly what a checkpoint must contain.
+// All mutable state of training in one struct: exactly what a checkpoint must contain. And what
+// keeps the ranks' replicas of a model identical.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,12 +14,12 @@
 #include <vector>
 
 #include "model/image_model.h"
+#include "parallel/gradients/communicator.h"
 #include "parallel/gradients/gradient_buckets.h"
+#include "parallel/ranks/world.h"
 #include "record/training_record.h"
 #include "train/evaluation.h"
 #include "train/exchange/exchange.h"
-#include "train/optimizer/averaged_weights.h"
-#include "train/optimizer/gradient_scaling.h"
 #include "train/optimizer/optimizer.h"
 #include "train/recipe.h"
 
@@ -34,7 +35,7 @@ struct BestEpoch {
   std::vector<NamedTensor> weights;
 };
 
-// What a time limit has decided so far. Plain values: part of the training state.
+// What a time limit has decided so far.
 struct TimePlan {
   int epochs = 0;            // epochs that fit, for the schedule; 0: not decided yet
   double epoch_seconds = 0;  // expected for each of them
@@ -43,7 +44,7 @@ struct TimePlan {
   std::int64_t steps = 0;    // made in the whole run when it was over
 };
 
-// What --auto has found so far. Plain values: part of the training state.
+// What --auto has found so far.
 struct AutomaticProgress {
   // One character per validation image for the answer of the frozen network with its fitted head:
   // '1' right, '0' wrong, '-' none.
@@ -52,7 +53,7 @@ struct AutomaticProgress {
   double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
 };
 
-// Early stopping, based on the validation of each epoch. Plain values: part of the training state.
+// Early stopping, based on the validation of each epoch.
 struct EarlyStopping {
   int patience = 3;
   int strikes = 0;
@@ -107,9 +108,6 @@ std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
 std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
 
-// Freezes a part of the model, and returns the model.
-ImageModel& frozen(ImageModel& model, Freeze what);
-
 // Everything in it can be read and set. Randomness needs no further state: it is a function of
 // `random_seed`, the epoch and the image.
 struct TrainState {
@@ -117,8 +115,8 @@ struct TrainState {
   TrainState(std::unique_ptr<ImageModel> prepared_model, const Recipe& recipe,
              const BucketPlan& buckets, Communicator& communicator)
       : model(std::move(prepared_model)),
-        gradients(without_names(frozen(*model, recipe.freeze).trained_parameters()), buckets,
-                  communicator),
+        gradients((model->freeze(recipe.freeze), without_names(model->trained_parameters())),
+                  buckets, communicator),
         optimizer(make_optimizer(recipe.optimizer,
                                  groups_of(*model, gradients.gradients(), recipe.optimizer))),
         exchange(make_all_reduce(*this)),
@@ -144,5 +142,20 @@ struct TrainState {
   ImageFaults bad_train, bad_valid;
   std::uint64_t random_seed = 1;
 };
+
+// The rest are collectives: all ranks call them at the same point; no-ops for a single rank.
+
+// Copies rank 0's values of these tensors to every rank.
+void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator);
+
+// Sets BatchNorm's running statistics on every rank to their mean over the ranks, and its batch
+// counts to their maximum, since a rank that skipped a batch has counted fewer. `state` is named as
+// in a model's state(). Only the first `num_training_ranks` ranks train and have statistics.
+void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
+                        World& world, int num_training_ranks);
+
+// Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and on
+// which ranks, unless all parameters and buffers are bitwise equal.
+void require_equal_replicas(const ImageModel& model, World& world);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-#include "train/optimizer/averaged_weights.h"
+#include "train/optimizer/optimizer.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>

@@ -17,7 +17,7 @@
 #include <limits>
 #include <vector>
 
-#include "train/optimizer/gradient_scaling.h"
+#include "train/optimizer/optimizer.h"
 #include "train/precision.h"
 #include "train/step.h"
 

@@ -23,8 +23,8 @@
 #include "parallel/ranks/world.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
-#include "train/optimizer/gradient_scaling.h"
-#include "train/replicas.h"
+#include "train/optimizer/optimizer.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {
@@ -277,7 +277,7 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   for (const NamedTensor& item : model->state())
     if (item.name.ends_with("running_mean") || item.name.ends_with("num_batches_tracked"))
       item.tensor.fill_(world->rank());
-  average_statistics(*model, *communicator, *world, world->size());
+  average_statistics(model->state(), *communicator, *world, world->size());
   for (const NamedTensor& item : model->state()) {
     if (item.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(item.tensor.item<std::int64_t>(), world->size() - 1);

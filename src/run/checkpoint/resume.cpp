@@ -17,7 +17,7 @@
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/run.h"
-#include "train/replicas.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,7 @@
 #include "run/checkpoint/image_hashes.h"
 #include "run/frozen/frozen_run.h"
 #include "run/prepare/prepare.h"
-#include "train/replicas.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {

@@ -24,8 +24,6 @@
 #include "run/prepare/plan.h"
 #include "run/vote.h"
 #include "train/features/confident_learning.h"
-#include "train/features/feature_pass.h"
-#include "train/features/folds.h"
 #include "train/features/head_fit.h"
 #include "train/loss.h"
 

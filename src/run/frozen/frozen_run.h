@@ -8,7 +8,8 @@
 #include "record/training_record.h"
 #include "run/run.h"
 #include "train/evaluation.h"
-#include "train/features/folds.h"
+#include "train/features/head_fit.h"
+#include "train/state.h"
 
 namespace kiln {
 

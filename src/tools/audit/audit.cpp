@@ -41,8 +41,6 @@
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
 #include "train/features/confident_learning.h"
-#include "train/features/feature_pass.h"
-#include "train/features/folds.h"
 #include "train/features/head_fit.h"
 
 namespace kiln {

@@ -1,5 +1,5 @@
-// The end of a step: how the gradients of all ranks become their next weights. Each exchange is one
-// file and one row of the catalogue.
+// The end of a step: how the gradients of all ranks become their next weights. Each exchange is a
+// row of the catalogue.
 #pragma once
 
 #include <memory>

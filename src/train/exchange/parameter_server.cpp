@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/parameter_server.h"
-#include "train/optimizer/gradient_scaling.h"
+#include "train/optimizer/optimizer.h"
 #include "train/state.h"
 #include "train/step.h"
 

@@ -30,7 +30,7 @@ at::Tensor norms_of(const std::vector<at::Tensor>& tensors) {
 }
 
 // The adapted gradients, which are added to the momenta.
-std::vector<at::Tensor> adapted(const MomentumGroup& group) {
+std::vector<at::Tensor> adapted(const StateGroup& group) {
   const at::Tensor weights = norms_of(group.parameters), gradients = norms_of(group.gradients);
   const at::Tensor quotient =
       kTrust * weights / (gradients + group.weight_decay * weights + kEpsilon);
@@ -46,25 +46,25 @@ std::vector<at::Tensor> adapted(const MomentumGroup& group) {
 class Lars : public Optimizer {
  public:
   Lars(double momentum, std::vector<ParameterGroup> groups)
-      : momentum_(momentum), groups_(with_momenta(std::move(groups))) {}
+      : momentum_(momentum), groups_(with_state(std::move(groups), 1)) {}
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
-    for (MomentumGroup& group : groups_) {
+    for (StateGroup& group : groups_) {
       std::vector<at::Tensor> directions = adapted(group);
       at::_fused_sgd_(group.parameters, directions,
-                      momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList(),
+                      momentum_ > 0 ? at::TensorList(group.states[0]) : at::TensorList(),
                       /*weight_decay=*/0.0, momentum_, learning_rate * group.rate,
                       /*dampening=*/0.0, /*nesterov=*/false,
                       /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
     }
   }
 
-  std::vector<NamedTensor> state() const override { return named_momenta(groups_); }
+  std::vector<NamedTensor> state() const override { return named_state(groups_, {"momentum"}); }
 
  private:
   double momentum_;
-  std::vector<MomentumGroup> groups_;
+  std::vector<StateGroup> groups_;
 };
 
 }  // namespace

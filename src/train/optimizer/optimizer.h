@@ -1,7 +1,12 @@
 // Updates weights from gradients. Each optimizer is one file NAME.cpp and one row of catalogue.h,
-// for which optimizer.cpp names its function.
+// for which optimizer.cpp names its function. Before it: the loss scale of float16, and clipping;
+// after it: the average of the weights.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,18 +53,106 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,
                                           std::vector<ParameterGroup> groups);
 
-// Parameter groups with one momentum tensor per parameter: the state of SGD and LARS.
-
-struct MomentumGroup {
+// Parameter groups with state of the same shape as each parameter, such as momenta.
+struct StateGroup {
   std::vector<std::string> names;
-  std::vector<at::Tensor> parameters, gradients, momenta;  // in the same order
-  double weight_decay, rate;
+  std::vector<at::Tensor> parameters, gradients;  // in the same order
+  std::vector<std::vector<at::Tensor>> states;    // by kind, each in the same order
+  double weight_decay = 0, rate = 1;
 };
 
-// Adds momenta, initially zero.
-std::vector<MomentumGroup> with_momenta(std::vector<ParameterGroup> groups);
+// Adds state of this many kinds, initially zero.
+std::vector<StateGroup> with_state(std::vector<ParameterGroup> groups, std::size_t num_kinds);
 
-// The momenta under the names "momentum.PARAMETER", for Optimizer::state(). Not copies.
-std::vector<NamedTensor> named_momenta(const std::vector<MomentumGroup>& groups);
+// The state under the names "KIND.PARAMETER", for Optimizer::state(). Not copies.
+std::vector<NamedTensor> named_state(const std::vector<StateGroup>& groups,
+                                     const std::vector<std::string>& kinds);
+
+// Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale
+// before backward, and the gradients are divided by it after. The scale grows until a gradient
+// overflows; that step is then skipped and the scale halved.
+struct LossScale {
+  double scale = 65536;
+  int steps_since_overflow = 0;
+  int skipped_steps = 0;  // in this epoch
+};
+
+// Everything is on the device; the host waits only in values(). One thread.
+class LossScaler {
+ public:
+  explicit LossScaler(const c10::Device& device);
+
+  at::Tensor scaled(const at::Tensor& loss) const;
+
+  // Call once per step, on gradients that are complete and summed over the ranks, so that all ranks
+  // get the same result. Divides the gradients by the scale and adapts the scale. Returns float32
+  // [1] for Optimizer::step(), valid until the next call: 1 if a gradient was not finite, otherwise
+  // 0.
+  const at::Tensor& unscale(const std::vector<at::Tensor>& gradients);
+
+  LossScale values() const;  // waits for the device
+  void set(const LossScale& values);
+  void forget_skipped_steps();
+
+ private:
+  at::Tensor scale_, found_inf_, skipped_;  // float32 [1]
+  at::Tensor growth_tracker_;               // int32 [1]: steps since the last overflow
+};
+
+// Multiplies the gradients by most / norm if their total norm exceeds `most`, like PyTorch's
+// clip_grad_norm_. Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural
+// networks", arXiv:1211.5063. All ranks get the same result from gradients that are summed over
+// them. On a GPU the host does not wait. `gradients`: may be flat buffers, padded with zeros.
+void clip_norm(const std::vector<at::Tensor>& gradients, double most);
+
+// An exponential moving average of the weights over the steps, which generalizes better than the
+// last step's. Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992.
+//
+//   average += (1 - d) * (weight - average),  d = min(decay, (1 + n) / (10 + n)) in step n from 0
+//
+// so that the initial random weights are soon forgotten. BatchNorm's statistics are averaged the
+// same way. One thread. On a GPU the work is queued, not waited for.
+class AveragedWeights {
+ public:
+  // Starts from the model's current weights. The model must outlive it.
+  AveragedWeights(const ImageModel& model, double decay);
+
+  void note_step();
+
+  // Swaps the averages with the model's weights. A second call swaps them back.
+  void exchange();
+
+  // The averages, named as in the model. The tensors are not copies: writing to them changes the
+  // averages.
+  const std::vector<NamedTensor>& state() const { return averages_; }
+  // The averages of the model's buffers(), in their order.
+  std::vector<NamedTensor> buffers() const;
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+
+ private:
+  const ImageModel& model_;
+  const double decay_;
+  std::int64_t steps_ = 0;
+  std::vector<NamedTensor> averages_;  // of all tensors in the model's state()
+  // The model's tensors and their averages: floating-point tensors, which are averaged, and counts.
+  std::vector<at::Tensor> weights_, weight_averages_, counts_, count_averages_;
+};
+
+// Puts the averages into the model for its lifetime. nullptr: does nothing.
+class AveragesInPlace {
+ public:
+  explicit AveragesInPlace(AveragedWeights* averages) : averages_(averages) {
+    if (averages_ != nullptr) averages_->exchange();
+  }
+  ~AveragesInPlace() {
+    if (averages_ != nullptr) averages_->exchange();
+  }
+  AveragesInPlace(const AveragesInPlace&) = delete;
+  AveragesInPlace& operator=(const AveragesInPlace&) = delete;
+
+ private:
+  AveragedWeights* averages_;
+};
 
 }  // namespace kiln

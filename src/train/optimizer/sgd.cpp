@@ -16,26 +16,26 @@ namespace {
 class Sgd : public Optimizer {
  public:
   Sgd(double momentum, std::vector<ParameterGroup> groups)
-      : momentum_(momentum), groups_(with_momenta(std::move(groups))) {}
+      : momentum_(momentum), groups_(with_state(std::move(groups), 1)) {}
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
-    for (MomentumGroup& group : groups_)
+    for (StateGroup& group : groups_)
       at::_fused_sgd_(group.parameters, group.gradients, with_momentum(group), group.weight_decay,
                       momentum_, learning_rate * group.rate, /*dampening=*/0.0, /*nesterov=*/true,
                       /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
   }
 
-  std::vector<NamedTensor> state() const override { return named_momenta(groups_); }
+  std::vector<NamedTensor> state() const override { return named_state(groups_, {"momentum"}); }
 
  private:
   // Without momentum the operator requires an empty list.
-  at::TensorList with_momentum(const MomentumGroup& group) const {
-    return momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList();
+  at::TensorList with_momentum(const StateGroup& group) const {
+    return momentum_ > 0 ? at::TensorList(group.states[0]) : at::TensorList();
   }
 
   double momentum_;
-  std::vector<MomentumGroup> groups_;
+  std::vector<StateGroup> groups_;
 };
 
 }  // namespace

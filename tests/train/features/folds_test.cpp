@@ -1,4 +1,4 @@
-#include "train/features/folds.h"
+#include "train/features/head_fit.h"
 
 #include <gtest/gtest.h>
 

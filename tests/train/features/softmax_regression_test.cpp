@@ -1,5 +1,5 @@
 // The fit is the minimum: its gradient, by autograd, is 0, and a long descent goes nowhere else.
-#include "train/features/softmax_regression.h"
+#include "train/features/head_fit.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -70,7 +70,7 @@ TEST(Lbfgs, FindsTheMinimumOfAnIllConditionedParabola) {
     return ValueAndGradient{0.5 * (scales * away.square()).sum().item<double>(), scales * away};
   };
   const at::Tensor start = at::zeros({30}, at::kDouble);
-  const at::Tensor found = minimize(parabola, start, {.tolerance = 1e-6});
+  const at::Tensor found = minimize(parabola, start, 1e-6);
   EXPECT_LT((found - target).abs().max().item<double>(), 1e-5);
   EXPECT_EQ(start.abs().max().item<double>(), 0);
 }
