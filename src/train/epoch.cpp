@@ -1,18 +1,8 @@
 #include "train/epoch.h"
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
-
 #include "train/schedule/catalogue.h"
-#include "train/step_clock.h"
 
 namespace kiln {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader,
                        const EpochPlan& plan)
@@ -24,7 +14,7 @@ TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploa
       clock_(uploader.device()),
       before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
-      begin_(Clock::now()),
+      begin_(Timeline::Clock::now()),
       throughput_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
   batches_ = std::int64_t{state_.epoch.steps} * plan.step.batches_per_step;
@@ -70,7 +60,7 @@ BatchPlace TrainEpoch::place_of(const HostBatch& batch) const {
 void TrainEpoch::enter(StepPhase phase) {
   switch (phase) {
     case StepPhase::kBackward:
-      throughput_.forwarded(batch_images_, Clock::now());
+      throughput_.forwarded(batch_images_, Timeline::Clock::now());
       return clock_.begin(&StepTimes::backward);
     case StepPhase::kCommunication:
       return clock_.begin(&StepTimes::communication);
@@ -84,7 +74,7 @@ void TrainEpoch::enter(StepPhase phase) {
 
 EpochTimes TrainEpoch::spent() {
   EpochTimes spent = before_;
-  spent.seconds += std::chrono::duration<double>(Clock::now() - begin_).count();
+  spent.seconds += std::chrono::duration<double>(Timeline::Clock::now() - begin_).count();
   spent.data_wait_seconds += loader_.wait_seconds();
   spent.parts += clock_.times();
   if (const auto now = state_.gradients.communication()) {
@@ -117,7 +107,7 @@ PrintedStep TrainEpoch::printed_step() {
   EpochSums& epoch = state_.epoch;
   // Reading the metrics waits for the device, so read the clocks only afterwards.
   const MetricSums::Values values = epoch.metrics.read();
-  throughput_.waited(Clock::now());
+  throughput_.waited(Timeline::Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
   record.times = epoch.spent.parts;
@@ -131,7 +121,7 @@ EpochRecord TrainEpoch::finish() {
   EpochRecord record;
   // Reading the metrics waits for the device, so read the clocks only afterwards.
   record.train = epoch.metrics.totals();
-  throughput_.waited(Clock::now());
+  throughput_.waited(Timeline::Clock::now());
   state_.epoch.spent = spent();
   record.epoch = plan_.epoch;
   record.num_steps = epoch.steps;

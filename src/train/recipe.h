@@ -1,5 +1,5 @@
-// The training recipe as plain values. `name` is a row of a table: in optimizer.cpp, in
-// schedule/catalogue.h or in loss.cpp.
+// The training recipe as plain values. `name` is a row of the table in optimizer/catalogue.h or
+// schedule/catalogue.h.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,10 @@ struct SchedulePlan {
 };
 
 struct LossPlan {
-  std::string name = "cross_entropy";
   std::vector<double> class_weights = {};  // [C], for the training objective; empty: all 1
-  double label_smoothing = 0;              // share of a label spread evenly over all classes
+  // The share of each label that is spread evenly over all classes. Szegedy et al., "Rethinking the
+  // Inception Architecture for Computer Vision", arXiv:1512.00567.
+  double label_smoothing = 0;
 };
 
 // How the images of a batch are mixed in pairs (mixing.h).

@@ -40,9 +40,7 @@ class StepContext {
 class TrainStep {
  public:
   TrainStep(TrainState& state, const StepPlan& plan)
-      : state_(state),
-        plan_(plan),
-        loss_(find_training_loss(plan.loss, state.model->parameters().front().device())) {}
+      : state_(state), plan_(plan), loss_(plan.loss, state.model->parameters().front().device()) {}
 
   // Trains on the next batches, together with the other ranks, and updates the weights. Returns
   // false if no batch is left; a rank with batches_per_step = 0 takes no batches and always returns

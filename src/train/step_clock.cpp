@@ -1,32 +1,17 @@
 #include "train/step_clock.h"
 
-#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <deque>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <utility>
 
 namespace kiln {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// The boundary between two parts: the host's time and, on a GPU, an event in its stream.
-struct Mark {
-  Clock::time_point host;
-  std::optional<c10::Event> device;
-  double StepTimes::*part = nullptr;  // the part that begins here; nullptr: none
-
-  bool reached() const { return !device || device->query(); }
-  double seconds_until(const Mark& later) const {
-    if (device) return device->elapsedTime(*later.device) / 1000;
-    return std::chrono::duration<double>(later.host - host).count();
-  }
-};
+double seconds_between(Throughput::Time begin, Throughput::Time end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 struct PartName {
   double StepTimes::*part;
@@ -40,103 +25,75 @@ constexpr PartName kPartNames[] = {{&StepTimes::data_wait, "wait for images", fa
                                    {&StepTimes::optimizer, "optimizer", true}};
 
 const PartName& name_of(double StepTimes::*part) {
-  return *std::find_if(std::begin(kPartNames), std::end(kPartNames),
-                       [part](const PartName& row) { return row.part == part; });
+  return *std::ranges::find(kPartNames, part, &PartName::part);
 }
 
 }  // namespace
 
-class StepClock::Marks {
- public:
-  explicit Marks(const c10::Device& device) : device_(device) {}
-
-  void add(double StepTimes::*part) {
-    Mark mark = mark_now(part);
-    if (timeline_ != nullptr && !marks_.empty() && marks_.back().part != nullptr)
-      timeline_->add(Timeline::kSteps, name_of(marks_.back().part).name, marks_.back().host,
-                     mark.host);
-    marks_.push_back(std::move(mark));
-    settle();
-  }
-
-  // Adds up the parts between marks that the device has reached, and drops those marks.
-  void settle() {
-    while (marks_.size() > 1 && marks_[1].reached()) {
-      if (marks_[0].part != nullptr) count(marks_[0], marks_[1]);
-      marks_.pop_front();
-    }
-  }
-
-  const StepTimes& times() const { return times_; }
-
-  void trace(Timeline* timeline) {
-    Mark now = mark_now(nullptr);
-    if (now.device) {
-      now.device->synchronize();
-      now.host = Clock::now();
-    }
-    settle();  // the parts so far belong to the previous timeline
-    timeline_ = timeline;
-    if (timeline != nullptr) anchor_ = std::move(now);
-  }
-  bool is_traced() const { return timeline_ != nullptr; }
-
- private:
-  Mark mark_now(double StepTimes::*part) const {
-    Mark mark{Clock::now(), std::nullopt, part};
-    if (device_.is_cuda()) {
-      mark.device.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
-      mark.device->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
-    }
-    return mark;
-  }
-
-  // When the device reached the mark, on the host's clock.
-  Clock::time_point time_of(const Mark& mark) const {
-    if (!mark.device) return mark.host;
-    const std::chrono::duration<double> since(anchor_->seconds_until(mark));
-    return anchor_->host + std::chrono::duration_cast<Clock::duration>(since);
-  }
-
-  void count(const Mark& begin, const Mark& end) {
-    times_.*begin.part += begin.seconds_until(end);
-    if (timeline_ == nullptr) return;
-    const PartName& row = name_of(begin.part);
-    // On a CPU the host itself adds the all-reduces to their track. On a GPU it only knows that the
-    // stream waits for them.
-    const bool waits_for_sums = begin.device && begin.part == &StepTimes::communication;
-    if (!row.computes && !waits_for_sums) return;
-    timeline_->add(row.computes ? Timeline::kDevice : Timeline::kSums, row.name, time_of(begin),
-                   time_of(end));
-  }
-
-  c10::Device device_;
-  Timeline* timeline_ = nullptr;
-  std::optional<Mark> anchor_;  // a moment known on both the host's and the device's clock
-  std::deque<Mark> marks_;
-  StepTimes times_;
-};
-
-StepClock::StepClock(const c10::Device& device) : marks_(std::make_unique<Marks>(device)) {}
-StepClock::~StepClock() = default;
-
 void StepClock::begin(double StepTimes::*part) {
-  marks_->add(part);
-}
-void StepClock::stop() {
-  marks_->add(nullptr);
+  Mark mark = mark_now(part);
+  if (timeline_ != nullptr && !marks_.empty() && marks_.back().part != nullptr)
+    timeline_->add(Timeline::kSteps, name_of(marks_.back().part).name, marks_.back().host,
+                   mark.host);
+  marks_.push_back(std::move(mark));
+  settle();
 }
 
 StepTimes StepClock::times() {
-  marks_->settle();
-  return marks_->times();
+  settle();
+  return times_;
 }
 
 void StepClock::trace(Timeline* timeline) {
-  marks_->trace(timeline);
+  Mark now = mark_now(nullptr);
+  if (now.device) {
+    now.device->synchronize();
+    now.host = Clock::now();
+  }
+  settle();  // the parts so far belong to the previous timeline
+  timeline_ = timeline;
+  if (timeline != nullptr) anchor_ = std::move(now);
 }
-bool StepClock::is_traced() const {
-  return marks_->is_traced();
+
+// Adds up the parts between marks that the device has reached, and drops those marks.
+void StepClock::settle() {
+  while (marks_.size() > 1 && (!marks_[1].device || marks_[1].device->query())) {
+    if (marks_[0].part != nullptr) count(marks_[0], marks_[1]);
+    marks_.pop_front();
+  }
+}
+
+double StepClock::Mark::seconds_until(const Mark& later) const {
+  if (device) return device->elapsedTime(*later.device) / 1000;
+  return seconds_between(host, later.host);
+}
+
+StepClock::Mark StepClock::mark_now(double StepTimes::*part) const {
+  Mark mark{Clock::now(), std::nullopt, part};
+  if (device_.is_cuda()) {
+    mark.device.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
+    mark.device->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  }
+  return mark;
+}
+
+// When the device reached the mark, on the host's clock.
+StepClock::Clock::time_point StepClock::time_of(const Mark& mark) const {
+  if (!mark.device) return mark.host;
+  const std::chrono::duration<double> since(anchor_->seconds_until(mark));
+  return anchor_->host + std::chrono::duration_cast<Clock::duration>(since);
+}
+
+void StepClock::count(const Mark& begin, const Mark& end) {
+  times_.*begin.part += begin.seconds_until(end);
+  if (timeline_ == nullptr) return;
+  const PartName& row = name_of(begin.part);
+  // On a CPU the host itself adds the all-reduces to their track. On a GPU it only knows that the
+  // stream waits for them.
+  const bool waits_for_sums = begin.device && begin.part == &StepTimes::communication;
+  if (!row.computes && !waits_for_sums) return;
+  timeline_->add(row.computes ? Timeline::kDevice : Timeline::kSums, row.name, time_of(begin),
+                 time_of(end));
 }
 
 void StepTrace::before_step(StepClock& clock) {
@@ -155,14 +112,6 @@ void StepTrace::after_step(StepClock& clock) {
   clock.trace(nullptr);
   timeline_.end();
 }
-
-namespace {
-
-double seconds_between(Throughput::Time begin, Throughput::Time end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
-
-}  // namespace
 
 Throughput::Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
     : epoch_(epoch),

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
 
-#include <chrono>
-#include <memory>
+#include <deque>
+#include <optional>
 
 #include "base/timeline.h"
 #include "record/training_record.h"
@@ -17,14 +18,11 @@ namespace kiln {
 // wait. One thread.
 class StepClock {
  public:
-  explicit StepClock(const c10::Device& device);
-  ~StepClock();
-  StepClock(const StepClock&) = delete;
-  StepClock& operator=(const StepClock&) = delete;
+  explicit StepClock(const c10::Device& device) : device_(device) {}
 
   // begin() starts a part and ends the previous one; stop() ends the last part.
   void begin(double StepTimes::*part);
-  void stop();
+  void stop() { begin(nullptr); }
 
   // Sums over all ended parts; on a GPU, over those that it has already finished.
   StepTimes times();
@@ -34,11 +32,30 @@ class StepClock {
   // either call waits for the device. The timeline must stay valid until the call with nullptr or
   // the end of the clock.
   void trace(Timeline* timeline);
-  bool is_traced() const;
+  bool is_traced() const { return timeline_ != nullptr; }
 
  private:
-  class Marks;
-  std::unique_ptr<Marks> marks_;
+  using Clock = Timeline::Clock;
+
+  // The boundary between two parts: the host's time and, on a GPU, an event in its stream.
+  struct Mark {
+    Clock::time_point host;
+    std::optional<c10::Event> device;
+    double StepTimes::*part = nullptr;  // the part that begins here; nullptr: none
+
+    double seconds_until(const Mark& later) const;
+  };
+
+  void settle();
+  Mark mark_now(double StepTimes::*part) const;
+  Clock::time_point time_of(const Mark& mark) const;
+  void count(const Mark& begin, const Mark& end);
+
+  c10::Device device_;
+  Timeline* timeline_ = nullptr;
+  std::optional<Mark> anchor_;  // a moment known on both the host's and the device's clock
+  std::deque<Mark> marks_;
+  StepTimes times_;
 };
 
 // Selects the steps of a process that its timeline shows: a few, after the first ones have warmed
@@ -69,7 +86,7 @@ class StepTrace {
 // when the host has next waited for the device. One thread.
 class Throughput {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Timeline::Time;
   // Keeps the averages in `epoch`, which may have begun before `begin`. `is_queued`: the device is
   // a GPU.
   Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);

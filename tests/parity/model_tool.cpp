@@ -68,8 +68,7 @@ StateDict run_step(ImageModel& model, const Input& input, const at::Device& devi
   const at::Tensor images = to_tensor(input.data.at("images"), at::kDouble).to(device);
   const at::Tensor labels = to_tensor(input.data.at("labels"), at::kLong).to(device);
   const at::Tensor logits = model.forward(images.contiguous(at::MemoryFormat::ChannelsLast));
-  const at::Tensor loss =
-      find_training_loss({})(logits, labels) / static_cast<double>(labels.numel());
+  const at::Tensor loss = TrainingLoss({})(logits, labels) / static_cast<double>(labels.numel());
   loss.backward();
   StateDict output{to_stored("logits", logits), to_stored("loss", loss)};
   for (const NamedTensor& item : model.state()) {

@@ -13,7 +13,6 @@
 
 #include <cmath>
 
-#include "base/error.h"
 
 namespace kiln {
 namespace {
@@ -23,16 +22,12 @@ TEST(Loss, IsTheSumOfCrossEntropies) {
       torch::tensor({{0.0, 0.0}, {std::log(3.0), 0.0}}, at::kDouble).requires_grad_();
   const at::Tensor labels = torch::tensor({0, 0}, at::kLong);
   const double expected = std::log(2.0) + std::log(4.0 / 3.0);
-  const at::Tensor training = find_training_loss({})(logits, labels);
+  const at::Tensor training = TrainingLoss({})(logits, labels);
   EXPECT_NEAR(training.item<double>(), expected, 1e-12);
   EXPECT_TRUE(training.requires_grad());
   const at::Tensor reported = reported_loss(logits, labels);
   EXPECT_NEAR(reported.item<double>(), expected, 1e-12);
   EXPECT_FALSE(reported.requires_grad());
-}
-
-TEST(Loss, RefusesANameThatIsInNoRow) {
-  EXPECT_THROW(find_training_loss({"focal"}), InternalError);
 }
 
 // PyTorch's cross_entropy(…, weight=tensor([0.5, 2.0, 1.0]), reduction="sum") of these logits and
@@ -44,7 +39,7 @@ TEST(Loss, WeighsImagesByTheirClass) {
   const at::Tensor weights = torch::tensor({0.5, 2.0, 1.0, 2.0, 0.5}, at::kDouble);
   const at::Tensor each = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
   const at::Tensor expected = (weights * each).sum();
-  const TrainingLoss weighted = find_training_loss({.class_weights = {0.5, 2, 1}});
+  const TrainingLoss weighted({.class_weights = {0.5, 2, 1}});
   EXPECT_NEAR(weighted(logits, labels).item<double>(), expected.item<double>(), 1e-12);
   weighted(logits, labels).backward();
   const at::Tensor gradient =
@@ -65,8 +60,7 @@ TEST(Loss, SmoothsLabels) {
     at::Tensor target = 0.9 * at::one_hot(labels, 4).to(at::kDouble) + 0.1 / 4;
     if (!weights.empty()) target = target * torch::tensor(weights, at::kDouble);
     const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
-    const TrainingLoss smooth =
-        find_training_loss({.class_weights = weights, .label_smoothing = 0.1});
+    const TrainingLoss smooth({.class_weights = weights, .label_smoothing = 0.1});
     EXPECT_NEAR(smooth(logits, labels).item<double>(), expected, 1e-12);
   }
 }
@@ -84,7 +78,7 @@ TEST(Loss, OfTwoLabelsIsThatOfBothInOne) {
   for (const double smoothing : {0.0, 0.1}) {
     const at::Tensor target = (1 - smoothing) * hot + smoothing / 3;
     const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
-    const TrainingLoss loss = find_training_loss({.label_smoothing = smoothing});
+    const TrainingLoss loss({.label_smoothing = smoothing});
     EXPECT_NEAR(loss(logits, labels, others, shares).item<double>(), expected, 1e-12);
   }
 }
@@ -94,7 +88,7 @@ TEST(Loss, WithoutWeightsKeepsItsBits) {
   const at::Tensor logits = at::randn({7, 3});
   const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0, 2, 2}, at::kLong);
   EXPECT_TRUE(
-      at::equal(find_training_loss({})(logits, labels),
+      at::equal(TrainingLoss({})(logits, labels),
                 torch::nn::functional::cross_entropy(
                     logits, labels,
                     torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))));
