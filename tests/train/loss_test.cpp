@@ -13,7 +13,6 @@
 
 #include <cmath>
 
-
 namespace kiln {
 namespace {
 

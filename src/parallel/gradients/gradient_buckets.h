@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -37,12 +37,12 @@ class GradientBuckets {
 
   // The gradients accumulated over a step's backward passes, in the order of the parameters, and
   // the same tensors in every step. Valid after wait().
-  const std::vector<at::Tensor>& gradients() const;
+  const std::vector<at::Tensor>& gradients() const { return gradients_; }
   // The same values in as few tensors as possible: the buckets' flat buffers, padded with zeros
   // between gradients. For a rank that is alone, gradients().
   std::vector<at::Tensor> flat() const;
   // Call before the first backward of a step: it overwrites the old gradients.
-  void clear();
+  void clear() { is_filled_.assign(is_filled_.size(), false); }
 
   // Call before the last backward of a step: from now on buckets are sent as soon as they are
   // complete.
@@ -52,15 +52,38 @@ class GradientBuckets {
   // was empty.
   void wait();
 
-  std::size_t num_buckets() const;
   // The number of ranks whose gradients are summed.
-  int num_ranks() const;
+  int num_ranks() const { return num_ranks_; }
   // Total times so far; empty for one rank or if the communicator does not measure them.
   std::optional<CommunicationTime> communication() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Bucket {
+    at::Tensor flat;
+    at::Tensor narrow;                 // the bfloat16 copy that is sent; undefined: `flat` is sent
+    std::vector<std::size_t> members;  // indices of its gradients
+    std::size_t missing = 0;           // gradients that backward has not made yet
+    Communicator::Ticket ticket = 0;   // of its all-reduce
+  };
+
+  bool is_alone() const { return num_ranks_ == 1; }
+  void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
+  void take_gradient(std::size_t i);
+  void keep_gradient(std::size_t i, std::size_t index);
+  void take_made(Bucket& bucket);
+  void take_all_made();
+  void fill_missing();
+  void send(Bucket& bucket);
+
+  std::vector<at::Tensor> parameters_, gradients_;
+  std::vector<at::Tensor> made_;  // by backward, and not yet in the bucket
+  std::vector<bool> is_filled_;   // whether backward has set the gradient in this step
+  std::vector<Bucket> buckets_;
+  Communicator& communicator_;
+  const int num_ranks_;
+  bool is_reducing_ = false;  // the step's last backward has begun
+  std::size_t sent_ = 0;      // buckets handed to the communicator in this step
+  double wait_seconds_ = 0;   // spent waiting for all-reduces
 };
 
 }  // namespace kiln

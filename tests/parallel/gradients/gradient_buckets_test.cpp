@@ -69,9 +69,9 @@ TEST(GradientBuckets, HoldEveryParameterInReverseOrderOfCreation) {
     backward(parameters, rank);
     const auto sent_by_backward = communicator.lengths();
     buckets.wait();
-    EXPECT_GT(buckets.num_buckets(), 2U);
-    EXPECT_EQ(communicator.lengths().size(), buckets.num_buckets());
-    EXPECT_EQ(sent_by_backward.size(), buckets.num_buckets());  // nothing was left for wait()
+    EXPECT_GT(buckets.flat().size(), 2U);
+    EXPECT_EQ(communicator.lengths().size(), buckets.flat().size());
+    EXPECT_EQ(sent_by_backward.size(), buckets.flat().size());  // nothing was left for wait()
     EXPECT_EQ(communicator.lengths().front(), 144);  // 129 values of the last one, padded to 16
   });
 }
