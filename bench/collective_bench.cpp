@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "kiln_bench.h"
-#include "parallel/processors/binding.h"
+#include "parallel/processors/processors.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/process/versions.h"
 #include "train/precision.h"

@@ -22,7 +22,7 @@
 #include "model/catalogue.h"
 #include "operator_times.h"
 #include "parallel/device/device.h"
-#include "parallel/processors/compute_threads.h"
+#include "parallel/processors/processors.h"
 #include "predict/predictor.h"
 #include "run/process/versions.h"
 #include "tools/inspect/step_probe.h"

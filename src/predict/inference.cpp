@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "parallel/processors/compute_threads.h"
+#include "parallel/processors/processors.h"
 
 namespace kiln {
 namespace {

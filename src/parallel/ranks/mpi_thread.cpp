@@ -18,8 +18,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "parallel/ranks/mpi_collectives.h"
-#include "parallel/ranks/mpi_messages.h"
+#include "parallel/ranks/mpi_traffic.h"
 
 namespace kiln {
 
@@ -48,6 +47,7 @@ struct MpiThread::State {
     return shared;
   }
   void fail(std::exception_ptr failure);
+  void fail(int status, const std::string& what);  // of MPI
   void throw_if_failed() const;
 
   struct Queued {
@@ -182,10 +182,7 @@ void MpiThread::State::finish(MpiLane& lane) {
     changed.notify_all();
   }
   if (status != MPI_SUCCESS)
-    fail(std::make_exception_ptr(
-        Error(ErrorCode::kTimeoutOccured, std::string("The ") + lane.oldest()->what.name +
-                                              " over all ranks failed: " + mpi_error_text(status) +
-                                              ". Check the driver logs of the other ranks.")));
+    fail(status, std::string("The ") + lane.oldest()->what.name + " over all ranks");
 }
 
 void MpiThread::State::finish_parcels() {
@@ -197,11 +194,7 @@ void MpiThread::State::finish_parcels() {
     }
     changed.notify_all();
   }
-  if (status != MPI_SUCCESS)
-    fail(std::make_exception_ptr(
-        Error(ErrorCode::kTimeoutOccured,
-              "A message between two ranks failed: " + mpi_error_text(status) +
-                  ". Check the driver logs of the other ranks.")));
+  if (status != MPI_SUCCESS) fail(status, "A message between two ranks");
 }
 
 const MpiLane::Running* MpiThread::State::oldest() const {
@@ -296,6 +289,12 @@ void MpiThread::State::fail(std::exception_ptr failure) {
   const std::lock_guard lock(mutex);
   if (!fault) fault = std::move(failure);
   changed.notify_all();
+}
+
+void MpiThread::State::fail(int status, const std::string& what) {
+  fail(std::make_exception_ptr(Error(
+      ErrorCode::kTimeoutOccured, what + " failed: " + mpi_error_text(status) +
+                                      ". Check the driver logs of the other ranks.")));
 }
 
 void MpiThread::State::handle_requests() {

@@ -1,4 +1,4 @@
-#include "parallel/processors/binding.h"
+#include "parallel/processors/processors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,284 @@
+#include "parallel/processors/processors.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+
+// This file is compiled with OpenMP, so it must not include LibTorch's headers: they would compile
+// differently than in the other files.
+namespace at {
+void set_num_threads(int);
+}  // namespace at
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+cpu_set_t allowed_processors() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  ::sched_getaffinity(0, sizeof mask, &mask);
+  return mask;
+}
+
+// The number of the core's first hardware thread. If the system does not describe the topology,
+// each processor is its own core.
+int core_of(const fs::path& folder, int number) {
+  std::ifstream siblings(folder / "topology/thread_siblings_list");
+  int first = number;
+  siblings >> first;
+  return siblings ? first : number;
+}
+
+int node_of(const fs::path& folder) {
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("node") && name.find_first_not_of("0123456789", 4) == name.npos)
+      return std::atoi(name.c_str() + 4);
+  }
+  return 0;
+}
+
+std::vector<Processor> describe(const cpu_set_t& mask) {
+  std::vector<Processor> all;
+  for (int number = 0; number < CPU_SETSIZE; ++number) {
+    if (!CPU_ISSET(number, &mask)) continue;
+    const fs::path folder = "/sys/devices/system/cpu/cpu" + std::to_string(number);
+    all.push_back({number, core_of(folder, number), node_of(folder)});
+  }
+  return all;
+}
+
+// Binds running threads too, which do not inherit a new mask. Returns false if the system forbids
+// it.
+bool bind_all_threads(const std::vector<int>& processors) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int number : processors) CPU_SET(number, &mask);
+  if (::sched_setaffinity(0, sizeof mask, &mask) != 0) return false;
+  std::error_code failure;
+  for (const auto& thread : fs::directory_iterator("/proc/self/task", failure))
+    ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof mask, &mask);
+  return true;
+}
+
+// The ranks on this host with the same affinity mask as this one.
+struct Sharing {
+  cpu_set_t mask;
+  int num_ranks = 0, index = 0;  // `index`: this rank's position among them, from 0
+  std::vector<int> gpu_nodes = {};
+};
+
+Sharing sharing_of(World& world, int gpu_node = -1) {
+  Sharing found{allowed_processors()};
+  const std::vector<cpu_set_t> masks = world.gather(found.mask);
+  const std::vector<int> gpu_nodes = world.gather(gpu_node);
+  const auto& hosts = world.hosts();
+  const auto self = static_cast<std::size_t>(world.rank());
+  for (std::size_t rank = 0; rank < masks.size(); ++rank) {
+    if (hosts[rank] != hosts[self] || !CPU_EQUAL(&masks[rank], &found.mask)) continue;
+    ++found.num_ranks;
+    found.gpu_nodes.push_back(gpu_nodes[rank]);
+    if (rank < self) ++found.index;
+  }
+  return found;
+}
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kInterval{500};
+// Thresholds for the share of an interval in which the thread was ready to run but had no
+// processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
+// processor, however the threads wait.
+constexpr double kContended = 0.15, kQuiet = 0.05;
+// Every operation wakes all threads: with 32 per processor a step takes ten times as long as with
+// one, with 512 over a hundred times.
+constexpr int kMaxPerProcessor = 32;
+constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
+
+const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
+
+// The seconds for which a thread was ready to run but had no processor, from its schedstat file.
+// Empty if the system does not provide it.
+std::optional<double> seconds_without_processor(const std::string& file) {
+  std::ifstream text(file);
+  double running = 0, waiting = 0;
+  if (!(text >> running >> waiting)) return std::nullopt;
+  return waiting * 1e-9;
+}
+
+// Throws std::system_error if `count` threads cannot be created; libgomp would end the process.
+void require_threads(int count) {
+  std::mutex gate;
+  std::vector<std::jthread> threads;  // joined after the gate opens and before it is destroyed
+  const std::lock_guard closed(gate);
+  for (int i = 0; i < count; ++i) threads.emplace_back([&] { const std::lock_guard open(gate); });
+}
+
+// Measures twice a second how long the thread that created it waits for a processor, and keeps a
+// SleepingTeam while that is long.
+class Watch {
+ public:
+  explicit Watch(int count)
+      : team_size_(kProcessorsAtStart - count + 2),
+        file_("/proc/self/task/" + std::to_string(::gettid()) + "/schedstat"),
+        thread_([this] { run(); }) {}
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      must_end_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  void run() {
+    std::optional<double> before = seconds_without_processor(file_);
+    Clock::time_point begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    while (before && !changed_.wait_for(lock, kInterval, [&] { return must_end_; })) {
+      const std::optional<double> now = seconds_without_processor(file_);
+      const std::chrono::duration<double> interval = Clock::now() - begin;
+      if (now) judge((*now - *before) / interval.count());
+      before = now;
+      begin += std::chrono::duration_cast<Clock::duration>(interval);
+    }
+  }
+
+  void judge(double share) {
+    quiet_intervals_ = share < kQuiet ? quiet_intervals_ + 1 : 0;
+    if (team_ && quiet_intervals_ == kQuietIntervals) team_.reset();
+    if (team_ || share < kContended) return;
+    try {
+      team_.emplace(team_size_);
+    } catch (const std::system_error&) {  // no more threads allowed: change nothing
+    }
+  }
+
+  const int team_size_;  // makes libgomp's thread count exceed the processors by one
+  const std::string file_;
+  std::optional<SleepingTeam> team_;
+  int quiet_intervals_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool must_end_ = false;
+  std::thread thread_;  // declared last: it uses the other members
+};
+
+}  // namespace
+
+std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count) {
+  std::sort(all.begin(), all.end(), [](const Processor& a, const Processor& b) {
+    return std::tie(a.node, a.core, a.number) < std::tie(b.node, b.core, b.number);
+  });
+  std::vector<int> cores;
+  for (const Processor& processor : all)
+    if (cores.empty() || cores.back() != processor.core) cores.push_back(processor.core);
+  const auto size = static_cast<std::ptrdiff_t>(cores.size()) / count;
+  const auto begin = cores.begin() + index * size;
+  std::vector<int> part;
+  for (const Processor& processor : all)
+    if (std::find(begin, begin + size, processor.core) != begin + size)
+      part.push_back(processor.number);
+  return part;
+}
+
+std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vector<int>& gpu_nodes,
+                                    int index) {
+  std::vector<int> order(gpu_nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return gpu_nodes[static_cast<std::size_t>(a)] < gpu_nodes[static_cast<std::size_t>(b)];
+  });
+  const auto place = std::find(order.begin(), order.end(), index) - order.begin();
+  return processors_of_part(std::move(all), static_cast<int>(place),
+                            static_cast<int>(order.size()));
+}
+
+int bind_to_own_cores(World& world, int gpu_node) {
+  const Sharing found = sharing_of(world, gpu_node);
+  if (found.num_ranks < 2 || usable_cpus() < CPU_COUNT(&found.mask)) return 0;
+  const std::vector<int> own =
+      processors_of_rank(describe(found.mask), found.gpu_nodes, found.index);
+  return !own.empty() && bind_all_threads(own) ? static_cast<int>(own.size()) : 0;
+}
+
+int processors_of_this_rank(World& world) {
+  return std::max(1, usable_cpus() / sharing_of(world).num_ranks);
+}
+
+void use_compute_threads(int count) {
+  if (const int most = kMaxPerProcessor * kProcessorsAtStart; count > most)
+    throw Error(ErrorCode::kUserError,
+                formatted("--threads is %d, but this process may use only %d processors: so many "
+                          "threads would mostly wait for each other. Give at most %d, or omit it "
+                          "for one thread per processor.",
+                          count, kProcessorsAtStart, most));
+  at::set_num_threads(count);
+  const bool is_decided =
+      std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
+  if (count < 2 || count > kProcessorsAtStart || is_decided) return;
+  try {
+    static const Watch watch(count);
+  } catch (const std::system_error&) {  // no more threads allowed: the threads keep spinning
+  }
+}
+
+SleepingTeam::SleepingTeam(int size) {
+  require_threads(size);
+  leader_ = std::thread([this, size] { lead(size); });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return sleeps_; });
+}
+
+SleepingTeam::~SleepingTeam() {
+  {
+    const std::lock_guard lock(mutex_);
+    may_end_ = true;
+  }
+  changed_.notify_all();
+  leader_.join();
+}
+
+void SleepingTeam::lead(int size) {
+  ::pthread_setname_np(::pthread_self(), "sleeping team");  // inherited by the team
+  int present = 0;
+#pragma omp parallel num_threads(size)
+  {
+#pragma omp atomic
+    ++present;  // the compiler would remove an empty region
+  }
+  // The team's threads stay until their leader ends.
+  std::unique_lock lock(mutex_);
+  sleeps_ = present > 0;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return may_end_; });
+}
+
+}  // namespace kiln

@@ -1,0 +1,75 @@
+// Which cores a rank uses, and how its threads wait for each other.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "parallel/ranks/world.h"
+
+namespace kiln {
+
+// CPU binding: each rank of a host gets cores of its own, so that ranks do not compete for them,
+// and with that nearby memory, since a page is placed on the node that first writes it.
+
+// A logical processor that a process may use: its number in the system, its core and its NUMA node.
+// Processors with the same core are its hardware threads.
+struct Processor {
+  int number = 0, core = 0, node = 0;
+};
+
+// Divides the processors into `count` equal parts and returns part `index`. Assigns whole cores,
+// node by node, so that a part stays on one NUMA node where possible. Empty if there are fewer
+// cores than parts.
+std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count);
+
+// The part of rank `index` of those that share the processors. `gpu_nodes` has the NUMA node of
+// each rank's GPU, -1 if unknown: the ranks get their parts in the order of these nodes, so a part
+// is on its GPU's node where the GPUs are spread over the nodes, and no core is left out.
+std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vector<int>& gpu_nodes,
+                                    int index);
+
+// Binds all threads of this process to its part of the processors that the ranks of its host share.
+// `gpu_node`: the NUMA node of its GPU; -1: unknown, or it has none. Does nothing for ranks that
+// already have their own processors, or on a host that has fewer cores than ranks, limits CPU time
+// by a quota, or forbids binding. Returns the number of processors that this rank was bound to; 0
+// if it was not bound. A collective.
+int bind_to_own_cores(World& world, int gpu_node);
+
+// The number of processors that this rank may use, divided by the number of ranks on its host that
+// share them; at least 1. A collective.
+int processors_of_this_rank(World& world);
+
+// Sets how many threads compute on the CPU, and how they wait for each other. Call once, before the
+// first tensor operation, on the thread that runs the computation.
+//
+// OpenMP threads wait for each other many times per step, spinning for milliseconds. That is
+// fastest if each thread has its own processor. If other programs use the processors too, the
+// thread being waited for is often not running, and spinning takes the CPU time that it needs.
+// libgomp spins only 100 times instead of 300,000 while a process has more OpenMP threads than
+// there are processors (GOMP_SPINCOUNT in its manual). So while this process has to wait for
+// processors, it keeps a SleepingTeam that raises the thread count. If GOMP_SPINCOUNT or
+// OMP_WAIT_POLICY, which set how threads wait, is in the environment, it is left in effect.
+void use_compute_threads(int count);
+
+// A team of OpenMP threads that only sleep, to raise libgomp's thread count: from the end of the
+// constructor until the destructor.
+class SleepingTeam {
+ public:
+  // Throws std::system_error if the system does not allow this many threads.
+  explicit SleepingTeam(int size);
+  ~SleepingTeam();
+  SleepingTeam(const SleepingTeam&) = delete;
+  SleepingTeam& operator=(const SleepingTeam&) = delete;
+
+ private:
+  void lead(int size);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool sleeps_ = false, may_end_ = false;
+  std::thread leader_;
+};
+
+}  // namespace kiln

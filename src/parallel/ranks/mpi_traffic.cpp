@@ -1,0 +1,340 @@
+#include "parallel/ranks/mpi_traffic.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+// In a ring, adding a segment overlaps with receiving the next.
+constexpr std::size_t kSegment = 512 << 10;   // bytes
+constexpr std::size_t kLeastRing = 64 << 10;  // elements; below, MPI's all-reduce is faster
+constexpr int kMessageTag = 1, kRingTag = 2;
+
+template <typename Value>
+void add_values(char* sums, const char* more, std::size_t bytes) {
+  auto* to = reinterpret_cast<Value*>(sums);
+  const auto* from = reinterpret_cast<const Value*>(more);
+  for (std::size_t i = 0; i < bytes / sizeof(Value); ++i) to[i] += from[i];
+}
+
+// bfloat16 is the upper half of float32: adds in float32 and rounds to nearest, ties to even. NaN
+// stays NaN.
+void add_bfloat16(char* sums, const char* more, std::size_t bytes) {
+  const auto widened = [](std::uint16_t value) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+  };
+  auto* to = reinterpret_cast<std::uint16_t*>(sums);
+  const auto* from = reinterpret_cast<const std::uint16_t*>(more);
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) {
+    const float sum = widened(to[i]) + widened(from[i]);
+    const auto bits = std::bit_cast<std::uint32_t>(sum);
+    const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    to[i] = static_cast<std::uint16_t>(sum != sum ? 0x7FC0 : rounded);
+  }
+}
+
+void add_bfloat16_for_mpi(void* from, void* to, int* count, MPI_Datatype*) {
+  add_bfloat16(static_cast<char*>(to), static_cast<const char*>(from),
+               static_cast<std::size_t>(*count) * sizeof(std::uint16_t));
+}
+
+// An element's size, its type for MPI, and how arrays of `bytes` are added.
+struct ElementType {
+  std::size_t bytes;
+  MPI_Datatype type;
+  void (*add)(char* sums, const char* more, std::size_t bytes);
+};
+
+const ElementType& element_of(const Collective& what) {
+  static const std::array<ElementType, 5> kTypes = {{
+      {1, MPI_BYTE, add_values<unsigned char>},
+      {sizeof(float), MPI_FLOAT, add_values<float>},
+      {sizeof(double), MPI_DOUBLE, add_values<double>},
+      {sizeof(std::int64_t), MPI_INT64_T, add_values<std::int64_t>},
+      {sizeof(std::uint16_t), MPI_UINT16_T, add_bfloat16},
+  }};  // by Element
+  return kTypes[static_cast<std::size_t>(what.element)];
+}
+
+MPI_Comm duplicate(MPI_Comm communicator) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(communicator, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+template <std::size_t N>
+void copy_text(const std::string& from, std::array<char, N>& to) {
+  const std::size_t length = std::min(from.size(), N - 1);
+  std::copy_n(from.data(), length, to.data());
+  to[length] = '\0';
+}
+
+}  // namespace
+
+std::string mpi_error_text(int status) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  return text;
+}
+
+RingAllReduce::RingAllReduce(MPI_Comm communicator, const Collective& what)
+    : communicator_(communicator), what_(what) {
+  MPI_Comm_rank(communicator_, &rank_);
+  MPI_Comm_size(communicator_, &size_);
+  const auto ranks = static_cast<std::size_t>(size_);
+  chunk_bytes_ = (what.count + ranks - 1) / ranks * element_of(what).bytes;
+  incoming_.resize(chunk_bytes_);
+}
+
+RingAllReduce::Part RingAllReduce::chunk(int index) const {
+  const std::size_t all = what_.count * element_of(what_).bytes;
+  const std::size_t begin = std::min(all, static_cast<std::size_t>(index) * chunk_bytes_);
+  return {static_cast<char*>(what_.data) + begin, std::min(chunk_bytes_, all - begin)};
+}
+
+void RingAllReduce::post_step() {
+  const bool summing = step_ < size_ - 1;
+  const int round = summing ? step_ : step_ - (size_ - 1);
+  const int first = summing ? rank_ : rank_ + 1;  // the chunk sent in the first round
+  const Part outgoing = chunk((first - round + size_) % size_);
+  const Part arriving = chunk((first - round - 1 + size_) % size_);
+  const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
+  segments_.clear();
+  receives_.clear();
+  sends_.clear();
+  arrived_ = 0;
+  for (std::size_t at = 0; at < arriving.bytes; at += kSegment) {
+    segments_.push_back({arriving.begin + at, std::min(kSegment, arriving.bytes - at)});
+    MPI_Irecv(summing ? incoming_.data() + at : arriving.begin + at,
+              static_cast<int>(segments_.back().bytes), MPI_BYTE, previous, kRingTag, communicator_,
+              &receives_.emplace_back());
+  }
+  for (std::size_t at = 0; at < outgoing.bytes; at += kSegment)
+    MPI_Isend(outgoing.begin + at, static_cast<int>(std::min(kSegment, outgoing.bytes - at)),
+              MPI_BYTE, next, kRingTag, communicator_, &sends_.emplace_back());
+  posted_ = true;
+}
+
+bool RingAllReduce::advance(int* status) {
+  for (; step_ < 2 * (size_ - 1); ++step_, posted_ = false) {
+    if (!posted_) post_step();
+    for (; arrived_ < receives_.size(); ++arrived_) {
+      int here = 0;
+      *status = MPI_Test(&receives_[arrived_], &here, MPI_STATUS_IGNORE);
+      if (here == 0 || *status != MPI_SUCCESS) return false;
+      if (step_ >= size_ - 1) continue;
+      const Part& segment = segments_[arrived_];
+      element_of(what_).add(segment.begin, incoming_.data() + arrived_ * kSegment, segment.bytes);
+    }
+    int sent = 0;
+    *status =
+        MPI_Testall(static_cast<int>(sends_.size()), sends_.data(), &sent, MPI_STATUSES_IGNORE);
+    if (sent == 0 || *status != MPI_SUCCESS) return false;
+  }
+  return true;
+}
+
+MpiLane::MpiLane(MPI_Comm communicator)
+    : collectives_(duplicate(communicator)), rings_(duplicate(communicator)) {
+  MPI_Op_create(add_bfloat16_for_mpi, /*commute=*/1, &bfloat16_sum_);
+}
+
+void MpiLane::close() {
+  MPI_Op_free(&bfloat16_sum_);
+  MPI_Comm_free(&rings_);
+  MPI_Comm_free(&collectives_);
+}
+
+void MpiLane::start(const Collective& what, std::uint64_t place) {
+  Running& added = running_.emplace_back();
+  added.what = what;
+  added.place = place;
+  added.begin = Clock::now();
+  MPI_Request& request = added.request;
+  const int count = static_cast<int>(what.count);
+  const MPI_Datatype type = element_of(what).type;
+  switch (what.kind) {
+    case Collective::Kind::kAllReduce:
+      if (what.count >= kLeastRing) {
+        added.ring.emplace(rings_, what);
+        break;
+      }
+      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type,
+                     what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
+                     &request);
+      break;
+    case Collective::Kind::kBroadcast:
+      MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);
+      break;
+    case Collective::Kind::kGather:
+      MPI_Iallgather(what.data, count, type, what.gathered, count, type, collectives_, &request);
+      break;
+    case Collective::Kind::kBarrier:
+      MPI_Ibarrier(collectives_, &request);
+      break;
+  }
+}
+
+std::optional<MpiLane::Done> MpiLane::take_done(int* status) {
+  if (running_.empty()) return {};
+  Running& oldest = running_.front();
+  int done = 0;
+  if (oldest.ring)
+    done = oldest.ring->advance(status) ? 1 : 0;
+  else
+    *status = MPI_Test(&oldest.request, &done, MPI_STATUS_IGNORE);
+  if (done == 0 || *status != MPI_SUCCESS) return {};
+  Running front = std::move(running_.front());
+  running_.pop_front();
+  const Clock::time_point now = Clock::now(), begin = std::max(front.begin, last_end_);
+  const std::chrono::duration<double> alone = now - begin;
+  if (front.what.timeline) front.what.timeline->add(Timeline::kSums, front.what.name, begin, now);
+  last_end_ = now;
+  return Done{std::move(front.what), front.place, alone.count()};
+}
+
+void MpiLane::forget(Clock::duration gap) {
+  for (Running& each : running_) each.begin += gap;
+}
+
+MpiMessages::MpiMessages(MPI_Comm communicator) : communicator_(duplicate(communicator)) {
+  MPI_Comm_rank(communicator_, &rank_);
+  MPI_Comm_size(communicator_, &size_);
+  peers_.resize(static_cast<std::size_t>(size_));
+  receive_next();
+}
+
+void MpiMessages::close() {
+  MPI_Cancel(&receiving_);
+  MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
+  for (Sending& sending : sending_) MPI_Wait(&sending.request, MPI_STATUS_IGNORE);
+  MPI_Comm_free(&communicator_);
+}
+
+void MpiMessages::receive_next() {
+  MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, kMessageTag, communicator_,
+            &receiving_);
+}
+
+void MpiMessages::poll(const PeerStatus& mine) {
+  for (;;) {
+    int arrived = 0;
+    MPI_Status status{};
+    if (MPI_Test(&receiving_, &arrived, &status) != MPI_SUCCESS || arrived == 0) break;
+    take(incoming_, status.MPI_SOURCE, mine);
+    receive_next();
+  }
+  sending_.remove_if([](Sending& sending) {
+    int sent = 0;
+    MPI_Test(&sending.request, &sent, MPI_STATUS_IGNORE);
+    return sent != 0;
+  });
+}
+
+void MpiMessages::forget(std::chrono::steady_clock::duration gap) {
+  const auto now = std::chrono::steady_clock::now();
+  for (PeerStatus& peer : peers_)
+    if (peer.last_seen) peer.last_seen = std::min(*peer.last_seen + gap, now);
+}
+
+void MpiMessages::take(const Message& message, int from, const PeerStatus& mine) {
+  PeerStatus& peers = peers_[static_cast<std::size_t>(from)];
+  peers.last_seen = std::chrono::steady_clock::now();
+  switch (message.kind) {
+    case Kind::kAsk:
+      send(from, status_message(mine));
+      break;
+    case Kind::kTell:
+      peers.started = message.started;
+      peers.patient = message.patient != 0;
+      peers.phase = message.text.data();
+      break;
+    case Kind::kFailed:
+      if (!failure_ || from < failure_->rank)
+        failure_ = RankFailure{from, message.exit_code, message.text.data()};
+      break;
+  }
+}
+
+void MpiMessages::ask_all() {
+  send_to_others({});
+}
+
+MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
+  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, {}};
+  copy_text(mine.phase, message.text);
+  return message;
+}
+
+void MpiMessages::send_status(const PeerStatus& mine) {
+  send_to_others(status_message(mine));
+}
+
+void MpiMessages::send_failure(int exit_code, const std::string& text) {
+  Message message{Kind::kFailed, exit_code, 0, 0, {}};
+  copy_text(text, message.text);
+  send_to_others(message);
+}
+
+void MpiMessages::send_to_others(const Message& message) {
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) send(rank, message);
+}
+
+void MpiMessages::send(int to, const Message& message) {
+  sending_.push_back({message, MPI_REQUEST_NULL});
+  MPI_Isend(&sending_.back().message, sizeof message, MPI_BYTE, to, kMessageTag, communicator_,
+            &sending_.back().request);
+}
+
+MpiParcels::MpiParcels(MPI_Comm communicator) : communicator_(duplicate(communicator)) {}
+
+void MpiParcels::close() {
+  MPI_Comm_free(&communicator_);
+}
+
+void MpiParcels::start(const Parcel& parcel, std::uint64_t ticket) {
+  Moving& added = moving_.emplace_back();
+  added.what = parcel;
+  added.ticket = ticket;
+  added.begin = Clock::now();
+  const int rank = parcel.rank == Parcel::kAnyRank ? MPI_ANY_SOURCE : parcel.rank;
+  for (std::size_t at = 0; at < parcel.bytes; at += kSegment) {
+    char* begin = static_cast<char*>(parcel.data) + at;
+    const int count = static_cast<int>(std::min(kSegment, parcel.bytes - at));
+    MPI_Request& request = added.segments.emplace_back();
+    if (parcel.kind == Parcel::Kind::kSend)
+      MPI_Isend(begin, count, MPI_BYTE, rank, parcel.tag, communicator_, &request);
+    else
+      MPI_Irecv(begin, count, MPI_BYTE, rank, parcel.tag, communicator_, &request);
+  }
+}
+
+std::optional<std::uint64_t> MpiParcels::take_done(int* status) {
+  for (auto each = moving_.begin(); each != moving_.end(); ++each) {
+    int done = 0;
+    *status = MPI_Testall(static_cast<int>(each->segments.size()), each->segments.data(), &done,
+                          MPI_STATUSES_IGNORE);
+    if (*status != MPI_SUCCESS) return {};
+    if (done == 0) continue;
+    const std::uint64_t ticket = each->ticket;
+    moving_.erase(each);
+    return ticket;
+  }
+  return {};
+}
+
+bool MpiParcels::any_is_soon() const {
+  return std::any_of(moving_.begin(), moving_.end(),
+                     [](const Moving& each) { return each.what.is_soon; });
+}
+
+void MpiParcels::forget(Clock::duration gap) {
+  for (Moving& each : moving_) each.begin += gap;
+}
+
+}  // namespace kiln
