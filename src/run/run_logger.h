@@ -13,7 +13,6 @@
 #include "base/system.h"
 #include "cli/run_config.h"
 #include "parallel/device/device.h"
-#include "parallel/device/nvidia_driver.h"
 #include "record/run_record.h"
 #include "record/run_sink.h"
 #include "run/forecast.h"

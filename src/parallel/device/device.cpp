@@ -1,20 +1,33 @@
 #include "parallel/device/device.h"
 
 #include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "parallel/device/nvidia_driver.h"
 
 namespace kiln {
 namespace {
+
+// nullptr if `library`, a handle from dlopen, has no such symbol.
+template <typename Function>
+Function* symbol(void* library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
 
 constexpr int kLeastDriver = 580;  // the first driver branch that supports CUDA 13
 constexpr int kLeastCuda = 13000;
@@ -86,8 +99,8 @@ std::string module_path() {
 struct Host {
   std::vector<std::size_t> ranks;
   std::set<std::string> gpus;
-  std::size_t most_seen =
-      0;  // by one rank: a lower bound on the number of GPUs if UUIDs are unknown
+  // By one rank: a lower bound on the number of GPUs if UUIDs are unknown.
+  std::size_t most_seen = 0;
 
   std::size_t num_gpus() const { return std::max(gpus.size(), most_seen); }
 };
@@ -163,6 +176,122 @@ void find_mixed_kinds(const std::vector<RankDevice>& ranks, Problems& problems) 
   add(problems, "The ranks use different kinds of devices: " + number(on_gpu) + " found a GPU, " +
                     number(on_cpu) + " has no GPU: give every rank a GPU, or use --device cpu.");
 }
+
+// Values from the CUDA driver API (cuda.h), whose ABI is stable by contract.
+constexpr int kStubLibrary = 34;  // the toolkit's libcuda.so.1, which is for linking only
+constexpr int kNoDevice = 100;
+constexpr int kCapabilityMajor = 75;
+constexpr int kCapabilityMinor = 76;
+
+// Uses declarations from nvml.h. NVML does not need CUDA, and it knows the version even if /proc
+// does not show it (WSL).
+std::string nvml_driver_version() {
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  auto* init = symbol<int()>(library, "nvmlInit_v2");
+  auto* version = symbol<int(char*, unsigned)>(library, "nvmlSystemGetDriverVersion");
+  auto* shutdown = symbol<int()>(library, "nvmlShutdown");
+  if (init == nullptr || version == nullptr || shutdown == nullptr || init() != 0) return "";
+  char text[80] = "";  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+  const bool known = version(text, sizeof text) == 0;
+  shutdown();
+  return known ? text : "";
+}
+
+std::string kernel_driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string text;
+  std::getline(file, text);
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(R"((\d{3,}\.\d+(\.\d+)?))")) ? match[1].str()
+                                                                                : "";
+}
+
+std::string describe_status(void* library, int status) {
+  auto* explain = symbol<int(int, const char**)>(library, "cuGetErrorString");
+  const char* text = nullptr;
+  if (explain != nullptr && explain(status, &text) != 0) text = nullptr;
+  return "the CUDA driver returned error " + std::to_string(status) +
+         (text == nullptr ? "" : " (" + std::string(text) + ")");
+}
+
+// The index of a device is also its handle. cuDeviceGetUuid_v2 distinguishes the MIG instances of a
+// GPU.
+std::string device_uuid(void* library, int device) {
+  using Uuid = std::array<unsigned char, 16>;
+  auto* ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid_v2");
+  if (ask == nullptr) ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid");
+  Uuid bytes{};
+  if (ask == nullptr || ask(&bytes, device) != 0) return "";
+  auto* name = symbol<int(char*, int, int)>(library, "cuDeviceGetName");
+  char model[256] = "";
+  const bool is_mig = name(model, sizeof model, device) == 0 &&
+                      std::string_view(model).find(" MIG ") != std::string_view::npos;
+  std::string text = is_mig ? "MIG-" : "GPU-";  // "NVIDIA H200 MIG 1g.18gb"
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += hex.data();
+  }
+  return text;
+}
+
+int describe_device(void* library, NvidiaDriver& driver) {
+  auto* attribute = symbol<int(int*, int, int)>(library, "cuDeviceGetAttribute");
+  auto* name = symbol<int(char*, int, int)>(library, "cuDeviceGetName");
+  char text[256] = "";
+  int status = name(text, sizeof text, driver.index);
+  if (status == 0) status = attribute(&driver.capability_major, kCapabilityMajor, driver.index);
+  if (status == 0) status = attribute(&driver.capability_minor, kCapabilityMinor, driver.index);
+  driver.name = text;
+  auto* address = symbol<int(char*, int, int)>(library, "cuDeviceGetPCIBusId");
+  if (address != nullptr && address(text, sizeof text, driver.index) == 0)
+    driver.pci_address = text;
+  return status;
+}
+
+void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
+  auto* version = symbol<int(int*)>(library, "cuDriverGetVersion");
+  auto* init = symbol<int(unsigned)>(library, "cuInit");
+  auto* count = symbol<int(int*)>(library, "cuDeviceGetCount");
+  for (const char* name : {"cuDriverGetVersion", "cuInit", "cuDeviceGetCount",
+                           "cuDeviceGetAttribute", "cuDeviceGetName"})
+    if (::dlsym(library, name) == nullptr) {
+      driver.fault = "libcuda.so.1 is missing the function " + std::string(name);
+      return;
+    }
+  if (version(&driver.cuda_version) != 0) driver.cuda_version = 0;
+  int status = init(0);
+  driver.library = status != kStubLibrary;
+  if (status == kStubLibrary || status == kNoDevice) return;
+  if (status == 0) status = count(&driver.num_devices);
+  if (status == 0 && driver.num_devices > 0) {
+    driver.index = local_rank % driver.num_devices;
+    for (int device = 0; device < driver.num_devices; ++device)
+      driver.uuids.push_back(device_uuid(library, device));
+    status = describe_device(library, driver);
+  }
+  if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
+}
+
+// Blocks all signals in this thread for its lifetime. Threads started meanwhile inherit the mask
+// and keep it: otherwise a signal delivered to a thread of the driver would take its default
+// action, even if the program's own threads block it.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 }  // namespace
 
@@ -267,6 +396,49 @@ std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {
                         std::to_string(host.num_gpus()) + " GPUs of host " + name + " are idle");
   }
   return sentences;
+}
+
+NvidiaDriver ask_nvidia_driver(int local_rank) {
+  const NoSignals while_threads_start;
+  NvidiaDriver driver;
+  driver.device_files =
+      ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/proc/driver/nvidia/version", F_OK) == 0;
+  driver.version = nvml_driver_version();
+  if (driver.version.empty()) driver.version = kernel_driver_version();
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  driver.library = library != nullptr;
+  if (driver.library) ask_cuda(library, local_rank, driver);
+  return driver;
+}
+
+GpuMeter::GpuMeter(const std::string& uuid) {
+  void* library = uuid.empty() ? nullptr : ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  auto* init = symbol<int()>(library, "nvmlInit_v2");
+  auto* find = symbol<int(const char*, void**)>(library, "nvmlDeviceGetHandleByUUID");
+  utilization_ = symbol<int(void*, Utilization*)>(library, "nvmlDeviceGetUtilizationRates");
+  power_ = symbol<int(void*, unsigned*)>(library, "nvmlDeviceGetPowerUsage");
+  if (init == nullptr || find == nullptr || utilization_ == nullptr || power_ == nullptr) return;
+  if (init() != 0 || find(uuid.c_str(), &device_) != 0) device_ = nullptr;
+}
+
+void GpuMeter::sample() {
+  constexpr double kMilliwatts = 1000;
+  Utilization utilization;
+  unsigned milliwatts = 0;
+  if (device_ == nullptr || utilization_(device_, &utilization) != 0 ||
+      power_(device_, &milliwatts) != 0)
+    return;
+  sum_.utilization_percent += utilization.gpu;
+  sum_.power_watts += milliwatts / kMilliwatts;
+  ++num_samples_;
+}
+
+std::optional<GpuLoad> GpuMeter::take_average() {
+  if (num_samples_ == 0) return std::nullopt;
+  const GpuLoad sum = std::exchange(sum_, {});
+  const int count = std::exchange(num_samples_, 0);
+  return GpuLoad{sum.utilization_percent / count, sum.power_watts / count};
 }
 
 }  // namespace kiln

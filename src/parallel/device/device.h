@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "modules/cuda/module.h"
+#include "record/training_record.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
@@ -56,11 +58,9 @@ struct CudaVersions {
 };
 CudaVersions cuda_versions();
 
-// Access to libkiln_cuda.so, the GPU module next to the program.
-
-// Loads the module on the first call. It stays loaded for the life of the process, since LibTorch's
-// hooks point into it. Returns nullptr and sets `fault` if the module cannot be loaded or is from a
-// different build.
+// Loads libkiln_cuda.so, the GPU module next to the program, on the first call. It stays loaded for
+// the life of the process, since LibTorch's hooks point into it. Returns nullptr and sets `fault`
+// if the module cannot be loaded or is from a different build.
 const CudaModule* open_cuda_module(std::string* fault);
 
 // Checks that each rank of a job has its own GPU. Pure functions of what each rank found, gathered
@@ -68,9 +68,8 @@ const CudaModule* open_cuda_module(std::string* fault);
 struct RankDevice {
   std::string host = {};
   bool is_cuda = false;
-  std::string chosen = {};  // UUID of the GPU it computes on; empty when unknown
-  std::vector<std::string> visible =
-      {};  // UUIDs of all GPUs visible to it; empty strings when unknown
+  std::string chosen = {};                // UUID of the GPU it computes on; empty when unknown
+  std::vector<std::string> visible = {};  // UUIDs of those it sees; empty strings when unknown
 };
 
 void visit_fields(Is<RankDevice> auto& device, auto&& field) {
@@ -91,5 +90,49 @@ bool ranks_may_share_gpus();
 
 // "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks);
+
+// What the NVIDIA driver reports. Its libraries are loaded at run time, so none is needed to build
+// or run.
+struct NvidiaDriver {
+  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia/version exists
+  bool library = false;       // libcuda.so.1 could be opened and is not the CUDA toolkit's stub
+  std::string version;        // "580.65.06", from NVML or else the kernel; empty when unknown
+  int cuda_version = 0;       // newest supported CUDA version, 13000 for 13.0; 0 when unknown
+  int num_devices = 0;        // visible to this process
+  std::string fault;          // why the library could not count or describe the devices
+  std::vector<std::string> uuids;  // [num_devices], as in nvidia-smi -L, or empty
+  int index = 0;                   // of the device for this process, which the next fields describe
+  std::string name;
+  int capability_major = 0, capability_minor = 0;
+  std::string pci_address;  // "0000:1b:00.0"; empty when unknown
+};
+
+// The device for this process is the only one, or number `local_rank` modulo the number of devices.
+// Never throws: unknown values stay empty. Signals are blocked in the threads that the driver
+// starts.
+NvidiaDriver ask_nvidia_driver(int local_rank = 0);
+
+// A GPU's utilization and power draw, as reported by NVIDIA's management library (NVML). Measures
+// nothing if the library or the GPU is missing or does not report these values. One thread.
+class GpuMeter {
+ public:
+  explicit GpuMeter(const std::string& uuid);  // "GPU-…"; empty: no GPU
+
+  // Takes about 10 microseconds.
+  void sample();
+  // The average of the samples since the last call; empty if there are none.
+  std::optional<GpuLoad> take_average();
+
+ private:
+  // Of nvml.h, whose ABI is stable by contract.
+  struct Utilization {
+    unsigned gpu = 0, memory = 0;  // percent
+  };
+  void* device_ = nullptr;  // null: nothing is measured
+  int (*utilization_)(void* device, Utilization*) = nullptr;
+  int (*power_)(void* device, unsigned* milliwatts) = nullptr;
+  GpuLoad sum_;
+  int num_samples_ = 0;
+};
 
 }  // namespace kiln

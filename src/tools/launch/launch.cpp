@@ -22,7 +22,7 @@
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "parallel/device/nvidia_driver.h"
+#include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
 #include "tools/driver_log.h"

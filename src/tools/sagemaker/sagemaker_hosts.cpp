@@ -21,7 +21,7 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "parallel/device/nvidia_driver.h"
+#include "parallel/device/device.h"
 #include "tools/launch/mpirun_job.h"
 #include "tools/launch/supervised_process.h"
 

@@ -16,7 +16,7 @@
 #include "base/url.h"
 #include "cli/options.h"
 #include "data/stream/stream_source.h"
-#include "parallel/device/nvidia_driver.h"
+#include "parallel/device/device.h"
 #include "run/prepare/choices.h"
 #include "tools/commands.h"
 #include "tools/launch/mpirun_job.h"
