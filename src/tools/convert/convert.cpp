@@ -1,12 +1,34 @@
-#include "tools/commands.h"
+#include "tools/convert/convert.h"
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
 #include "data/dataset/dataset.h"
-#include "tools/convert/image_directory_writer.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/listed_files.h"
+#include "data/dataset/readers.h"
+#include "data/image/image.h"
+#include "data/image/unread_kind.h"
+#include "tools/commands.h"
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
+constexpr std::size_t kEnough = 1024;  // to tell what a file is
+constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
 
 std::string found_line(const Dataset& set) {
   std::string line = "Found " + std::to_string(set.samples.size()) +
@@ -20,7 +42,368 @@ std::string found_line(const Dataset& set) {
   return line + " (" + describe(set.kind) + " '" + set.root.string() + "').";
 }
 
+[[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
+  throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(folder) + ": " + text);
+}
+
+[[noreturn]] void fail_to_write(const fs::path& path, const std::error_code& fault) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "'" + path.string() + "' cannot be written: " + fault.message() +
+                  ". Check its permissions or choose another output.");
+}
+
+// True if `inner` is `outer` or lies below it. Both must be resolved().
+bool is_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+fs::path resolved(const fs::path& path) {
+  fs::path full = fs::weakly_canonical(fs::absolute(path));
+  return full.has_filename() ? full : full.parent_path();
+}
+
+bool is_ignored(const std::string& name) {
+  return name.starts_with('.') || name == "lost+found";
+}
+
+// The relative paths of all files and folders below a folder, except ignored ones. Each folder
+// comes before those inside it. Links are not followed.
+struct Contents {
+  std::vector<fs::path> files, folders;
+};
+
+Contents contents_of(const fs::path& folder) {
+  Contents contents;
+  std::error_code fault;
+  auto entry = fs::recursive_directory_iterator(folder, fault);
+  if (fault) fail_to_write(folder, fault);
+  for (; entry != fs::recursive_directory_iterator(); entry.increment(fault)) {
+    if (fault) fail_to_write(folder, fault);
+    const bool is_folder = fs::is_directory(entry->symlink_status());
+    if (is_ignored(entry->path().filename().string())) {
+      if (is_folder) entry.disable_recursion_pending();
+      continue;
+    }
+    (is_folder ? contents.folders : contents.files)
+        .push_back(entry->path().lexically_relative(folder));
+  }
+  return contents;
+}
+
+// Returns the files of an earlier ImageDirectory in `folder`, which may be incomplete. Throws Error
+// kFailedToWriteOutputs if it contains anything else.
+std::vector<fs::path> earlier_files(const fs::path& folder) {
+  const Contents contents = contents_of(folder);
+  if (contents.files.empty()) return {};
+  const std::string advice = " Empty it or choose another output.";
+  const DatasetContext earlier{.root = folder, .name = "Earlier output"};
+  if (!is_image_directory(FolderFiles(earlier))) {
+    refuse(folder, "it contains '" + contents.files.front().string() +
+                       "' and is not an earlier ImageDirectory." + advice);
+  }
+  std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
+  try {
+    for (const std::string& file : listed_files(earlier)) {
+      known.insert(fs::path(file).lexically_normal());
+    }
+  } catch (const Error& fault) {
+    refuse(folder, "it is not empty, and is not a valid ImageDirectory to replace (" +
+                       fault.message() + ")." + advice);
+  }
+  for (const fs::path& file : contents.files) {
+    if (known.contains(file)) continue;
+    refuse(folder, "it is an ImageDirectory, but its list does not contain '" + file.string() +
+                       "'." + advice);
+  }
+  return contents.files;
+}
+
+std::string output_name(const Dataset& set, std::size_t position) {
+  const Sample& item = set.samples[position];
+  if (set.kind == Dataset::Kind::kImageDirectory) return std::string(item.file_name);
+  if (!set.labeled() || set.kind == Dataset::Kind::kCoco)
+    return "image/" + std::string(item.file_name);
+  return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
+         fs::path(item.file_name).extension().string();
+}
+
+[[noreturn]] void fail_to_read(const Dataset& set, const std::string& file,
+                               const std::string& why) {
+  refuse(set, "'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
+}
+
+std::string read_image(const Dataset& set, std::size_t i) {
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    return bytes;
+  } catch (const ImageFault& fault) {
+    fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
+  }
+}
+
+// Returns the lines of the images with keep[i]. Blank lines belong to no image.
+std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
+  std::string text;
+  for (std::size_t i = 0; i < keep.size() && !list.empty();) {
+    const std::size_t end = std::min(list.find('\n'), list.size());
+    const std::string_view line = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    if (keep[i++]) (text += line) += '\n';
+  }
+  return text;
+}
+
+template <typename NameOf>
+std::string lines_of(const Dataset& set, const NameOf& name_of) {
+  std::string text;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const int label = set.samples[i].label;
+    text += list_line(set.samples[i], name_of(i), label < 0 ? nullptr : &set.classes[label]);
+  }
+  return text;
+}
+
+std::string list_text(const Dataset& set) {
+  return set.list_name.empty() ? lines_of(set, [&](std::size_t i) { return output_name(set, i); })
+                               : read_image_list(set);
+}
+
+DurableFile complete_file(const fs::path& path, std::string_view bytes) {
+  DurableFile file(path);
+  file.write(bytes);
+  file.finish();
+  return file;
+}
+
+// Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
+// may lead to any file) are not copied, and adds it to `left_out`.
+std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& folder,
+                                         std::vector<bool>& keep, OtherContents& left_out) {
+  std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
+  std::vector<DurableFile> files;
+  fs::path last_parent;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    if (!keep[i]) continue;
+    const fs::path name = fs::path(output_name(set, i)).lexically_normal();
+    if (names.contains(name)) continue;  // listed twice
+    if (!is_utf8(name.native()))
+      fail_to_read(set, printable(name.native()), "its name is not UTF-8, as a list of images is");
+    const std::string bytes = read_image(set, i);
+    if (image_kind(bytes).empty()) {
+      left_out.add(set.samples.file_name(i), bytes);
+      keep[i] = false;
+      continue;
+    }
+    names.insert(name);
+    const fs::path path = folder / name;
+    if (path.parent_path() != last_parent) make_folders(last_parent = path.parent_path());
+    files.push_back(complete_file(path, bytes));
+  }
+  return files;
+}
+
+// Writes the files of changed images, whose names are by position; one whose name came earlier is
+// left out. Sets `samples` to the contents of the first images, for `_samples.json`.
+std::vector<DurableFile> complete_changed(const ChangedImages& changed, const fs::path& folder,
+                                          const std::vector<std::string>& names,
+                                          std::array<std::string, kNumSamples>& samples) {
+  constexpr std::size_t kAtOnce = 256;
+  std::vector<std::pair<std::size_t, fs::path>> wanted;
+  std::set<std::string> seen;
+  fs::path last_parent;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!seen.insert(names[i]).second) continue;
+    const fs::path& path = wanted.emplace_back(i, folder / names[i]).second;
+    if (path.parent_path() != last_parent) make_folders(last_parent = path.parent_path());
+  }
+  std::vector<DurableFile> files;
+  files.reserve(wanted.size());
+  for (std::size_t begin = 0; begin < wanted.size(); begin += kAtOnce) {
+    std::vector<std::optional<DurableFile>> some(std::min(kAtOnce, wanted.size() - begin));
+    in_parallel(some.size(), changed.num_threads, [&](std::size_t place) {
+      const auto& [i, path] = wanted[begin + place];
+      const std::string contents = changed.contents(i);
+      if (i < kNumSamples) samples[i] = contents;
+      some[place].emplace(complete_file(path, contents));
+    });
+    for (std::optional<DurableFile>& file : some) files.push_back(*std::move(file));
+    if (changed.tell) changed.tell(files.size());
+  }
+  return files;
+}
+
+// Returns the name of each image, with another extension. Throws Error kInvalidDataset if two
+// images would have the same name.
+std::vector<std::string> changed_names(const Dataset& set, const std::string& extension) {
+  std::vector<std::string> names;
+  std::map<std::string, std::string> sources;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const std::string source(set.samples.file_name(i));
+    names.push_back(
+        fs::path(output_name(set, i)).replace_extension(extension).lexically_normal().string());
+    const auto& [name, first] = *sources.emplace(names.back(), source).first;
+    if (first == source) continue;
+    refuse(set, "'" + first + "' and '" + source + "' would both become '" + name +
+                    "'. Rename one of them.");
+  }
+  return names;
+}
+
+std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
+  if (!set.list_name.empty()) {
+    const DatasetContext context{.root = set.root, .name = set.name};
+    return renamed_list(read_image_list(set), set.list_name,
+                        parse_schema(set.schema_json, std::string(kSchemaName), context), names,
+                        context);
+  }
+  return lines_of(set, [&](std::size_t i) { return names[i]; });
+}
+
+void remove_empty_folders(const fs::path& folder) {
+  const Contents contents = contents_of(folder);
+  for (auto inner = contents.folders.rbegin(); inner != contents.folders.rend(); ++inner) {
+    std::error_code not_empty;
+    fs::remove(folder / *inner, not_empty);
+  }
+}
+
 }  // namespace
+
+void refuse(const Dataset& set, const std::string& text) {
+  DatasetContext{.root = set.root, .name = set.name}.fail(text);
+}
+
+void OtherContents::add(std::string_view file_name, std::string_view bytes) {
+  if (++count_ <= kMaxNamed)
+    named_.push_back("'" + printable(file_name) + "' (" + fault_of_unread(bytes) + ")");
+}
+
+std::string OtherContents::named() const {
+  return joined(named_, ", ") + (count_ > named_.size() ? ", …" : "");
+}
+
+void OtherContents::require_others(bool has_images, const Dataset& set) const {
+  if (has_images || count_ == 0) return;
+  refuse(set, "none of its files is an image: " + named() + ". Give other images.");
+}
+
+std::string OtherContents::note() const {
+  if (count_ == 0) return {};
+  return std::to_string(count_) +
+         (count_ == 1 ? " file is no image and is not copied: "
+                      : " files are no images and are not copied: ") +
+         named();
+}
+
+void leave_out_other_contents(Dataset& set) {
+  std::vector<std::string> beginnings(set.samples.size());  // of what is no image
+  std::vector<char> is_other(set.samples.size(), 0);
+  in_parallel((set.samples.size() + kPortion - 1) / kPortion, kScanThreads,
+              [&](std::size_t portion) {
+                std::string bytes;
+                const std::size_t end = std::min(set.samples.size(), (portion + 1) * kPortion);
+                for (std::size_t i = portion * kPortion; i < end; ++i) {
+                  try {
+                    read_first_bytes(set, i, kEnough, bytes);
+                  } catch (const ImageFault&) {
+                    continue;  // the reader of the image will say why
+                  }
+                  if (!image_kind(bytes).empty()) continue;
+                  is_other[i] = 1;
+                  beginnings[i] = bytes;
+                }
+              });
+  OtherContents others;
+  std::vector<bool> keep(set.samples.size());
+  for (std::size_t i = 0; i < keep.size(); ++i) {
+    keep[i] = is_other[i] == 0;
+    if (!keep[i]) others.add(set.samples.file_name(i), beginnings[i]);
+  }
+  if (others.count() == 0) return;
+  others.require_others(others.count() < keep.size(), set);
+  std::vector<std::string> notes = std::move(set.notes);
+  set = part_of(set, keep);
+  set.notes = std::move(notes);
+  set.notes.push_back(others.note());
+}
+
+void prepare_output_folder(const fs::path& folder, const fs::path& input) {
+  const fs::path output_place = resolved(folder);
+  const fs::path input_place = resolved(input);
+  if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
+    refuse(folder, "it is the input '" + input.string() +
+                       "', or one is inside the other. Choose an output outside of it.");
+  }
+  std::error_code fault;
+  if (fs::exists(folder, fault) && !fs::is_directory(folder, fault)) {
+    refuse(folder, "it is a file. Choose another output.");
+  }
+  make_folders(folder);
+  { DurableFile probe(folder / "probe"); }
+}
+
+void prepare_image_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  const OutputFolder locked(folder);
+  earlier_files(folder);
+  remove_leftovers(folder);
+  for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
+}
+
+ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep,
+                                           const fs::path& folder)
+    : locked_(folder), earlier_(earlier_files(folder)) {
+  files_ = complete_images(set, locked_.path(), keep, left_out_);
+  left_out_.require_others(std::ranges::count(keep, true) > 0, set);
+  if (std::ranges::count(keep, false) == 0) {
+    add_texts(list_text(set), set.schema_json, set.samples_json);
+    return;
+  }
+  const Dataset part = part_of(set, keep);
+  add_texts(set.list_name.empty() ? list_text(part) : kept_lines(read_image_list(set), keep),
+            part.schema_json, samples_text(part));
+}
+
+ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
+                                           const fs::path& folder)
+    : locked_(folder), earlier_(earlier_files(folder)) {
+  const std::vector<std::string> names = changed_names(set, changed.extension);
+  const std::string list = changed_list(set, names);
+  std::array<std::string, kNumSamples> samples;
+  files_ = complete_changed(changed, folder, names, samples);
+  add_texts(list, set.schema_json, samples_text(set, samples));
+}
+
+void ImageDirectoryOutput::add_texts(const std::string& list, const std::string& schema,
+                                     const std::string& samples) {
+  const fs::path& folder = locked_.path();
+  files_.push_back(complete_file(folder / kListName, list));
+  files_.push_back(complete_file(folder / kSchemaName, schema));
+  files_.push_back(complete_file(folder / kSamplesName, samples));
+  files_.push_back(complete_file(folder / kMetaName, meta_text()));
+}
+
+void ImageDirectoryOutput::put_in_place() {
+  std::set<fs::path> names;
+  for (const DurableFile& file : files_)
+    names.insert(file.final_path().lexically_relative(locked_.path()));
+  std::erase_if(earlier_, [&](const fs::path& file) { return names.contains(file); });
+  locked_.replace(std::move(files_), earlier_);
+  remove_empty_folders(locked_.path());
+}
+
+OtherContents write_image_directory(const Dataset& set, const fs::path& folder) {
+  ImageDirectoryOutput output(set, std::vector<bool>(set.samples.size(), true), folder);
+  output.put_in_place();
+  return output.left_out();
+}
+
+void write_changed_images(const Dataset& set, const fs::path& folder,
+                          const ChangedImages& changed) {
+  ImageDirectoryOutput(set, changed, folder).put_in_place();
+}
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;

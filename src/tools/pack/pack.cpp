@@ -1,15 +1,27 @@
-#include "tools/commands.h"
+#include "tools/pack/pack.h"
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
+#include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "data/archive/archive.h"
+#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
+#include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
-#include "tools/convert/image_directory_writer.h"
-#include "tools/pack/shard_writer.h"
+#include "data/image/image.h"
+#include "data/image/resample.h"
+#include "data/image/unread_kind.h"
+#include "tools/commands.h"
+#include "tools/convert/convert.h"
 
 namespace kiln {
 namespace {
@@ -18,6 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kMaxClassesNamed = 20;
+constexpr std::size_t kAtOnce = 128;  // images in memory at a time
 
 std::vector<std::uint32_t> chosen_order(const PackConfig& config, const SampleTable& samples) {
   const auto seed = static_cast<std::uint64_t>(config.random_seed);
@@ -79,7 +92,288 @@ void log_result(const PackConfig& config, const Dataset& set,
   log.info("Images of each class: " + class_text(set, order) + ".");
 }
 
+struct PackedImage {
+  std::string bytes, extension;
+  bool is_reduced = false, is_undecodable = false;
+};
+
+Image reduced(const Image& image, int short_side) {
+  const ImageSize from = image.size;
+  const auto scaled = [&](int side) {
+    const std::int64_t product = static_cast<std::int64_t>(side) * short_side;
+    return static_cast<int>(product / std::min(from.height, from.width));
+  };
+  const ImageSize to{scaled(from.height), scaled(from.width)};
+  Image result{.size = to, .pixels = {}};
+  result.pixels.resize(static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
+                       3);
+  const auto whole = [](int length, int resized) {
+    return ResampleAxis{.begin = 0,
+                        .length = static_cast<double>(length),
+                        .resized = resized,
+                        .first = 0,
+                        .count = resized};
+  };
+  Resampler().write({image.pixels.data(), {0, 0, from}}, whole(from.height, to.height),
+                    whole(from.width, to.width), /*mirror=*/false, result.pixels.data());
+  return result;
+}
+
+std::string lower_extension(std::string_view name) {
+  std::string extension(name.substr(name.rfind('.') + 1));
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return extension;
+}
+
+PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan) {
+  PackedImage packed{.bytes = {}, .extension = lower_extension(set.samples.file_name(i))};
+  try {
+    read_image_bytes(set, i, packed.bytes);
+  } catch (const ImageFault& fault) {
+    refuse(set, "'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
+                    ". Fix the file, or remove it.");
+  }
+  if (image_kind(packed.bytes).empty())
+    refuse(set, "'" + std::string(set.samples.file_name(i)) +
+                    "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
+  try {
+    if (plan.short_side == 0) {
+      read_image_size(packed.bytes, set.exif);
+      return packed;
+    }
+    const DecodedImage decoded = decode_image(packed.bytes, set.exif);
+    const ImageSize size = decoded.image.size;
+    if (std::min(size.height, size.width) <= plan.short_side) return packed;
+    packed.bytes = encode_jpeg(reduced(decoded.image, plan.short_side), plan.quality);
+    packed.extension = "jpg";
+    packed.is_reduced = true;
+  } catch (const ImageFault&) {
+    packed.is_undecodable = true;  // training reports why
+  }
+  return packed;
+}
+
+// Spreads each class evenly over the whole order: its image j of m lies at (j + 1/2) / m of it.
+std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
+                                           const std::vector<std::uint32_t>& order) {
+  std::vector<std::uint64_t> counts, seen;
+  for (const std::uint32_t i : order) {
+    const auto label = static_cast<std::size_t>(samples.label(i));
+    if (label >= counts.size()) counts.resize(label + 1);
+    ++counts[label];
+  }
+  seen.resize(counts.size());
+  std::vector<std::pair<double, std::uint32_t>> places;
+  for (const std::uint32_t i : order) {
+    const auto label = static_cast<std::size_t>(samples.label(i));
+    const double place = static_cast<double>(seen[label]++) + 0.5;
+    places.emplace_back(place / static_cast<double>(counts[label]), i);
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::uint32_t> spread;
+  spread.reserve(places.size());
+  for (const auto& [place, i] : places) spread.push_back(i);
+  return spread;
+}
+
+std::uint64_t stored_size(const Dataset& set, std::size_t i) {
+  if (const ArchiveMember* member = set.samples.member(i)) return member->size;
+  std::error_code fault;
+  const std::uint64_t size = fs::file_size(set.root / set.samples.file_name(i), fault);
+  return fault ? 0 : size;
+}
+
+const char* extension_of(ShardFormat format) {
+  if (format == ShardFormat::kTfRecord) return ".tfrecord";
+  return format == ShardFormat::kRecordIo ? ".rec" : ".tar";
+}
+
+class ShardWriter {
+ public:
+  ShardWriter(const Dataset& set, ShardPlan plan, const fs::path& folder)
+      : set_(set), plan_(std::move(plan)), folder_(folder) {
+    if (!plan_.even_shards) return;
+    plan_.order = spread_by_class(set.samples, plan_.order);
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t i : plan_.order) bytes += record_bytes(stored_size(set, i));
+    num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
+                                               1, plan_.order.size());
+  }
+
+  PackedShards run(std::vector<DurableFile>& shards) {
+    const std::size_t count = plan_.order.size();
+    std::vector<PackedImage> images;
+    for (std::size_t begin = 0; begin < count; begin += kAtOnce) {
+      images.assign(std::min(kAtOnce, count - begin), {});
+      in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
+        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
+      });
+      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
+    }
+    if (is_open_) end_shard();
+    packed_.num_images = count;
+    packed_.num_shards = shards_.size();
+    for (const auto& [name, index] : indexes_) {
+      shards_.emplace_back(folder_ / name);
+      shards_.back().write(index);
+    }
+    shards = std::move(shards_);
+    return std::move(packed_);
+  }
+
+ private:
+  // Returns roughly the size of an image's record with headers and padding: that in a tar.
+  static std::uint64_t record_bytes(std::uint64_t size) {
+    return 512 + (size + 511) / 512 * 512 + 1024;
+  }
+
+  bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
+    if (plan_.even_shards) {
+      const std::size_t count = plan_.order.size();
+      return position * num_even_shards_ / count != (position - 1) * num_even_shards_ / count;
+    }
+    return shard_bytes_ + next_bytes > plan_.shard_bytes;
+  }
+
+  void add(std::size_t position, const PackedImage& image) {
+    const std::uint32_t i = plan_.order[position];
+    check_size(i, image);
+    const std::string record = record_of(position, image);
+    if (is_open_ && is_shard_full(position, record.size())) end_shard();
+    if (!is_open_) begin_shard();
+    if (plan_.format == ShardFormat::kRecordIo)
+      index_ += std::to_string(position) + "\t" + std::to_string(shard_bytes_) + "\n";
+    shards_.back().write(record);
+    shard_bytes_ += record.size();
+    packed_.num_bytes += record.size();
+    packed_.num_reduced += image.is_reduced ? 1 : 0;
+    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
+  }
+
+  std::string record_of(std::size_t position, const PackedImage& image) const {
+    const std::uint32_t i = plan_.order[position];
+    const int label = set_.samples.label(i);
+    if (plan_.format == ShardFormat::kRecordIo)
+      return recordio_record(recordio_image_of(image.bytes, label, position));
+    if (plan_.format == ShardFormat::kTfRecord) {
+      const ImageRecord record{.name = std::string(set_.samples.file_name(i)),
+                               .bytes = image.bytes,
+                               .labels = {label},
+                               .class_text = set_.classes[static_cast<std::size_t>(label)]};
+      return tfrecord(example_of(record, image.extension == "jpg" ? "jpeg" : image.extension));
+    }
+    const std::string key = formatted("%09zu", position);  // WebDataset: KEY.jpg, then KEY.cls
+    return tar_member(key + "." + image.extension, image.bytes) +
+           tar_member(key + ".cls", std::to_string(label));
+  }
+
+  void check_size(std::uint32_t i, const PackedImage& image) const {
+    if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
+    refuse(set_, "'" + std::string(set_.samples.file_name(i)) +
+                     "' is too large for a record of this format. Give --short-side to make images "
+                     "smaller, or another --format.");
+  }
+
+  // Names are such that the shards, sorted by name, hold the images in order.
+  void begin_shard() {
+    stem_ = plan_.name + formatted("-%06zu", shards_.size());
+    shards_.emplace_back(folder_ / (stem_ + extension_of(plan_.format)));
+    shard_bytes_ = 0;
+    is_open_ = true;
+  }
+
+  void end_shard() {
+    if (plan_.format == ShardFormat::kTar) shards_.back().write(tar_end());
+    shards_.back().finish();
+    if (!index_.empty()) indexes_.emplace_back(stem_ + ".idx", std::exchange(index_, {}));
+    is_open_ = false;
+  }
+
+  const Dataset& set_;
+  ShardPlan plan_;
+  const fs::path& folder_;
+  std::size_t num_even_shards_ = 0;
+  std::string stem_;  // the file name without extension
+  // Of RecordIO, as im2rec.py writes it next to the shard: lines "POSITION<tab>OFFSET".
+  std::string index_;
+  std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
+  std::vector<DurableFile> shards_;
+  std::uint64_t shard_bytes_ = 0;
+  bool is_open_ = false;
+  PackedShards packed_;
+};
+
+void refuse_class_names(const Dataset& set) {
+  for (std::size_t id = 0; id < set.classes.size(); ++id) {
+    const std::string fault = fault_of_class_line(set.classes[id], id == 0);
+    if (fault.empty()) continue;
+    refuse(set, "the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
+  }
+}
+
 }  // namespace
+
+OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
+  prepare_output_folder(path, input);
+  OutputFolder folder(path, OutputFolder::Interrupted::kDiscard);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name == "lost+found") continue;
+    throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(path) +
+                                                      ": it is not empty ('" + name +
+                                                      "' is in it). Empty it or choose another.");
+  }
+  remove_leftovers(path);
+  return folder;
+}
+
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder) {
+  refuse_class_names(set);
+  std::vector<DurableFile> files;
+  PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
+  std::string classes;
+  for (const std::string& name : set.classes) classes += name + "\n";
+  files.emplace_back(folder.path() / kClassesName);
+  files.back().write(classes);
+  if (set.exif == Exif::kIgnore) {
+    files.emplace_back(folder.path() / kSourceName);
+    files.back().write(kImageDirectorySource);
+  }
+  folder.replace(std::move(files), {});
+  return packed;
+}
+
+std::uint64_t max_image_bytes(ShardFormat format) {
+  constexpr std::uint64_t kHeaderAndMore = 4096;
+  return format == ShardFormat::kRecordIo ? (std::uint64_t{1} << 29) - kHeaderAndMore
+                                          : std::uint64_t{1} << 30;
+}
+
+std::vector<std::uint32_t> balanced_copies(const SampleTable& samples, std::uint64_t seed) {
+  std::vector<std::vector<std::uint32_t>> classes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto label = static_cast<std::size_t>(samples.label(i));
+    if (label >= classes.size()) classes.resize(label + 1);
+    classes[label].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::size_t most = 0;
+  for (const auto& images : classes) most = std::max(most, images.size());
+  std::vector<std::uint32_t> copies(samples.size());
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const auto count = static_cast<std::uint32_t>(classes[label].size());
+    if (count == 0) continue;
+    const std::vector<std::uint32_t> drawn = permutation(count, {seed, label, count});
+    for (std::uint32_t k = 0; k < count; ++k)
+      copies[classes[label][drawn[k]]] =
+          static_cast<std::uint32_t>(most / count + (k < most % count ? 1 : 0));
+  }
+  std::vector<std::uint32_t> order;
+  for (std::size_t i = 0; i < copies.size(); ++i)
+    order.insert(order.end(), copies[i], static_cast<std::uint32_t>(i));
+  return order;
+}
 
 int run(const PackConfig& config, Process& process) {
   Dataset set = read_labeled_dataset(config.input_path, "Input dataset", config.records);

@@ -31,7 +31,6 @@
 #include "report/scores/score_formats.h"
 #include "report/scores/scored_dataset.h"
 #include "tools/commands.h"
-#include "tools/score/notable_answers.h"
 #include "tools/score/score_rows.h"
 #include "tools/score/scoring_progress.h"
 

@@ -192,4 +192,26 @@ std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resum
   return left.progress;
 }
 
+void NotableAnswers::see(std::size_t image, const Score& score, bool is_wrong) {
+  if (score.best.empty()) return;
+  const NotableAnswer answer{image, score.path, score.best.front()};
+  const auto confidence = [](const NotableAnswer& one) { return one.best.confidence; };
+  // Of equal answers the one seen first comes first.
+  const auto keep = [&](std::vector<NotableAnswer>& answers, std::size_t most, const auto& order) {
+    answers.insert(std::ranges::upper_bound(answers, confidence(answer), order, confidence),
+                   answer);
+    if (answers.size() > most) answers.pop_back();
+  };
+  if (score.is_unsure || !unsure_alone_) keep(doubtful_, unsure_alone_ ? 76 : 24, std::less{});
+  if (is_wrong) keep(wrong_, 24, std::greater{});
+}
+
+std::vector<NotableAnswer> NotableAnswers::all() const {
+  std::vector<NotableAnswer> answers = doubtful_;
+  for (const NotableAnswer& answer : wrong_)
+    if (std::ranges::find(doubtful_, answer.image, &NotableAnswer::image) == doubtful_.end())
+      answers.push_back(answer);
+  return answers;
+}
+
 }  // namespace kiln

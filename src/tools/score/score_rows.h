@@ -1,5 +1,6 @@
 // Which rows a job of `kiln score` writes: those of its part (--part), with the note beside its
-// file, and those that a killed job left, if this one can continue them (--resume).
+// file, and those that a killed job left, if this one can continue them (--resume). And which of
+// its answers are explained.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/content_hash.h"
 #include "base/log.h"
@@ -89,5 +91,31 @@ struct ScoreResume {
 // Where this job continues; empty if it starts over. Logs one line about what was done before, or
 // why it is repeated.
 std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log);
+
+struct NotableAnswer {
+  std::size_t image = 0;  // its index over all scored images
+  std::string path;
+  RankedClass best;
+};
+
+// Selects the answers worth a look: the least confident ones, and the most confident mistakes.
+// Holds at most 100 answers, however many it sees.
+class NotableAnswers {
+ public:
+  // `unsure_alone`: only guesses (Score::is_unsure) count as unsure. Otherwise any answer may.
+  explicit NotableAnswers(bool unsure_alone) : unsure_alone_(unsure_alone) {}
+
+  // Call it in the order of the images. Ignores bad images.
+  void see(std::size_t image, const Score& score, bool is_wrong);
+
+  // The 24 least confident answers (76 guesses with `unsure_alone`), least confident first; then
+  // those of the 24 most confident mistakes that are not among them, most confident first. On ties,
+  // the first image.
+  std::vector<NotableAnswer> all() const;
+
+ private:
+  const bool unsure_alone_;
+  std::vector<NotableAnswer> doubtful_, wrong_;  // in the order of all()
+};
 
 }  // namespace kiln

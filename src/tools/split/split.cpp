@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "data/split/parted_dataset.h"
 #include "run/inputs/sources.h"
-#include "tools/convert/image_directory_writer.h"
+#include "tools/convert/convert.h"
 
 namespace kiln {
 namespace {

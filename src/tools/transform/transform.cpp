@@ -14,7 +14,7 @@
 #include "run/inputs/sources.h"
 #include "store/transformation_directory.h"
 #include "tools/commands.h"
-#include "tools/convert/image_directory_writer.h"
+#include "tools/convert/convert.h"
 #include "tools/score/scoring_progress.h"
 
 namespace kiln {
@@ -37,9 +37,8 @@ class ImageChanger {
       chain_.apply(decoded.image, key_of(i), memory);
       return encode_png(decoded.image);
     } catch (const ImageFault& fault) {
-      const DatasetContext context{.root = set_.root, .name = set_.name};
-      context.fail("'" + std::string(set_.samples.file_name(i)) + "' cannot be transformed: " +
-                   fault.what() + ". Fix the file or remove it, or change the transformation.");
+      refuse(set_, "'" + std::string(set_.samples.file_name(i)) + "' cannot be transformed: " +
+                       fault.what() + ". Fix the file or remove it, or change the transformation.");
     }
   }
 

@@ -11,7 +11,7 @@
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 #include "peak_memory.h"
-#include "tools/pack/shard_writer.h"
+#include "tools/pack/pack.h"
 
 namespace kiln {
 namespace {

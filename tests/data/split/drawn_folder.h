@@ -7,7 +7,7 @@
 #include "data/image/image.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "tools/demo_data/demo_images.h"
+#include "tools/demo_data/demo_data.h"
 
 namespace kiln::test {
 

@@ -7,7 +7,7 @@
 
 #include "data/image/resample.h"
 #include "data/make_image.h"
-#include "tools/demo_data/demo_images.h"
+#include "tools/demo_data/demo_data.h"
 
 namespace kiln {
 namespace {

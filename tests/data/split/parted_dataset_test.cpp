@@ -10,8 +10,8 @@
 #include "data/scratch_folder.h"
 #include "data/split/drawn_folder.h"
 #include "data/split/parted_dataset.h"
-#include "tools/convert/image_directory_writer.h"
-#include "tools/demo_data/demo_images.h"
+#include "tools/convert/convert.h"
+#include "tools/demo_data/demo_data.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,7 @@
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 #include "data/split/drawn_folder.h"
-#include "tools/demo_data/demo_images.h"
+#include "tools/demo_data/demo_data.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,5 @@
 // The output of `kiln convert`, byte for byte, and the targets that it refuses.
-#include "tools/convert/image_directory_writer.h"
+#include "tools/convert/convert.h"
 
 #include <gtest/gtest.h>
 

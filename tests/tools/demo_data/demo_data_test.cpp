@@ -5,7 +5,7 @@
 
 #include "data/dataset/dataset.h"
 #include "data/scratch_folder.h"
-#include "tools/demo_data/demo_images.h"
+#include "tools/demo_data/demo_data.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/pack/shard_writer.h"
+#include "tools/pack/pack.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The forms of shards: what comes back from each of them.
-#include "tools/pack/shard_writer.h"
+#include "tools/pack/pack.h"
 
 #include <gtest/gtest.h>
 

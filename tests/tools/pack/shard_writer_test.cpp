@@ -1,5 +1,5 @@
 // What `kiln pack` leaves when it is killed, and targets that it refuses.
-#include "tools/pack/shard_writer.h"
+#include "tools/pack/pack.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "base/system_calls.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
-#include "tools/convert/image_directory_writer.h"
+#include "tools/convert/convert.h"
 
 namespace kiln {
 namespace {

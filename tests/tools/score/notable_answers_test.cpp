@@ -1,5 +1,5 @@
 // Which answers are explained: the doubtful ones and the confident mistakes, and few of them.
-#include "tools/score/notable_answers.h"
+#include "tools/score/score_rows.h"
 
 #include <gtest/gtest.h>
 

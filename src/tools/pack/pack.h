@@ -41,10 +41,11 @@ struct PackedShards {
   std::vector<std::string> undecodable;
 };
 
-// Locks `folder` for this run. Checks it before work starts, and throws Error kFailedToWriteOutputs
-// if it cannot be written, another run is writing into it, it holds anything but names that start
-// with a dot and leftovers of a killed run, or it is the input, inside it or a parent of it.
-OutputFolder take_shard_output(const std::filesystem::path& folder,
+// Locks the folder for this run. Checks it before work starts, and throws Error
+// kFailedToWriteOutputs if it cannot be written, another run is writing into it, it holds anything
+// but names that start with a dot and leftovers of a killed run, or it is the input, inside it or a
+// parent of it.
+OutputFolder take_shard_output(const std::filesystem::path& path,
                                const std::filesystem::path& input);
 
 // Makes all shards and the list of classes appear together in a folder that was taken for them.
@@ -53,39 +54,8 @@ OutputFolder take_shard_output(const std::filesystem::path& folder,
 // kFailedToWriteOutputs.
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder);
 
-// The formats of shards: how an image and its class are stored in a file.
-
-struct ShardItem {
-  std::size_t position = 0;  // in the whole dataset
-  int label = 0;
-  std::string_view class_name;
-  std::string_view name;       // the image's file name, as listed
-  std::string_view extension;  // matching `bytes`: "jpg"
-  std::string_view bytes;
-};
-
-// Formats one shard after another. Use from one thread.
-class ShardForm {
- public:
-  virtual ~ShardForm() = default;
-  // The extension of a shard's file name: ".tar".
-  virtual std::string extension() const = 0;
-  // The bytes of an image, to be appended to the shard after those of the previous one.
-  virtual std::string item(const ShardItem& item) const = 0;
-  // Tells where in its shard the image was stored.
-  virtual void note_place(std::size_t /*position*/, std::uint64_t /*offset*/) {}
-  // The bytes after the last image.
-  virtual std::string end() const { return {}; }
-  // The contents of the `.idx` file next to the shard that has just ended; empty if there is none.
-  virtual std::string index() { return {}; }
-};
-
-std::unique_ptr<ShardForm> make_shard_form(ShardFormat format);
-
 // The largest image that the format can hold.
 std::uint64_t max_image_bytes(ShardFormat format);
-
-// An order of images in which every class has equally many, by repeating images of small classes.
 
 // The images in order, each repeated as often as its class needs to match the largest one: in a
 // class with n images and m wanted, each comes m / n times, and m % n of them, drawn from the seed,

@@ -1,8 +1,6 @@
 // Writes an ImageDirectory as the designer's converter does. Image bytes are copied, never
-// re-encoded.
-//
-// The folder may be a mount point: its files are put in place together, with `_meta.yaml` last
-// (base/output_folder.h).
+// re-encoded. The folder may be a mount point: its files are put in place together, with
+// `_meta.yaml` last (base/output_folder.h).
 #pragma once
 
 #include <cstddef>
@@ -17,6 +15,10 @@
 
 namespace kiln {
 
+// Throws Error kInvalidDataset: "Input dataset 'PATH': `text`".
+[[noreturn]] void refuse(const Dataset& set, const std::string& text);
+
+// What is no image, although it is named like one.
 class OtherContents {
  public:
   void add(std::string_view file_name, std::string_view bytes);
@@ -63,10 +65,9 @@ struct ChangedImages {
 // written.
 class ImageDirectoryOutput {
  public:
-  ImageDirectoryOutput(const Dataset& set, const std::filesystem::path& folder);
   // Only the images with keep[i], with the name, id and list line that they have in the whole.
   // `set` must be as returned by read_dataset().
-  ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
+  ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep,
                        const std::filesystem::path& folder);
   // With changed images, as in write_changed_images().
   ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
@@ -77,11 +78,7 @@ class ImageDirectoryOutput {
 
  private:
   // The text files next to the images.
-  struct Texts {
-    std::string list, schema, samples;
-  };
-  void complete(const Dataset& set, std::vector<bool> keep);
-  void add_texts(const Texts& texts);
+  void add_texts(const std::string& list, const std::string& schema, const std::string& samples);
 
   OutputFolder locked_;
   std::vector<std::filesystem::path> earlier_;  // files of an earlier ImageDirectory
