@@ -22,33 +22,263 @@
 
 namespace kiln {
 
+using Clock = std::chrono::steady_clock;
+
 // State shared by the MPI thread and the threads that use it.
 struct MpiThread::State {
   State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
       : stall(limits, std::move(warn)), thread([this] { run(); }) {}
 
-  void run();
-  void open();
-  void poll_once();
-  void start_queued();
-  void finish(MpiLane& lane);
-  void finish_parcels();
-  const MpiLane::Running* oldest() const;  // of all lanes
-  bool moves_much() const;
-  void watch();
-  void receive_status();
-  void send_phase(const PeerStatus& mine);
-  void take_peer_snapshot();
-  void handle_requests();
-  void idle();
+  void run() {
+    ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps are short
+    open();
+    {
+      const std::lock_guard lock(mutex);
+      ready = true;
+    }
+    changed.notify_all();
+    for (;;) {
+      poll_once();
+      const std::lock_guard lock(mutex);
+      if (stopping && under_way.empty()) break;
+    }
+    messages->close();
+    parcels->close();
+    for (MpiLane& lane : lanes) lane.close();
+    MPI_Finalize();
+  }
+
+  void open() {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
+    MPI_Comm neighbors = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL,
+                        &neighbors);
+    MPI_Comm_rank(neighbors, &ranks.local_rank);
+    MPI_Comm_size(neighbors, &ranks.local_size);
+    MPI_Comm_free(&neighbors);
+    messages.emplace(MPI_COMM_WORLD);
+    parcels.emplace(MPI_COMM_WORLD);
+  }
+
+  void poll_once() {
+    handle_requests();
+    start_queued();
+    for (MpiLane& lane : lanes) finish(lane);
+    finish_parcels();
+    receive_status();
+    watch();
+    idle();
+  }
+
+  void start_queued() {
+    std::deque<Queued> taken;
+    std::deque<QueuedParcel> taken_parcels;
+    {
+      const std::lock_guard lock(mutex);
+      if (fault || (queued.empty() && queued_parcels.empty())) return;
+      taken.swap(queued);
+      taken_parcels.swap(queued_parcels);
+      if (!taken.empty()) started = std::max(started, taken.back().place);
+    }
+    num_yields = 0;
+    for (const Queued& call : taken)
+      lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
+    for (const QueuedParcel& parcel : taken_parcels) parcels->start(parcel.what, parcel.ticket);
+  }
+
+  void finish(MpiLane& lane) {
+    int status = MPI_SUCCESS;
+    while (const std::optional<MpiLane::Done> done = lane.take_done(&status)) {
+      {
+        const std::lock_guard lock(mutex);
+        under_way.erase(done->place);
+        seconds[done->what.name] += done->seconds;
+      }
+      changed.notify_all();
+    }
+    if (status != MPI_SUCCESS)
+      fail(status, std::string("The ") + lane.oldest()->what.name + " over all ranks");
+  }
+
+  void finish_parcels() {
+    int status = MPI_SUCCESS;
+    while (const std::optional<std::uint64_t> done = parcels->take_done(&status)) {
+      {
+        const std::lock_guard lock(mutex);
+        under_way.erase(*done);
+      }
+      changed.notify_all();
+    }
+    if (status != MPI_SUCCESS) fail(status, "A message between two ranks");
+  }
+
+  // Of all lanes.
+  const MpiLane::Running* oldest() const {
+    const MpiLane::Running* found = nullptr;
+    for (const MpiLane& lane : lanes) {
+      const MpiLane::Running* candidate = lane.oldest();
+      if (candidate != nullptr && (found == nullptr || candidate->place < found->place))
+        found = candidate;
+    }
+    return found;
+  }
+
+  // Whether a large collective, or a parcel that the other rank handles soon, is in flight.
+  bool moves_much() const {
+    const MpiLane::Running* front = oldest();
+    return (front != nullptr && front->what.count > kLarge) || parcels->any_is_soon();
+  }
+
+  // Queries the peers while a collective or parcel is waiting, warns if it waits long, and fails at
+  // the deadline. Time in suspension does not count.
+  void watch() {
+    const Clock::time_point turn = Clock::now();  // read once: SIGSTOP may come between two reads
+    if (const Clock::duration gap = suspension.turn(turn); gap != Clock::duration::zero()) {
+      for (MpiLane& lane : lanes) lane.forget(gap);
+      parcels->forget(gap);
+      messages->forget(gap);
+    }
+    {
+      const std::lock_guard lock(mutex);
+      if (fault) return;
+    }
+    const MpiLane::Running* front = oldest();
+    const MpiParcels::Moving* parcel = parcels->oldest();
+    if (front == nullptr && parcel == nullptr) return;
+    const std::uint64_t ticket = front != nullptr ? front->place : parcel->ticket;
+    if (std::exchange(watched, ticket) != ticket) stall.begin();
+    const Clock::time_point begin = front != nullptr ? front->begin : parcel->begin;
+    const double waited = std::chrono::duration<double>(turn - begin).count();
+    if (stall.asks(waited)) messages->ask_all();
+    if (!stall.judges(waited)) return;
+    const std::vector<std::string> names = now(hosts);
+    const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels have no place
+    try {
+      stall.judge(front != nullptr ? front->what.name : parcel->what.name, waited,
+                  {messages->peers(), names, ranks.rank, place}, now(phase));
+    } catch (const Error&) {
+      fail(std::current_exception());
+    }
+  }
+
+  // Processes messages from the other ranks. The failure of another rank ends every wait on this
+  // one.
+  void receive_status() {
+    PeerStatus mine;
+    {
+      const std::lock_guard lock(mutex);
+      mine = {started, patient, phase, {}};
+    }
+    messages->poll(mine);
+    send_phase(mine);
+    take_peer_snapshot();
+    const std::optional<RankFailure>& failure = messages->failure();
+    if (!failure) return;
+    const std::vector<std::string> names = now(hosts);
+    const auto rank_index = static_cast<std::size_t>(failure->rank);
+    {
+      // Before fail(): the thread that it wakes must know which rank failed.
+      const std::lock_guard lock(mutex);
+      lowest_failure = failure->rank;
+    }
+    fail(std::make_exception_ptr(
+        FailedElsewhere("rank " + std::to_string(failure->rank) +
+                            (rank_index < names.size() ? " on host " + names[rank_index] : ""),
+                        failure->text, failure->exit_code)));
+  }
+
+  // Sends a changed phase to all ranks, unasked but not too often, so that they know the last phase
+  // of this rank if it falls silent.
+  void send_phase(const PeerStatus& mine) {
+    if (mine.phase == sent_phase ||
+        Clock::now() - sent_at < std::chrono::duration<double>(std::max(0.1, ranks.size / 80.0)))
+      return;
+    sent_phase = mine.phase;
+    sent_at = Clock::now();
+    messages->send_status(mine);
+  }
+
+  // For query_peers(): publishes the last known statuses and queries the peers for the next call.
+  void take_peer_snapshot() {
+    {
+      const std::lock_guard lock(mutex);
+      if (!snapshot_wanted) return;
+      snapshot_wanted = false;
+      peer_snapshot = messages->peers();
+    }
+    changed.notify_all();
+    messages->ask_all();
+  }
+
+  void handle_requests() {
+    std::optional<RankFailure> announce;
+    std::optional<int> code;
+    {
+      const std::lock_guard lock(mutex);
+      announce.swap(to_announce);
+      code = abort_code;
+    }
+    if (announce) messages->send_failure(announce->exit_code, announce->text);
+    if (code) MPI_Abort(MPI_COMM_WORLD, *code);
+  }
+
+  // Waits until the next poll:
+  // - A thread is waiting: only yields the core, since large transfers depend on fast polling. A
+  //   small collective that takes long is waiting for another rank and is polled less often.
+  // - A collective overlaps with training: polls now and then.
+  // - Idle: waits for work, and answers other ranks a few hundred times per second.
+  void idle() {
+    std::unique_lock lock(mutex);
+    if (!queued.empty() || !queued_parcels.empty()) return;
+    if (under_way.empty() || fault) {
+      wake.wait_for(lock, std::chrono::milliseconds(3));
+    } else if (waiters > 0 && (++num_yields < kYields || moves_much())) {
+      lock.unlock();
+      std::this_thread::yield();
+    } else {
+      wake.wait_for(lock, std::chrono::microseconds(50));
+    }
+  }
+
   template <typename Value>
   Value now(const Value& shared) const {
     const std::lock_guard lock(mutex);
     return shared;
   }
-  void fail(std::exception_ptr failure);
-  void fail(int status, const std::string& what);  // of MPI
-  void throw_if_failed() const;
+  void fail(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex);
+    if (!fault) fault = std::move(failure);
+    changed.notify_all();
+  }
+
+  // Of MPI.
+  void fail(int status, const std::string& what) {
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::kTimeoutOccured, what + " failed: " + mpi_error_text(status) +
+                                              ". Check the driver logs of the other ranks.")));
+  }
+
+  void throw_if_failed() const {
+    if (fault) std::rethrow_exception(fault);
+  }
+
+  // Queues what `add` adds, and returns the ticket that it returns.
+  template <typename Add>
+  std::uint64_t queue(const Add& add) {
+    std::uint64_t ticket = 0;
+    {
+      const std::lock_guard lock(mutex);
+      throw_if_failed();
+      ticket = add();
+      under_way.insert(ticket);
+    }
+    wake.notify_all();
+    return ticket;
+  }
 
   struct Queued {
     Collective what;
@@ -70,7 +300,7 @@ struct MpiThread::State {
   int num_yields = 0;         // since the last collective or parcel began
   std::uint64_t watched = 0;  // what `stall` is timing: a collective's place or a parcel's ticket
   std::string sent_phase;
-  std::chrono::steady_clock::time_point sent_at;
+  Clock::time_point sent_at;
   SuspensionWatch suspension{std::chrono::seconds(1)};
 
   // Shared, under `mutex`.
@@ -101,242 +331,6 @@ struct MpiThread::State {
   std::thread thread;  // last: starts after everything else is constructed
 };
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-}  // namespace
-
-void MpiThread::State::open() {
-  int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
-  MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
-  MPI_Comm neighbors = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbors);
-  MPI_Comm_rank(neighbors, &ranks.local_rank);
-  MPI_Comm_size(neighbors, &ranks.local_size);
-  MPI_Comm_free(&neighbors);
-  messages.emplace(MPI_COMM_WORLD);
-  parcels.emplace(MPI_COMM_WORLD);
-}
-
-void MpiThread::State::run() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps are short
-  open();
-  {
-    const std::lock_guard lock(mutex);
-    ready = true;
-  }
-  changed.notify_all();
-  for (;;) {
-    poll_once();
-    const std::lock_guard lock(mutex);
-    if (stopping && under_way.empty()) break;
-  }
-  messages->close();
-  parcels->close();
-  for (MpiLane& lane : lanes) lane.close();
-  MPI_Finalize();
-}
-
-void MpiThread::State::poll_once() {
-  handle_requests();
-  start_queued();
-  for (MpiLane& lane : lanes) finish(lane);
-  finish_parcels();
-  receive_status();
-  watch();
-  idle();
-}
-
-void MpiThread::State::start_queued() {
-  std::deque<Queued> taken;
-  std::deque<QueuedParcel> taken_parcels;
-  {
-    const std::lock_guard lock(mutex);
-    if (fault || (queued.empty() && queued_parcels.empty())) return;
-    taken.swap(queued);
-    taken_parcels.swap(queued_parcels);
-    if (!taken.empty()) started = std::max(started, taken.back().place);
-  }
-  num_yields = 0;
-  for (const Queued& call : taken)
-    lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
-  for (const QueuedParcel& parcel : taken_parcels) parcels->start(parcel.what, parcel.ticket);
-}
-
-void MpiThread::State::finish(MpiLane& lane) {
-  int status = MPI_SUCCESS;
-  while (const std::optional<MpiLane::Done> done = lane.take_done(&status)) {
-    {
-      const std::lock_guard lock(mutex);
-      under_way.erase(done->place);
-      seconds[done->what.name] += done->seconds;
-    }
-    changed.notify_all();
-  }
-  if (status != MPI_SUCCESS)
-    fail(status, std::string("The ") + lane.oldest()->what.name + " over all ranks");
-}
-
-void MpiThread::State::finish_parcels() {
-  int status = MPI_SUCCESS;
-  while (const std::optional<std::uint64_t> done = parcels->take_done(&status)) {
-    {
-      const std::lock_guard lock(mutex);
-      under_way.erase(*done);
-    }
-    changed.notify_all();
-  }
-  if (status != MPI_SUCCESS) fail(status, "A message between two ranks");
-}
-
-const MpiLane::Running* MpiThread::State::oldest() const {
-  const MpiLane::Running* found = nullptr;
-  for (const MpiLane& lane : lanes) {
-    const MpiLane::Running* candidate = lane.oldest();
-    if (candidate != nullptr && (found == nullptr || candidate->place < found->place))
-      found = candidate;
-  }
-  return found;
-}
-
-// Processes messages from the other ranks. The failure of another rank ends every wait on this one.
-void MpiThread::State::receive_status() {
-  PeerStatus mine;
-  {
-    const std::lock_guard lock(mutex);
-    mine = {started, patient, phase, {}};
-  }
-  messages->poll(mine);
-  send_phase(mine);
-  take_peer_snapshot();
-  const std::optional<RankFailure>& failure = messages->failure();
-  if (!failure) return;
-  const std::vector<std::string> names = now(hosts);
-  const auto rank_index = static_cast<std::size_t>(failure->rank);
-  {
-    const std::lock_guard lock(
-        mutex);  // before fail(): the thread that it wakes must know which rank failed
-    lowest_failure = failure->rank;
-  }
-  fail(std::make_exception_ptr(
-      FailedElsewhere("rank " + std::to_string(failure->rank) +
-                          (rank_index < names.size() ? " on host " + names[rank_index] : ""),
-                      failure->text, failure->exit_code)));
-}
-
-// For query_peers(): publishes the last known statuses and queries the peers for the next call.
-void MpiThread::State::take_peer_snapshot() {
-  {
-    const std::lock_guard lock(mutex);
-    if (!snapshot_wanted) return;
-    snapshot_wanted = false;
-    peer_snapshot = messages->peers();
-  }
-  changed.notify_all();
-  messages->ask_all();
-}
-
-// Sends a changed phase to all ranks, unasked but not too often, so that they know the last phase
-// of this rank if it falls silent.
-void MpiThread::State::send_phase(const PeerStatus& mine) {
-  if (mine.phase == sent_phase || seconds_since(sent_at) < std::max(0.1, ranks.size / 80.0)) return;
-  sent_phase = mine.phase;
-  sent_at = Clock::now();
-  messages->send_status(mine);
-}
-
-// Queries the peers while a collective or parcel is waiting, warns if it waits long, and fails at
-// the deadline. Time in suspension does not count.
-void MpiThread::State::watch() {
-  const Clock::time_point turn = Clock::now();  // read once: SIGSTOP may come between two reads
-  if (const Clock::duration gap = suspension.turn(turn); gap != Clock::duration::zero()) {
-    for (MpiLane& lane : lanes) lane.forget(gap);
-    parcels->forget(gap);
-    messages->forget(gap);
-  }
-  {
-    const std::lock_guard lock(mutex);
-    if (fault) return;
-  }
-  const MpiLane::Running* front = oldest();
-  const MpiParcels::Moving* parcel = parcels->oldest();
-  if (front == nullptr && parcel == nullptr) return;
-  const std::uint64_t ticket = front != nullptr ? front->place : parcel->ticket;
-  if (std::exchange(watched, ticket) != ticket) stall.begin();
-  const Clock::time_point begin = front != nullptr ? front->begin : parcel->begin;
-  const double waited = std::chrono::duration<double>(turn - begin).count();
-  if (stall.asks(waited)) messages->ask_all();
-  if (!stall.judges(waited)) return;
-  const std::vector<std::string> names = now(hosts);
-  const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels have no place
-  try {
-    stall.judge(front != nullptr ? front->what.name : parcel->what.name, waited,
-                {messages->peers(), names, ranks.rank, place}, now(phase));
-  } catch (const Error&) {
-    fail(std::current_exception());
-  }
-}
-
-void MpiThread::State::fail(std::exception_ptr failure) {
-  const std::lock_guard lock(mutex);
-  if (!fault) fault = std::move(failure);
-  changed.notify_all();
-}
-
-void MpiThread::State::fail(int status, const std::string& what) {
-  fail(std::make_exception_ptr(Error(
-      ErrorCode::kTimeoutOccured, what + " failed: " + mpi_error_text(status) +
-                                      ". Check the driver logs of the other ranks.")));
-}
-
-void MpiThread::State::handle_requests() {
-  std::optional<RankFailure> announce;
-  std::optional<int> code;
-  {
-    const std::lock_guard lock(mutex);
-    announce.swap(to_announce);
-    code = abort_code;
-  }
-  if (announce) messages->send_failure(announce->exit_code, announce->text);
-  if (code) MPI_Abort(MPI_COMM_WORLD, *code);
-}
-
-// Whether a large collective, or a parcel that the other rank handles soon, is in flight.
-bool MpiThread::State::moves_much() const {
-  const MpiLane::Running* front = oldest();
-  return (front != nullptr && front->what.count > kLarge) || parcels->any_is_soon();
-}
-
-// Waits until the next poll:
-// - A thread is waiting: only yields the core, since large transfers depend on fast polling. A
-//   small collective that takes long is waiting for another rank and is polled less often.
-// - A collective overlaps with training: polls now and then.
-// - Idle: waits for work, and answers other ranks a few hundred times per second.
-void MpiThread::State::idle() {
-  std::unique_lock lock(mutex);
-  if (!queued.empty() || !queued_parcels.empty()) return;
-  if (under_way.empty() || fault) {
-    wake.wait_for(lock, std::chrono::milliseconds(3));
-  } else if (waiters > 0 && (++num_yields < kYields || moves_much())) {
-    lock.unlock();
-    std::this_thread::yield();
-  } else {
-    wake.wait_for(lock, std::chrono::microseconds(50));
-  }
-}
-
-void MpiThread::State::throw_if_failed() const {
-  if (fault) std::rethrow_exception(fault);
-}
-
 MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
     : state_(std::make_unique<State>(limits, std::move(warn))) {
   std::unique_lock lock(state_->mutex);
@@ -359,31 +353,20 @@ const MpiThread::Ranks& MpiThread::ranks() const {
 std::uint64_t MpiThread::start(const Collective& collective) {
   if (collective.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw InternalError("a collective of more than 2^31 elements");
-  std::uint64_t ticket = kDone;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->throw_if_failed();
-    ticket = ++state_->places;
-    state_->queued.push_back({collective, ticket});
-    state_->under_way.insert(ticket);
-  }
-  state_->wake.notify_all();
-  return ticket;
+  return state_->queue([&] {
+    state_->queued.push_back({collective, ++state_->places});
+    return state_->places;
+  });
 }
 
 std::uint64_t MpiThread::post(const Parcel& parcel) {
   if (parcel.bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw InternalError("a parcel of more than 2^31 bytes");
-  std::uint64_t ticket = kDone;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->throw_if_failed();
-    ticket = State::kFirstParcel + ++state_->num_parcels;
+  return state_->queue([&] {
+    const std::uint64_t ticket = State::kFirstParcel + ++state_->num_parcels;
     state_->queued_parcels.push_back({parcel, ticket});
-    state_->under_way.insert(ticket);
-  }
-  state_->wake.notify_all();
-  return ticket;
+    return ticket;
+  });
 }
 
 void MpiThread::wait(std::uint64_t ticket) {
