@@ -1,5 +1,5 @@
 // Which answers are explained: the doubtful ones and the confident mistakes, and few of them.
-#include "tools/score/score_rows.h"
+#include "tools/score/score.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The parts of a scoring job have its images once, in its batches.
-#include "tools/score/score_rows.h"
+#include "tools/score/score.h"
 
 #include <gtest/gtest.h>
 
