@@ -23,7 +23,7 @@
 #include "operator_times.h"
 #include "parallel/device/device.h"
 #include "parallel/processors/processors.h"
-#include "predict/predictor.h"
+#include "predict/inference.h"
 #include "run/process/versions.h"
 #include "tools/inspect/step_probe.h"
 #include "train/precision.h"

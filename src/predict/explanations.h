@@ -15,7 +15,7 @@
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
-#include "predict/predictor.h"
+#include "predict/inference.h"
 #include "record/training_record.h"
 #include "train/evaluation.h"
 

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "model/weights/model_weights.h"
 #include "predict/explanations.h"
-#include "predict/predictor.h"
+#include "predict/inference.h"
 #include "record/run_json.h"
 #include "run/checkpoint/image_hashes.h"
 #include "store/model_directory.h"
