@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/timeline.h"
-#include "train/step_clock.h"
+#include "train/epoch.h"
 
 namespace kiln {
 

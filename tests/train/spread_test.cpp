@@ -1,4 +1,4 @@
-#include "train/exchange/parameter_server.h"
+#include "train/exchange/exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -187,8 +187,6 @@ int nccl_version() {
   return ncclGetVersion(&version) == ncclSuccess ? version : 0;
 }
 
-}  // namespace
-
 std::string make_nccl_id(std::string* fault) {
   ncclUniqueId id;
   const ncclResult_t result = ncclGetUniqueId(&id);
@@ -200,8 +198,6 @@ std::string make_nccl_id(std::string* fault) {
 NcclGroup* make_nccl_group(const NcclSeat& seat) {
   return new NcclCommunicator(seat);
 }
-
-namespace {
 
 constexpr CudaModule kModule{kCudaModuleVersion, device_fault,    peak_memory_bytes, new_pinned,
                              free_pinned,        runtime_version, cudnn_version,     nccl_version,

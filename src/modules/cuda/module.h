@@ -75,9 +75,4 @@ struct CudaModule {
 constexpr int kCudaModuleVersion = 5;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
-// The NCCL implementation of this interface.
-
-std::string make_nccl_id(std::string* fault);
-NcclGroup* make_nccl_group(const NcclSeat& seat);
-
 }  // namespace kiln

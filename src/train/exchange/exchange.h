@@ -2,7 +2,11 @@
 // row of the catalogue.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,5 +57,52 @@ void check_exchange(const ExchangePlan& plan, int num_ranks, const Device& devic
 std::unique_ptr<Exchange> make_exchange(const ExchangePlan& plan, const OptimizerPlan& optimizer,
                                         TrainState& state, World& world,
                                         Communicator& communicator);
+
+// Of the parameter server: which server holds which parameters, and how stale a gradient is.
+
+// Divides tensors among servers evenly by bytes: assigns whole tensors, largest first, each to the
+// server with the fewest bytes so far. Returns the ascending tensor indices of each server. If
+// there are more servers than tensors, the last ones get none.
+inline std::vector<std::vector<std::size_t>> spread_evenly(const std::vector<std::size_t>& bytes,
+                                                           int num_servers) {
+  std::vector<std::size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t one, std::size_t other) { return bytes[one] > bytes[other]; });
+  std::vector<std::vector<std::size_t>> shares(static_cast<std::size_t>(num_servers));
+  std::vector<std::size_t> held(shares.size());
+  for (const std::size_t tensor : order) {
+    const auto lightest = std::min_element(held.begin(), held.end());
+    *lightest += bytes[tensor];
+    shares[static_cast<std::size_t>(lightest - held.begin())].push_back(tensor);
+  }
+  for (std::vector<std::size_t>& share : shares) std::sort(share.begin(), share.end());
+  return shares;
+}
+
+// Tracks the staleness of a server's workers. The staleness of a gradient is the number of updates
+// made by other workers since its worker got the weights it was computed from.
+class ServerClock {
+ public:
+  explicit ServerClock(int num_workers) : at_pull_(static_cast<std::size_t>(num_workers)) {}
+
+  std::int64_t staleness(int worker) const { return updates_ - at_pull_.at(index(worker)); }
+  // The learning rate for the worker's gradient: divided by its staleness, unless that is 0. Zhang,
+  // Gupta, Lian and Liu, "Staleness-aware Async-SGD for Distributed Deep Learning", 2016.
+  double rate(double learning_rate, int worker) const {
+    return learning_rate / static_cast<double>(std::max<std::int64_t>(1, staleness(worker)));
+  }
+
+  void note_update() { ++updates_; }
+  void note_pull(int worker) { at_pull_.at(index(worker)) = updates_; }
+  // All workers now have the current weights.
+  void note_join() { std::fill(at_pull_.begin(), at_pull_.end(), updates_); }
+
+ private:
+  static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
+
+  std::int64_t updates_ = 0;
+  std::vector<std::int64_t> at_pull_;  // the value of `updates_` at the last pull of each worker
+};
 
 }  // namespace kiln

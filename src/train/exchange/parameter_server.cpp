@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "train/exchange/exchange.h"
-#include "train/exchange/parameter_server.h"
 #include "train/optimizer/optimizer.h"
 #include "train/state.h"
 #include "train/step.h"
