@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* kListName = "explanations.csv";
 constexpr std::string_view kPartStem = "model-";  // prefix of a model's subfolder
 constexpr const char* kDigits = "0123456789";
-constexpr int kQuality = 90;
+constexpr int kQuality = 90, kThumbnailQuality = 80;
+constexpr int kLongestSide = 96;  // of a thumbnail
 constexpr std::size_t kNumberDigits = 3, kMaxNameBytes = 100;
 
 using Color = std::array<float, 3>;
@@ -61,14 +62,11 @@ bool is_picture_name(const std::string& name) {
          name.ends_with(".jpg");
 }
 
-bool is_part_name(std::string_view name) {
-  return name.size() > kPartStem.size() && name.starts_with(kPartStem) &&
-         name.find_first_not_of(kDigits, kPartStem.size()) == name.npos;
-}
-
 bool is_part(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
   std::error_code failure;
-  return is_part_name(entry.path().filename().string()) &&
+  return name.size() > kPartStem.size() && name.starts_with(kPartStem) &&
+         name.find_first_not_of(kDigits, kPartStem.size()) == name.npos &&
          fs::is_directory(entry.symlink_status(failure));
 }
 
@@ -125,9 +123,6 @@ at::Tensor network_input(const Image& image, const Normalization& scaling) {
   normalize_pixels(image.pixels.data(), image.pixels.size() / 3, scaling, input.data_ptr<float>());
   return input.permute({0, 3, 1, 2});
 }
-
-constexpr int kLongestSide = 96;
-constexpr int kThumbnailQuality = 80;
 
 // The factor that scales an image of this size to a thumbnail.
 double scale_for_people(ImageSize size) {

@@ -308,10 +308,10 @@ void Predictions::for_each(Dataset& set, const std::function<void(const Predicte
 }
 
 void PredictionFaults::note(const std::string& path, const std::string& fault, bool is_bad) {
-  ++(is_bad ? num_bad_ : num_damaged_);
+  ++(is_bad ? num_bad : num_damaged);
   const std::string text = "'" + path + "': " + fault;
-  if (is_bad && num_bad_ <= kFaultsNamed) first_ += (num_bad_ == 1 ? "" : "; ") + text;
-  const long long count = num_bad_ + num_damaged_;
+  if (is_bad && num_bad <= kFaultsNamed) first_bad += (num_bad == 1 ? "" : "; ") + text;
+  const long long count = num_bad + num_damaged;
   if (count <= kFaultsNamed)
     log_.warning((is_bad ? "bad image " : "damaged image ") + text +
                  (is_bad ? "" : " (used as far as it can be decoded)"));
@@ -319,26 +319,20 @@ void PredictionFaults::note(const std::string& path, const std::string& fault, b
     log_.warning("more bad or damaged images follow; each has its row");
 }
 
-void PredictionFaults::resume(long long num_bad, long long num_damaged, std::string first_bad) {
-  num_bad_ = num_bad;
-  num_damaged_ = num_damaged;
-  first_ = std::move(first_bad);
-}
-
 void PredictionFaults::check(long long num_images) const {
   const std::int64_t allowed = allowed_.of(num_images);
-  if (num_bad_ <= allowed) return;
-  throw Error(
-      ErrorCode::kInvalidDataset,
-      formatted("At least %lld images are bad, and --max-bad-images allows %lld: ", num_bad_,
-                static_cast<long long>(allowed)) +
-          first_ + ". Fix or remove them, or allow more (for example --max-bad-images 10%).");
+  if (num_bad <= allowed) return;
+  throw Error(ErrorCode::kInvalidDataset,
+              formatted("At least %lld images are bad, and --max-bad-images allows %lld: ", num_bad,
+                        static_cast<long long>(allowed)) +
+                  first_bad +
+                  ". Fix or remove them, or allow more (for example --max-bad-images 10%).");
 }
 
 void PredictionFaults::require_any_good(long long num_images) const {
-  if (num_bad_ < num_images) return;
+  if (num_bad < num_images) return;
   throw Error(ErrorCode::kInvalidDataset,
-              "None of the images could be classified: " + first_ + ".");
+              "None of the images could be classified: " + first_bad + ".");
 }
 
 }  // namespace kiln

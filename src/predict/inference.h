@@ -196,20 +196,13 @@ class PredictionFaults {
   // Throws Error kInvalidDataset if all images are bad.
   void require_any_good(long long num_images) const;
 
-  // Restores the counts of an earlier process that this one continues; `first_bad` is its
-  // first_bad().
-  void resume(long long num_bad, long long num_damaged, std::string first_bad);
-
-  long long num_bad() const { return num_bad_; }
-  long long num_damaged() const { return num_damaged_; }
-  // The first bad images with their faults, for a message.
-  const std::string& first_bad() const { return first_; }
+  // May be set to continue an earlier process.
+  long long num_bad = 0, num_damaged = 0;
+  std::string first_bad;  // the first bad images with their faults, for a message
 
  private:
   const Allowance allowed_;
   Log& log_;
-  long long num_bad_ = 0, num_damaged_ = 0;
-  std::string first_;  // of the bad images
 };
 
 }  // namespace kiln

@@ -26,6 +26,7 @@ namespace kiln {
 namespace {
 
 constexpr double kMaxLogits = 1 << 24;
+constexpr int kNever = std::numeric_limits<int>::max();  // a step
 
 std::span<const float> row(const LabeledLogits& images, std::size_t i) {
   const auto width = static_cast<std::size_t>(images.num_classes);
@@ -33,7 +34,7 @@ std::span<const float> row(const LabeledLogits& images, std::size_t i) {
 }
 
 std::size_t most_likely(std::span<const float> logits) {
-  return static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
 // The number of images, of those whose logits are not finite, and of those that are misclassified
@@ -43,7 +44,7 @@ std::array<double, 3> counts_of(const LabeledLogits& images) {
   for (std::size_t i = 0; i < images.labels.size(); ++i) {
     const std::span<const float> logits = row(images, i);
     const bool finite =
-        std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); });
+        std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); });
     const float of_label = logits[static_cast<std::size_t>(images.labels[i])];
     counts[0] += 1;
     counts[1] += finite ? 0 : 1;
@@ -126,12 +127,6 @@ bool CalibrationSample::holds(std::uint64_t image) const {
   return share_ >= 1 || RandomSequence({kPurpose, image}).uniform() < share_;
 }
 
-namespace {
-
-constexpr int kNever = std::numeric_limits<int>::max();
-
-}  // namespace
-
 MetricSums::MetricSums(const at::Device& device)
     : sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
       batch_sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
@@ -166,10 +161,9 @@ MetricSums::Values MetricSums::read() const {
 }
 
 void MetricSums::set(const Totals& totals) {
-  const auto options = at::dtype(at::kDouble);
   sums_.copy_(at::tensor(
       {totals.loss_sum, static_cast<double>(totals.top1), static_cast<double>(totals.top5)},
-      options));
+      at::kDouble));
   count_ = totals.count;
 }
 

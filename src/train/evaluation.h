@@ -1,4 +1,4 @@
-// Validation, run step by step by the caller; the sums of loss and accuracy used by validation and
+// Validation, whose steps the caller runs; the sums of loss and accuracy of validation and
 // training; and the temperature that calibrates the confidences.
 #pragma once
 
@@ -30,17 +30,14 @@ struct LabeledLogits {
 // Sums three numbers over all ranks. The result must be bitwise equal on every rank.
 using SumOfAllRanks = std::function<std::array<double, 3>(const std::array<double, 3>&)>;
 
-// Temperature scaling of a trained model's softmax: dividing the logits by the temperature changes
-// no prediction but calibrates the confidences. Guo, Pleiss, Sun and Weinberger, On Calibration of
-// Modern Neural Networks, ICML 2017, section 4.2.
-//
-// The temperature that minimizes the mean cross-entropy of softmax(logits / temperature). The
-// cross-entropy is convex in 1 / temperature, so Newton's method within a shrinking bracket finds
-// the minimum, in about 7 passes over the logits. Returns 1 if nothing can be fitted: without
-// images, and if all predictions are right, since the cross-entropy then keeps falling with the
-// temperature. A collective if `sum` is. The result is the same on every rank, and bitwise
-// reproducible for the same number of ranks. Throws Error kFailedToCompleteOperation, on all ranks,
-// for logits that are not finite.
+// The temperature that minimizes the mean cross-entropy of softmax(logits / temperature), which
+// changes no prediction but calibrates the confidences. Guo, Pleiss, Sun and Weinberger, On
+// Calibration of Modern Neural Networks, ICML 2017, section 4.2. The cross-entropy is convex in 1 /
+// temperature, so Newton's method within a shrinking bracket finds the minimum, in about 7 passes
+// over the logits. Returns 1 if nothing can be fitted: without images, and if all predictions are
+// right, since the cross-entropy then keeps falling with the temperature. A collective if `sum` is.
+// The result is the same on every rank, and bitwise reproducible for the same number of ranks.
+// Throws Error kFailedToCompleteOperation, on all ranks, for logits that are not finite.
 double fit_temperature(const LabeledLogits& images, const SumOfAllRanks& sum = {});
 
 // Adds this rank's images to `bins`, by the confidence of their prediction at `temperature`.
@@ -74,8 +71,6 @@ class MetricSums {
     int first_nonfinite_step = 0;  // the first step whose loss was not finite; 0: none
   };
   Values read() const;  // waits for the device, once
-  // One of them.
-  Totals batch() const { return read().batch; }
   Totals totals() const { return read().totals; }
   int first_nonfinite_step() const { return read().first_nonfinite_step; }
 

@@ -148,7 +148,7 @@ void run(const std::string& name, const std::string& word, const std::string& in
   for (std::int64_t i = 0; i < batches.num_steps(); ++i) {
     rates.push_back(has_recipe ? given_rates[i].item<double>() : rate(recipe.schedule, i));
     if (!step.run(batches, rates.back())) throw std::logic_error("a batch was not taken");
-    losses.push_back(state.epoch.metrics.batch().loss());
+    losses.push_back(state.epoch.metrics.read().batch.loss());
   }
   StateDict output = batches.gradients();
   output.push_back(to_stored("rates", at::tensor(rates, at::kDouble)));

@@ -173,7 +173,8 @@ TEST_F(Float16Step, TrainsAsFloat32Does) {
   for (int i = 0; i < 3; ++i) {
     step(images_);
     step(*exact, Precision::kFp32, images_);
-    EXPECT_NEAR(state_->epoch.metrics.batch().loss(), exact->epoch.metrics.batch().loss(), 2e-3)
+    EXPECT_NEAR(state_->epoch.metrics.read().batch.loss(), exact->epoch.metrics.read().batch.loss(),
+                2e-3)
         << i;
   }
   EXPECT_EQ(state_->scaler->values().skipped_steps, 0);

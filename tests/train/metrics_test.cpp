@@ -22,8 +22,8 @@ TEST(MetricSums, AddsBatchesOfDifferentSizes) {
   EXPECT_EQ(totals.top1, 1);
   EXPECT_EQ(totals.top5, 2);
   EXPECT_DOUBLE_EQ(totals.loss(), 4.0 / 3);
-  EXPECT_EQ(metrics.batch().count, 1);
-  EXPECT_DOUBLE_EQ(metrics.batch().loss(), 1.0);
+  EXPECT_EQ(metrics.read().batch.count, 1);
+  EXPECT_DOUBLE_EQ(metrics.read().batch.loss(), 1.0);
   EXPECT_EQ(metrics.first_nonfinite_step(), 0);
 }
 

@@ -126,7 +126,7 @@ LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const A
       faults.push_back({"images", file, image.fault, image.damaged});
     }
     told.check(num_images);
-    progress.show(pass.images_done() + told.num_bad());
+    progress.show(pass.images_done() + told.num_bad);
   }
   told.require_any_good(num_images);
   return pass.take();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,8 @@
 namespace kiln {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct ModelAnswers {
   EvaluatedModel model;
   // By index in the set; `predicted` is -1 if the image is bad or has no label that the model
@@ -44,7 +47,9 @@ struct ModelAnswers {
   TransformSpec pixels;  // how the model saw them
 };
 
-constexpr std::size_t kMostWrong = 24, kNamed = 10;
+constexpr std::size_t kMostWrong = 24, kNamed = 10, kMaxThumbnails = 24;
+constexpr const char* kPageName = "evaluation.html";
+constexpr const char* kTensorboardFolder = "tensorboard";
 
 // Returns the model's class id for each class of the set, or -1 for a class that the model does not
 // know.
@@ -57,25 +62,25 @@ std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& l
   return ids;
 }
 
+// Throws Error kInvalidDataset if the set has no label that the model knows, if no labeled image
+// can be decoded, or if there are more bad images than allowed.
 class ModelEvaluator {
  public:
+  // Calls `row` for each image of the set, in order.
   ModelEvaluator(Predictor& predictor, const Dataset& set, const EvaluateConfig& config, Log& log,
-                 const std::function<void(const Score&)>& row)
+                 std::function<void(const Score&)> row)
       : predictor_(predictor),
         set_(set),
-        row_(row),
+        row_(std::move(row)),
         true_labels_(set, predictor.labels()),
         ids_(class_ids(set, predictor.labels())),
         figures_(static_cast<int>(predictor.labels().size()), config.top_k, kMostWrong),
         faults_(config.prediction.max_bad_images, log),
-        answers_(set.samples.size(), Prediction{.predicted = -1}) {}
-
-  // Throws Error kInvalidDataset if no class of the set is known to the model.
-  void require_labels(const std::string& data_path) const {
-    if (std::any_of(ids_.begin(), ids_.end(), [](int id) { return id >= 0; })) return;
+        answers_(set.samples.size(), Prediction{.predicted = -1}) {
+    if (std::ranges::any_of(ids_, [](int id) { return id >= 0; })) return;
     throw Error(
         ErrorCode::kInvalidDataset,
-        "Images '" + data_path + "': " +
+        "Images '" + config.data_path + "': " +
             (set_.classes.empty() ? "they have no labels"
                                   : "their classes are " + quoted_names(set_.classes, kNamed)) +
             ", but the model knows " + quoted_names(predictor_.labels(), kNamed) +
@@ -120,7 +125,7 @@ class ModelEvaluator {
                          .unknown_labels = {},
                          .seen = {},
                          .faults = std::move(records_),
-                         .num_bad = faults_.num_bad()};
+                         .num_bad = faults_.num_bad};
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     model.data.classes = predictor_.labels();
     model.data.eval_height = pixels.output.height;
@@ -165,7 +170,7 @@ class ModelEvaluator {
 
   Predictor& predictor_;
   const Dataset& set_;
-  const std::function<void(const Score&)>& row_;
+  const std::function<void(const Score&)> row_;
   const TrueLabels true_labels_;
   const std::vector<int> ids_;
   Evaluation figures_;
@@ -173,25 +178,6 @@ class ModelEvaluator {
   std::vector<ImageFaultRecord> records_;
   std::vector<Prediction> answers_;
 };
-
-// `path` is the model's path. Calls `row` for each image of the set, in order. Throws Error
-// kInvalidDataset if the set has no label that the model knows, if no labeled image can be decoded,
-// or if there are more bad images than allowed; also throws what Predictions::for_each() throws.
-ModelAnswers evaluate_model(const std::string& path, Predictor& predictor, Dataset& set,
-                            const EvaluateConfig& config, const Inference& inference, Log& log,
-                            const std::function<void(const Score&)>& row) {
-  ModelEvaluator evaluator(predictor, set, config, log, row);
-  evaluator.require_labels(config.data_path);
-  Predictions predictions(predictor, inference, log);
-  predictions.for_each(set, [&](const PredictedBatch& batch) { evaluator.add(batch); });
-  return evaluator.finish(path, predictions.pixels());
-}
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxThumbnails = 24;
-constexpr const char* kPageName = "evaluation.html";
-constexpr const char* kTensorboardFolder = "tensorboard";
 
 // What the command reads and writes.
 struct Parts {
@@ -278,8 +264,7 @@ class OutputFiles {
   DurableFile& begin(const std::string& name) {
     if (const fs::path parent = (folder_ / name).parent_path(); parent != folder_)
       make_folders(parent);
-    files_.push_back(std::make_unique<DurableFile>(folder_ / name));
-    return *files_.back();
+    return files_.emplace_back(folder_ / name);
   }
   void add(const std::string& name, const std::string& bytes) { begin(name).write(bytes); }
 
@@ -287,9 +272,9 @@ class OutputFiles {
   void commit(const OutputFolder& output) {
     std::vector<DurableFile> files;
     std::vector<fs::path> removed = earlier_files();
-    for (const auto& file : files_) {
-      std::erase(removed, file->final_path().lexically_relative(folder_));
-      files.push_back(std::move(*file));
+    for (DurableFile& file : files_) {
+      std::erase(removed, file.final_path().lexically_relative(folder_));
+      files.push_back(std::move(file));
     }
     output.replace(std::move(files), removed);
   }
@@ -311,7 +296,7 @@ class OutputFiles {
   }
 
   const fs::path folder_;
-  std::vector<std::unique_ptr<DurableFile>> files_;
+  std::deque<DurableFile> files_;
 };
 
 void add_events(const EvaluationRecord& record, OutputFiles& files) {
@@ -432,11 +417,13 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
     const auto encoder = find_score_format(".csv")->encoder(
         {.labels = predictor.labels(), .top_k = 1, .true_labels = true});
     answers.write(encoder->begin());
-    all.push_back(evaluate_model(config.trained_model_paths[i], predictor, parts.set, config,
-                                 parts.inference, log, [&](const Score& row) {
-                                   answers.write(encoder->row(row));
-                                   progress.show(++num_done);
-                                 }));
+    ModelEvaluator evaluator(predictor, parts.set, config, log, [&](const Score& row) {
+      answers.write(encoder->row(row));
+      progress.show(++num_done);
+    });
+    Predictions predictions(predictor, parts.inference, log);
+    predictions.for_each(parts.set, [&](const PredictedBatch& batch) { evaluator.add(batch); });
+    all.push_back(evaluator.finish(config.trained_model_paths[i], predictions.pixels()));
     all.back().model.seen = count_seen(predictor, parts.set.samples);
     if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);
   }

@@ -363,7 +363,9 @@ class Scoring {
     }
     so_far_ = *std::move(found);
     num_before_ = so_far_.num_images;
-    faults_.resume(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
+    faults_.num_bad = so_far_.num_bad;
+    faults_.num_damaged = so_far_.num_damaged;
+    faults_.first_bad = so_far_.first_bad;
     file.resume(so_far_);
   }
 
@@ -462,9 +464,9 @@ class Scoring {
     const double now = progress_.seconds();
     if (!is_saved_ || now < next_save_) return;
     so_far_.names = names_.value();
-    so_far_.num_bad = faults_.num_bad();
-    so_far_.num_damaged = faults_.num_damaged();
-    so_far_.first_bad = printable(faults_.first_bad());
+    so_far_.num_bad = faults_.num_bad;
+    so_far_.num_damaged = faults_.num_damaged;
+    so_far_.first_bad = printable(faults_.first_bad);
     job_.file->save(so_far_);
     const double took = progress_.seconds() - now;
     next_save_ = now + std::max(kSecondsBetweenSaves, took / kMaxSaving);
@@ -478,9 +480,9 @@ class Scoring {
               formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
                         static_cast<double>(num_now) / seconds) +
               (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
-    if (faults_.num_bad() + faults_.num_damaged() > 0)
-      log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
-                          faults_.num_damaged()));
+    if (faults_.num_bad + faults_.num_damaged > 0)
+      log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad,
+                          faults_.num_damaged));
     if (columns_.guesses)
       log_.info(formatted("unsure:    %s of them below the confidence threshold",
                           grouped(so_far_.num_unsure).c_str()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -13,14 +14,6 @@ constexpr double kTiny = 1e-6;
 
 std::size_t index_of(std::int32_t label) {
   return static_cast<std::size_t>(label);
-}
-
-// For each class, the indices of the images with this label, in ascending order.
-std::vector<std::vector<std::uint32_t>> images_by_label(const JudgedLabels& judged) {
-  std::vector<std::vector<std::uint32_t>> images(judged.num_classes);
-  for (std::size_t i = 0; i < judged.labels.size(); ++i)
-    images[index_of(judged.labels[i])].push_back(static_cast<std::uint32_t>(i));
-  return images;
 }
 
 std::vector<double> mean_self_confidence(const JudgedLabels& judged) {
@@ -52,19 +45,16 @@ std::int32_t confident_class(const JudgedLabels& judged, std::size_t i,
 // Rounds the values to whole numbers without changing their (rounded) sum: where the sum would be
 // off, adjusts the values with the largest rounding errors.
 void round_keeping_sum(std::span<double> values) {
-  std::vector<double> whole(values.size());
-  std::transform(values.begin(), values.end(), whole.begin(),
-                 [](double value) { return std::nearbyint(value); });
+  std::vector<double> whole;
+  for (const double value : values) whole.push_back(std::nearbyint(value));
   const double wanted = std::nearbyint(std::accumulate(values.begin(), values.end(), 0.0));
   std::vector<std::size_t> order(values.size());
   for (;;) {
     const double excess = std::accumulate(whole.begin(), whole.end(), 0.0) - wanted;
     if (std::abs(excess) < 0.5) break;
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return values[a] - whole[a] < values[b] - whole[b];
-    });
-    if (excess < 0) std::reverse(order.begin(), order.end());
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i] - whole[i]; });
+    if (excess < 0) std::ranges::reverse(order);
     const auto changes = std::min(static_cast<std::size_t>(std::abs(excess)), order.size());
     for (std::size_t i = 0; i < changes; ++i) whole[order[i]] -= excess < 0 ? -1 : 1;
   }
@@ -118,7 +108,7 @@ bool agrees(const JudgedLabels& judged, std::size_t i) {
 
 std::int32_t JudgedLabels::best(std::size_t i) const {
   const std::span<const float> all = row(i);
-  return static_cast<std::int32_t>(std::max_element(all.begin(), all.end()) - all.begin());
+  return static_cast<std::int32_t>(std::ranges::max_element(all) - all.begin());
 }
 
 std::int64_t JudgedLabels::num_agreed() const {
@@ -161,19 +151,20 @@ LabelNoise estimate_label_noise(const JudgedLabels& judged) {
 std::vector<std::uint32_t> probably_wrong(const JudgedLabels& judged, const LabelNoise& noise) {
   const std::size_t num_classes = judged.num_classes;
   std::vector<bool> is_doubtful(judged.labels.size());
-  const auto by_label = images_by_label(judged);
+  // For each class, the images with this label, in ascending order.
+  std::vector<std::vector<std::uint32_t>> by_label(num_classes);
+  for (std::size_t i = 0; i < judged.labels.size(); ++i)
+    by_label[index_of(judged.labels[i])].push_back(static_cast<std::uint32_t>(i));
   for (std::size_t given = 0; given < num_classes; ++given) {
-    std::vector<std::uint32_t> images = by_label[given];
-    if (images.size() < 2) continue;
+    if (by_label[given].size() < 2) continue;
     const std::vector<std::int64_t> numbers = numbers_to_doubt(noise, given);
     for (std::size_t truth = 0; truth < num_classes; ++truth) {
       if (numbers[truth] == 0) continue;
       const auto margin = [&](std::uint32_t i) {
         return judged.row(i)[truth] - judged.row(i)[given];
       };
-      images = by_label[given];
-      std::stable_sort(images.begin(), images.end(),
-                       [&](std::uint32_t a, std::uint32_t b) { return margin(a) > margin(b); });
+      std::vector<std::uint32_t> images = by_label[given];
+      std::ranges::stable_sort(images, std::greater{}, margin);
       const auto count = std::min(static_cast<std::size_t>(numbers[truth]), images.size());
       for (std::size_t i = 0; i < count; ++i) is_doubtful[images[i]] = true;
     }
@@ -181,9 +172,8 @@ std::vector<std::uint32_t> probably_wrong(const JudgedLabels& judged, const Labe
   std::vector<std::uint32_t> doubtful;
   for (std::uint32_t i = 0; i < is_doubtful.size(); ++i)
     if (is_doubtful[i] && !agrees(judged, i)) doubtful.push_back(i);
-  std::stable_sort(doubtful.begin(), doubtful.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return judged.self_confidence(a) < judged.self_confidence(b);
-  });
+  std::ranges::stable_sort(doubtful, {},
+                           [&](std::uint32_t i) { return judged.self_confidence(i); });
   return doubtful;
 }
 
