@@ -32,7 +32,7 @@ enum class ValueKind {
   kShare,           // greater than 0, at most 1: 0.95 or 95%
   kAllowance,       // a count, or a share such as 1%
   kEvery,           // a number of epochs, of steps and a time, such as 1epoch,10min
-  kAugment,         // a set of operations, such as crop,flip (record/augment_set.h)
+  kAugment,         // a set of operations, such as crop,flip (record/vocabulary.h)
   kDuration,        // a time with its unit, such as 30min
   kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
   kTrainingSize,    // auto, an integer, or a start and an end, such as 128:224

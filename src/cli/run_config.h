@@ -11,8 +11,6 @@
 
 #include "base/platform/launch_environment.h"
 #include "cli/train_config.h"
-#include "record/augment_set.h"
-#include "record/record_options.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
 

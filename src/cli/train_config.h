@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "record/augment_set.h"
-#include "record/record_options.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
 #include "train/exchange/catalogue.h"

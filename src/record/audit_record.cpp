@@ -49,17 +49,6 @@ Json odd_json(const OddImage& odd) {
           {"extent", as_json(odd.extent)}};
 }
 
-Json fault_json(const ImageFaultRecord& fault) {
-  return {{"path", fault.file}, {"fault", fault.fault}, {"used", fault.damaged}};
-}
-
-template <typename Entry>
-Json list_json(const std::vector<Entry>& entries, Json (*entry_json)(const Entry&)) {
-  Json list = Json::array();
-  for (const Entry& entry : entries) list.push_back(entry_json(entry));
-  return list;
-}
-
 // The name of the image's set, as in split.csv.
 const char* set_name(const AuditedImage& image) {
   return image.validates ? "valid" : "train";
@@ -79,12 +68,7 @@ class DoubtfulRows {
 
   std::string text() const {
     std::string text = "path,label,suggested,confidence,reason\n";
-    for (const std::vector<std::string>& row : rows_) {
-      std::vector<std::string> fields;
-      fields.reserve(row.size());
-      for (const std::string& field : row) fields.push_back(csv_field(field));
-      text += joined(fields, ",") + "\n";
-    }
+    for (const std::vector<std::string>& row : rows_) text += csv_row(row);
     return text;
   }
 
@@ -175,14 +159,11 @@ std::string duplicates_csv(const AuditRecord& record) {
   std::string text =
       std::string("path,other,kind,same_class") + (has_sets ? ",set,other_set" : "") + "\n";
   for (const CopiedImage& copy : record.copies) {
-    std::vector<std::string> fields = {csv_field(copy.first.file), csv_field(copy.other.file),
+    std::vector<std::string> fields = {copy.first.file, copy.other.file,
                                        copy.is_exact ? "exact" : "near",
                                        copy.first.label == copy.other.label ? "True" : "False"};
-    if (has_sets) {
-      fields.emplace_back(set_name(copy.first));
-      fields.emplace_back(set_name(copy.other));
-    }
-    text += joined(fields, ",") + "\n";
+    if (has_sets) fields.insert(fields.end(), {set_name(copy.first), set_name(copy.other)});
+    text += csv_row(fields);
   }
   return text;
 }

@@ -6,28 +6,32 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "record/run_json.h"
 
 namespace kiln {
 namespace {
-
-double share_of(double part, std::int64_t whole) {
-  return whole > 0 ? part / static_cast<double>(whole) : std::numeric_limits<double>::quiet_NaN();
-}
 
 // Orders more confident images first, and equally confident ones by index.
 bool is_worse(const WrongImage& a, const WrongImage& b) {
   return std::tuple(-a.confidence, a.image) < std::tuple(-b.confidence, b.image);
 }
 
+// The unweighted mean over the classes for which `value` is a number; NaN if there are none.
+template <typename Value>
+double macro_mean(std::span<const ClassScore> classes, Value&& value) {
+  double sum = 0;
+  int count = 0;
+  for (const ClassScore& score : classes) {
+    const double of_class = value(score);
+    if (std::isnan(of_class)) continue;
+    sum += of_class;
+    ++count;
+  }
+  return share_of(sum, count);
+}
+
 }  // namespace
-
-double CalibrationBin::mean_confidence() const {
-  return share_of(confidence_sum, images);
-}
-
-double CalibrationBin::accuracy() const {
-  return share_of(static_cast<double>(right), images);
-}
 
 Evaluation::Evaluation(int num_classes, int k, std::size_t most_wrong)
     : k_(std::min(k, num_classes)),
@@ -88,25 +92,11 @@ std::vector<WrongImage> Evaluation::most_confidently_wrong() const {
 }
 
 double macro_recall(std::span<const ClassScore> classes) {
-  double sum = 0;
-  int count = 0;
-  for (const ClassScore& score : classes) {
-    if (score.images == 0) continue;
-    sum += score.recall();
-    ++count;
-  }
-  return share_of(sum, count);
+  return macro_mean(classes, [](const ClassScore& score) { return score.recall(); });
 }
 
 double macro_f1(std::span<const ClassScore> classes) {
-  double sum = 0;
-  int count = 0;
-  for (const ClassScore& score : classes) {
-    if (score.images + score.guesses == 0) continue;
-    sum += score.f1();
-    ++count;
-  }
-  return share_of(sum, count);
+  return macro_mean(classes, [](const ClassScore& score) { return score.f1(); });
 }
 
 double expected_calibration_error(std::span<const CalibrationBin> bins) {
@@ -117,18 +107,6 @@ double expected_calibration_error(std::span<const CalibrationBin> bins) {
     error += std::abs(static_cast<double>(bin.right) - bin.confidence_sum);
   }
   return share_of(error, images);
-}
-
-double AnswerRate::share() const {
-  return share_of(static_cast<double>(answered), images);
-}
-
-double AnswerRate::accuracy() const {
-  return share_of(static_cast<double>(right), answered);
-}
-
-Interval AnswerRate::interval() const {
-  return wilson_interval(right, answered);
 }
 
 AnswerRate answer_rate(std::span<const AnswerBin> bins, double threshold) {
@@ -156,10 +134,8 @@ std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, doubl
 }
 
 void PairedAnswers::add(bool first_is_right, bool second_is_right) {
-  if (first_is_right && second_is_right) ++both;
-  if (first_is_right && !second_is_right) ++only_first;
-  if (!first_is_right && second_is_right) ++only_second;
-  if (!first_is_right && !second_is_right) ++neither;
+  ++(first_is_right ? (second_is_right ? both : only_first)
+                    : (second_is_right ? only_second : neither));
 }
 
 McNemarTest mcnemar_test(const PairedAnswers& answers) {
@@ -177,6 +153,212 @@ McNemarTest mcnemar_test(const PairedAnswers& answers) {
     binomial *= (n - static_cast<double>(i)) / static_cast<double>(i + 1);
   }
   return {true, 0, std::min(1.0, 2 * tail / std::pow(2.0, n))};
+}
+
+namespace {
+
+// Undefined values are null, not strings as in a run's record, because other programs read this
+// file.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Json interval_json(const Interval& interval) {
+  return {interval.low, interval.high};
+}
+
+std::string class_of(const EvaluatedModel& model, int label) {
+  return model.data.classes[static_cast<std::size_t>(label)];
+}
+
+Json class_json(const EvaluatedModel& model, const ClassScore& score) {
+  return {{"label", class_of(model, score.label)},
+          {"images", score.images},
+          {"predicted", score.guesses},
+          {"right", score.hits},
+          {"recall", number(score.recall())},
+          {"recall_interval", interval_json(wilson_interval(score.hits, score.images))},
+          {"precision", number(score.precision())},
+          {"f1", number(score.f1())}};
+}
+
+Json bin_json(const CalibrationBin& bin) {
+  return {{"images", bin.images},
+          {"mean_confidence", number(bin.mean_confidence())},
+          {"accuracy", number(bin.accuracy())}};
+}
+
+Json model_json(const EvaluatedModel& model) {
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  Json json = {
+      {"path", model.path},
+      {"network", model.network},
+      {"images", totals.count},
+      {"bad_images", model.num_bad},
+      {"images_of_unknown_classes", model.num_unknown},
+      {"unknown_classes", model.unknown_labels},
+      {"top1", number(totals.top1_accuracy())},
+      {"top1_interval", interval_json(top1_interval(totals))},
+      {"k", figures.k()},
+      {"top_k", number(totals.top5_accuracy())},
+      {"top_k_interval", interval_json(top5_interval(totals))},
+      {"loss", number(totals.loss())},
+      {"majority_share", number(majority_share(figures))},
+      {"macro_recall", number(macro_recall(figures.classes()))},
+      {"macro_f1", number(macro_f1(figures.classes()))},
+      {"expected_calibration_error", number(expected_calibration_error(figures.calibration()))},
+      {"temperature", model.calibration.temperature}};
+  if (model.seen)
+    json["seen"] = {{"training", model.seen->training}, {"validation", model.seen->validation}};
+  else
+    json["seen"] = nullptr;
+  json["calibration"] = list_json(figures.calibration(), bin_json);
+  json["answers"] = as_json(model.calibration.answers);
+  json["classes"] = list_json(figures.classes(),
+                              [&](const ClassScore& score) { return class_json(model, score); });
+  json["confusion"] = as_json(figures.confusion());
+  json["most_wrong"] = list_json(model.most_wrong, [&](const JudgedImage& image) -> Json {
+    return {{"path", image.file},
+            {"true_label", class_of(model, image.truth)},
+            {"label", class_of(model, image.guess)},
+            {"confidence", image.confidence}};
+  });
+  json["faults"] = list_json(model.faults, fault_json);
+  return json;
+}
+
+Json pair_json(const ModelPair& pair) {
+  return {{"first", pair.first},
+          {"second", pair.second},
+          {"both_right", pair.answers.both},
+          {"only_first_right", pair.answers.only_first},
+          {"only_second_right", pair.answers.only_second},
+          {"neither_right", pair.answers.neither},
+          {"mcnemar",
+           {{"exact", pair.test.is_exact},
+            {"statistic", pair.test.statistic},
+            {"p_value", pair.test.p_value}}}};
+}
+
+// Empty if the value is undefined.
+std::string cell(double value) {
+  return std::isfinite(value) ? formatted("%.6g", value) : "";
+}
+
+// Over the classes that have images or were predicted, as in scikit-learn, where the precision of a
+// class that was never predicted is 0.
+double macro_precision(const Evaluation& figures) {
+  return macro_mean(figures.classes(), [](const ClassScore& score) {
+    return score.guesses == 0 && score.images > 0 ? 0 : score.precision();
+  });
+}
+
+}  // namespace
+
+std::string name_of(const EvaluatedModel& model) {
+  return model.network + " in " + model.path;
+}
+
+std::vector<std::string> seen_texts(const SeenCounts& seen) {
+  std::vector<std::string> texts;
+  const auto add = [&](long long count, const char* text) {
+    if (count > 0)
+      texts.push_back(grouped(count) + (count == 1 ? " image is " : " images are ") + text);
+  };
+  add(seen.training,
+      "identical, byte for byte, to training images of the model: the accuracy is optimistic. "
+      "Remove them.");
+  add(seen.validation,
+      "also among the validation images that selected the model: the accuracy is slightly "
+      "optimistic.");
+  return texts;
+}
+
+double majority_share(const Evaluation& figures) {
+  std::int64_t most = 0;
+  for (const ClassScore& score : figures.classes()) most = std::max(most, score.images);
+  return static_cast<double>(most) / static_cast<double>(figures.totals().count);
+}
+
+std::string evaluation_json(const EvaluationRecord& record) {
+  Json json = {{"time", record.time},
+               {"data_path", record.data_path},
+               {"images", record.num_images},
+               {"images_without_label", record.num_unlabeled},
+               {"device", record.device},
+               {"precision", record.precision},
+               {"options", as_json(record.options)},
+               {"versions", as_json(record.versions)}};
+  json["models"] = list_json(record.models, model_json);
+  json["pairs"] = list_json(record.pairs, pair_json);
+  return json_text(json, 1) + "\n";
+}
+
+std::string evaluation_csv(const EvaluationRecord& record) {
+  std::string text =
+      "model,network,images,top1,top1_low,top1_high,k,top_k,loss,macro_recall,macro_f1,"
+      "expected_calibration_error,seen_in_training,seen_in_validation,Overall_Accuracy,"
+      "Micro_Precision,Macro_Precision,Micro_Recall,Macro_Recall\n";
+  for (const EvaluatedModel& model : record.models) {
+    const Evaluation& figures = model.figures;
+    const Totals& totals = figures.totals();
+    const Interval interval = top1_interval(totals);
+    const std::string accuracy = cell(totals.top1_accuracy());
+    const std::string recall = cell(macro_recall(figures.classes()));
+    text += csv_row({model.path, model.network, std::to_string(totals.count), accuracy,
+                     cell(interval.low), cell(interval.high), std::to_string(figures.k()),
+                     cell(totals.top5_accuracy()), cell(totals.loss()), recall,
+                     cell(macro_f1(figures.classes())),
+                     cell(expected_calibration_error(figures.calibration())),
+                     model.seen ? std::to_string(model.seen->training) : "",
+                     model.seen ? std::to_string(model.seen->validation) : "",
+                     // With one label per image, overall accuracy, micro precision and micro recall
+                     // are all the share of correct predictions.
+                     accuracy, accuracy, cell(macro_precision(figures)), accuracy, recall});
+  }
+  return text;
+}
+
+std::string classes_csv(const EvaluationRecord& record) {
+  std::string text =
+      "model,label,images,predicted,right,recall,recall_low,recall_high,precision,f1\n";
+  for (const EvaluatedModel& model : record.models)
+    for (const ClassScore& score : model.figures.classes()) {
+      const Interval interval = wilson_interval(score.hits, score.images);
+      text += csv_row({model.path, class_of(model, score.label), std::to_string(score.images),
+                       std::to_string(score.guesses), std::to_string(score.hits),
+                       cell(score.recall()), cell(interval.low), cell(interval.high),
+                       cell(score.precision()), cell(score.f1())});
+    }
+  return text;
+}
+
+std::string differences_csv(const EvaluationRecord& record) {
+  std::string text =
+      "first_model,second_model,path,true_label,first_label,first_confidence,second_label,"
+      "second_confidence\n";
+  for (const ModelPair& pair : record.pairs)
+    for (const DifferingImage& image : pair.images)
+      text += csv_row({record.models[pair.first].path, record.models[pair.second].path, image.file,
+                       image.true_label, image.first_label, cell(image.first_confidence),
+                       image.second_label, cell(image.second_confidence)});
+  return text;
+}
+
+std::vector<Metric> evaluation_metrics(const EvaluatedModel& model) {
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  std::vector<Metric> metrics = {
+      {"evaluation/top-1", totals.top1_accuracy()},
+      {"evaluation/loss", totals.loss()},
+      {"evaluation/macro recall", macro_recall(figures.classes())},
+      {"evaluation/macro F1", macro_f1(figures.classes())},
+      {"evaluation/calibration error", expected_calibration_error(figures.calibration())},
+      {"evaluation/images", static_cast<double>(totals.count)}};
+  if (figures.has_top_k())
+    metrics.push_back({formatted("evaluation/top-%d", figures.k()), totals.top5_accuracy()});
+  return metrics;
 }
 
 }  // namespace kiln

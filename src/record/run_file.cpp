@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "record/metrics.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
 
@@ -128,12 +127,9 @@ Json data_json(const RunRecord& run) {
       {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
 }
 
-Json communication_json(const std::optional<CommunicationTime>& time) {
-  if (!time) return nullptr;
-  return {{"summing_seconds", time->summing}, {"waiting_seconds", time->waiting}};
-}
-
 Json epoch_json(const EpochRecord& epoch) {
+  const auto& macro = epoch.macro;
+  const auto& communication = epoch.communication;
   return {{"epoch", epoch.epoch},
           {"learning_rate", epoch.learning_rate},
           {"train_images_per_second", epoch.train_images_per_second},
@@ -142,20 +138,15 @@ Json epoch_json(const EpochRecord& epoch) {
           {"valid_loss", epoch.valid.loss()},
           {"top1", epoch.valid.top1_accuracy()},
           {"top5", epoch.valid.top5_accuracy()},
-          {"macro_recall", epoch.macro ? as_json(epoch.macro->recall) : Json()},
-          {"macro_f1", epoch.macro ? as_json(epoch.macro->f1) : Json()},
+          {"macro_recall", macro ? as_json(macro->recall) : Json()},
+          {"macro_f1", macro ? as_json(macro->f1) : Json()},
           {"train_seconds", epoch.train_seconds},
           {"valid_seconds", epoch.valid_seconds},
           {"data_wait_seconds", epoch.data_wait_seconds},
-          {"communication", communication_json(epoch.communication)},
+          {"communication", communication ? Json{{"summing_seconds", communication->summing},
+                                                 {"waiting_seconds", communication->waiting}}
+                                          : Json()},
           {"skipped_steps", as_json(epoch.skipped_steps)}};
-}
-
-Json fault_json(const ImageFaultRecord& fault) {
-  return {{"data_set", fault.data_set},
-          {"file", fault.file},
-          {"fault", fault.fault},
-          {"used", fault.damaged}};
 }
 
 }  // namespace
@@ -284,10 +275,6 @@ bool RunFollower::take_piece(std::istream& file) {
 }
 
 std::string format_training_json(const RunRecord& run, const RunEnd& end) {
-  Json epochs = Json::array();
-  for (const EpochRecord& epoch : run.epochs) epochs.push_back(epoch_json(epoch));
-  Json faults = Json::array();
-  for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
   const std::string& stopped = end.stopped_early;
   Json json = {{"started", run.start.time},
                {"options", as_json(run.start.options)},
@@ -295,11 +282,11 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
                {"precision", run.start.precision},
                {"precision_reason", run.start.precision_reason},
                {"data", data_json(run)},
-               {"epochs", epochs},
+               {"epochs", list_json(run.epochs, epoch_json)},
                {"saved_epoch", end.saved_epoch},
                {"temperature", run.details.calibration.temperature},
                {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
-               {"image_faults", faults},
+               {"image_faults", as_json(end.image_faults)},
                {"start_to_first_step_seconds", end.start_to_first_step_seconds},
                {"total_seconds", end.total_seconds},
                {"peak_memory_bytes", end.peak_memory_bytes}};

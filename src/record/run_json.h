@@ -53,6 +53,19 @@ inline void from_json(const Json& json, TextPairs& pairs) {
   for (const auto& [name, value] : json.items()) pairs.emplace_back(name, value.get<std::string>());
 }
 
+// One element for each of `entries`.
+template <typename Entries, typename ElementJson>
+Json list_json(const Entries& entries, ElementJson&& element_json) {
+  Json list = Json::array();
+  for (const auto& entry : entries) list.push_back(element_json(entry));
+  return list;
+}
+
+// As in the files of `kiln audit` and `kiln evaluate`.
+inline Json fault_json(const ImageFaultRecord& fault) {
+  return {{"path", fault.file}, {"fault", fault.fault}, {"used", fault.damaged}};
+}
+
 // ASCII only; bytes that are not valid UTF-8 become U+FFFD. `indent`: -1 for a single line, else
 // number of spaces.
 inline std::string json_text(const Json& json, int indent = -1) {
@@ -364,9 +377,7 @@ void from_json(const Json& json, std::optional<T>& value) {
 
 template <typename T>
 Json as_json(const std::vector<T>& values) {
-  Json list = Json::array();
-  for (const T& value : values) list.push_back(as_json(value));
-  return list;
+  return list_json(values, [](const T& value) { return as_json(value); });
 }
 template <typename T>
 void from_json(const Json& json, std::vector<T>& values) {

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 
@@ -42,14 +43,6 @@ bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
 
 namespace {
 
-void add(const StepTimes& times, StepTimes* sum) {
-  sum->data_wait += times.data_wait;
-  sum->forward += times.forward;
-  sum->backward += times.backward;
-  sum->communication += times.communication;
-  sum->optimizer += times.optimizer;
-}
-
 void note_largest_class(const std::vector<long long>& counts, RunSummary* summary) {
   if (summary->num_valid == 0) return;
   const auto largest = std::max_element(counts.begin(), counts.end());
@@ -64,11 +57,6 @@ std::string lost_text(long long steps, double seconds) {
   if (steps <= 0 && !(seconds > 0)) return "";
   std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
   return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
-}
-
-double share(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
-                   : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::int64_t num_errors(const ClassScore& score) {
@@ -104,7 +92,7 @@ RunSummary summary_of(const RunRecord& run) {
     images += static_cast<double>(epoch.train.count);
     summary.train_seconds += epoch.train_seconds;
     summary.valid_seconds += epoch.valid_seconds;
-    add(epoch.times, &summary.times);
+    summary.times += epoch.times;
   }
   summary.kept = kept_epoch(run);
   if (summary.kept == nullptr) summary.kept = summary.best;
@@ -187,18 +175,6 @@ const EpochRecord* kept_epoch(const RunRecord& run) {
   return kept == run.epochs.end() ? nullptr : &*kept;
 }
 
-bool has_top5(const DataRecord& data) {
-  return data.classes.size() > 5;
-}
-
-Interval top1_interval(const Totals& totals) {
-  return wilson_interval(totals.top1, totals.count);
-}
-
-Interval top5_interval(const Totals& totals) {
-  return wilson_interval(totals.top5, totals.count);
-}
-
 std::string status_text(const RunEnd& end) {
   switch (end.status) {
     case RunStatus::kRunning:
@@ -235,6 +211,11 @@ std::string run_title(const RunStart& start) {
   const bool is_part = name == "train" || name == "training";
   const std::string data = is_part ? folder.parent_path().filename().string() : name;
   return (start.model.empty() ? "A model" : start.model) + (data.empty() ? "" : " on " + data);
+}
+
+std::string csv_row(std::vector<std::string> fields) {
+  for (std::string& field : fields) field = csv_field(field);
+  return joined(fields, ",") + "\n";
 }
 
 std::string percent(double share) {
@@ -277,18 +258,6 @@ std::string quoted_class(const DataRecord& data, int label) {
 long long count_of(const std::vector<long long>& counts, int label) {
   const auto index = static_cast<std::size_t>(label);
   return label >= 0 && index < counts.size() ? counts[index] : 0;
-}
-
-double ClassScore::recall() const {
-  return share(hits, images);
-}
-
-double ClassScore::precision() const {
-  return share(hits, guesses);
-}
-
-double ClassScore::f1() const {
-  return share(2 * hits, images + guesses);
 }
 
 std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
@@ -358,47 +327,109 @@ CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
   return small;
 }
 
-namespace {
-
-constexpr double kHour = 3600;  // seconds
-constexpr double kMaxPrice = 1e6;
-
-bool goes_on(const RunRecord& run) {
-  return (run.end.status == RunStatus::kRunning || run.end.status == RunStatus::kStopped) &&
-         !run.epochs.empty() && static_cast<int>(run.epochs.size()) < run.start.num_epochs;
+std::string option_of(const RunStart& start, std::string_view name) {
+  const auto found = std::find_if(start.options.begin(), start.options.end(),
+                                  [&](const auto& option) { return option.first == name; });
+  return found == start.options.end() ? "" : found->second;
 }
 
-}  // namespace
-
 double price_per_hour(const RunStart& start) {
-  for (const auto& [name, text] : start.options) {
-    if (name != "price-per-hour") continue;
-    double price = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), price);
-    const bool is_price = read.ec == std::errc() && price > 0 && price <= kMaxPrice;
-    return is_price ? price : 0;
-  }
-  return 0;
+  constexpr double kMaxPrice = 1e6;
+  const std::string text = option_of(start, "price-per-hour");
+  double price = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), price);
+  return read.ec == std::errc() && price > 0 && price <= kMaxPrice ? price : 0;
 }
 
 std::string price_text(double price) {
   constexpr double kSmall = 0.1;
-  return price < kSmall ? formatted("%.4f", price) : formatted("%.2f", price);
+  return formatted(price < kSmall ? "%.4f" : "%.2f", price);
 }
 
 std::string cost_text(const RunRecord& run) {
   const double price = price_per_hour(run.start);
   const RunSummary summary = summary_of(run);
   if (price == 0 || !(summary.seconds > 0)) return "";
+  constexpr double kHour = 3600;  // seconds
   const double so_far = price * summary.seconds / kHour;
   std::string text = price_text(so_far) + " (" + duration_text(summary.seconds) + " at " +
                      price_text(price) + " an hour)";
-  if (!goes_on(run)) return text;
+  const bool may_go_on =
+      run.end.status == RunStatus::kRunning || run.end.status == RunStatus::kStopped;
+  if (!may_go_on || run.epochs.empty() ||
+      static_cast<int>(run.epochs.size()) >= run.start.num_epochs)
+    return text;
   const auto done = static_cast<double>(run.epochs.size());
   const double epoch_seconds = (summary.train_seconds + summary.valid_seconds) / done;
   const double to_come = (run.start.num_epochs - done) * epoch_seconds;
   return text + ", about " + price_text(so_far + price * to_come / kHour) +
          formatted(" for all %d epochs", run.start.num_epochs);
+}
+
+namespace {
+
+// The name of a metric for SageMaker, and in the epoch line.
+constexpr std::pair<const char*, const char*> kLogFigures[] = {
+    {"train:images_per_second", "train_ips"}, {"train:loss", "train_loss"},
+    {"train:error", "train_error"},           {"validation:loss", "valid_loss"},
+    {"validation:top1", "top1 acc"},          {"validation:top5", "top5 acc"}};
+
+}  // namespace
+
+std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
+  constexpr double kMegabyte = 1e6;
+  std::vector<Metric> metrics = {
+      {"learning rate", epoch.learning_rate},
+      {"Train images per second", epoch.average_images_per_second},
+      {"Train loss", epoch.train.loss()},
+      {"Train error", 1 - epoch.train.top1_accuracy()},
+      {"Valid loss", epoch.valid.loss()},
+      {"Top-1 validation accuracy", epoch.valid.top1_accuracy()},
+      {"Top-5 validation accuracy", epoch.valid.top5_accuracy()},
+      {"Rate/images per second of the whole epoch", epoch.train_images_per_second},
+      {"Seconds/training", epoch.train_seconds},
+      {"Seconds/validation", epoch.valid_seconds},
+  };
+  const auto add = [&](const char* name, double value) { metrics.push_back({name, value}); };
+  if (epoch.macro) {
+    add("Validation/macro recall", epoch.macro->recall);
+    add("Validation/macro F1", epoch.macro->f1);
+  }
+  const double to_milliseconds = 1000.0 / std::max(1, epoch.num_steps);
+  add("Step milliseconds/data wait", epoch.times.data_wait * to_milliseconds);
+  add("Step milliseconds/forward", epoch.times.forward * to_milliseconds);
+  add("Step milliseconds/backward", epoch.times.backward * to_milliseconds);
+  add("Step milliseconds/communication", epoch.times.communication * to_milliseconds);
+  add("Step milliseconds/optimizer", epoch.times.optimizer * to_milliseconds);
+  add("Memory/peak MB", static_cast<double>(epoch.peak_memory_bytes) / kMegabyte);
+  if (epoch.peak_device_bytes > 0)
+    add("Memory/GPU peak MB", static_cast<double>(epoch.peak_device_bytes) / kMegabyte);
+  if (epoch.gpu) {
+    add("GPU/utilization percent", epoch.gpu->utilization_percent);
+    add("GPU/power watts", epoch.gpu->power_watts);
+  }
+  if (epoch.cpu_share > 0) add("CPU/percent of compute threads", 100 * epoch.cpu_share);
+  add("Bad images/training", epoch.bad_train_images);
+  add("Bad images/validation", epoch.bad_valid_images);
+  if (epoch.skipped_steps) add("Skipped steps", *epoch.skipped_steps);
+  return metrics;
+}
+
+std::vector<Metric> step_metrics(const StepRecord& step) {
+  return {{"Step/loss", step.batch.loss()},
+          {"Step/learning rate", step.learning_rate},
+          {"Step/images per second", step.batch_images_per_second}};
+}
+
+long long global_step(const StepRecord& step) {
+  return static_cast<long long>(step.epoch - 1) * step.num_steps + step.step;
+}
+
+std::string metric_definitions() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [name, in_line] : kLogFigures)
+    list.push_back({{"Name", name}, {"Regex", std::string(",") + in_line + " ([0-9.eE+-]+)"}});
+  return list.dump(2) + "\n";
 }
 
 }  // namespace kiln

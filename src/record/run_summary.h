@@ -1,15 +1,22 @@
-// Summary of a run record: metrics with confidence intervals, per-class scores, and display names.
+// Summary of a run record: metrics with confidence intervals, per-class scores, display names, and
+// the metrics that every sink gets.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "record/run_record.h"
-#include "record/training_record.h"
 
 namespace kiln {
+
+// `part` of `whole`; NaN if `whole` is 0.
+template <typename Part>
+double share_of(Part part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : NAN;
+}
 
 // The uncertainty of an accuracy measured on a sample of images.
 struct Interval {
@@ -52,10 +59,16 @@ RunSummary summary_of(const RunRecord& run);
 const EpochRecord* kept_epoch(const RunRecord& run);
 
 // Whether top-5 says anything: with 5 classes or fewer every answer is right.
-bool has_top5(const DataRecord& data);
+inline bool has_top5(const DataRecord& data) {
+  return data.classes.size() > 5;
+}
 
-Interval top1_interval(const Totals& totals);
-Interval top5_interval(const Totals& totals);
+inline Interval top1_interval(const Totals& totals) {
+  return wilson_interval(totals.top1, totals.count);
+}
+inline Interval top5_interval(const Totals& totals) {
+  return wilson_interval(totals.top5, totals.count);
+}
 
 // The time of the last record, in Unix seconds.
 double last_time(const RunRecord& run);
@@ -83,18 +96,20 @@ std::string load_text(const std::vector<EpochRecord>& epochs);
 // "resnet18 on cifar10-small": the model, and the folder that holds the data.
 std::string run_title(const RunStart& start);
 
+// A row of a CSV file, with its line end.
+std::string csv_row(std::vector<std::string> fields);
+
 // "71.3 %"; "100 %" and "0 %" only for exact values.
 std::string percent(double share);
 
 // "2026-03-01 14:05 UTC".
 std::string utc_text(double unix_seconds);
 
-// Display names of classes. Class names can be any text from a dataset, so they are made printable.
-
 // `text` made printable, and truncated to `most` characters with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
 
-// The name of class `label`, at most 40 characters; "class 7" if the record has no name for it.
+// The name of class `label`, made printable, at most 40 characters; "class 7" if the record has no
+// name for it.
 std::string class_name(const DataRecord& data, int label);
 
 // The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
@@ -104,17 +119,16 @@ std::string quoted_class(const DataRecord& data, int label);
 // The count of class `label`; 0 if there is none.
 long long count_of(const std::vector<long long>& counts, int label);
 
-// Per-class and pairwise statistics of a confusion matrix.
+// Statistics of one class of a confusion matrix.
 struct ClassScore {
   int label = 0;             // index into the classes
   std::int64_t images = 0;   // of this class
   std::int64_t guesses = 0;  // images predicted as this class, correctly or not
   std::int64_t hits = 0;
-  // Recall and precision; NaN if there are no images or predictions.
-  double recall() const;
-  double precision() const;
+  double recall() const { return share_of(hits, images); }
+  double precision() const { return share_of(hits, guesses); }
   // The harmonic mean of the two; NaN if there are neither images nor predictions.
-  double f1() const;
+  double f1() const { return share_of(2 * hits, images + guesses); }
 };
 
 // In label order; empty for an empty matrix.
@@ -143,7 +157,8 @@ struct CondensedMatrix {
 };
 CondensedMatrix condensed(const ConfusionMatrix& matrix, int most);
 
-// The cost of a run, if --price-per-hour gives the price of its machines.
+// The value of a run's option; empty if it has none of that name.
+std::string option_of(const RunStart& start, std::string_view name);
 
 // The price of an hour of all machines of the run together, in the user's currency; 0 if unknown.
 // The record need not be trusted.
@@ -155,5 +170,22 @@ std::string price_text(double price);
 // "12.30 (4 h 01 min at 3.06 an hour)", for the time that the run was running. If epochs remain,
 // adds an estimate for the whole run from those so far. Empty if unknown.
 std::string cost_text(const RunRecord& run);
+
+struct Metric {
+  std::string name;  // letters, digits, '-', '/' and space, as allowed by MLflow and TensorBoard
+  double value = 0;  // may be NaN or infinite
+};
+
+// Indexed by epoch number.
+std::vector<Metric> epoch_metrics(const EpochRecord& epoch);
+// Indexed by global_step().
+std::vector<Metric> step_metrics(const StepRecord& step);
+
+// Steps since training began, from 1.
+long long global_step(const StepRecord& step);
+
+// The metrics that Amazon SageMaker parses from epoch_line() (report/log_lines.h): a JSON list of
+// {"Name", "Regex"}, as MetricDefinitions of a training job; the first group is the value.
+std::string metric_definitions();
 
 }  // namespace kiln

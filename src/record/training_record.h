@@ -1,12 +1,12 @@
 // The metrics of a run as plain values: computed by train/, reported by report/, stored by store/.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "record/calibration.h"
 
 namespace kiln {
 
@@ -17,13 +17,12 @@ struct Totals {
   std::int64_t top5 = 0;
   std::int64_t count = 0;
 
-  double loss() const { return count > 0 ? loss_sum / static_cast<double>(count) : 0; }
-  double top1_accuracy() const {
-    return count > 0 ? static_cast<double>(top1) / static_cast<double>(count) : 0;
-  }
-  double top5_accuracy() const {
-    return count > 0 ? static_cast<double>(top5) / static_cast<double>(count) : 0;
-  }
+  double loss() const { return per_image(loss_sum); }
+  double top1_accuracy() const { return per_image(static_cast<double>(top1)); }
+  double top5_accuracy() const { return per_image(static_cast<double>(top5)); }
+
+ private:
+  double per_image(double sum) const { return count > 0 ? sum / static_cast<double>(count) : 0; }
 };
 
 // Whether an epoch with validation totals `candidate` replaces the best one so far: higher top-1,
@@ -59,6 +58,53 @@ inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, Bes
     return candidate.macro_recall > best.macro_recall;
   return is_better(candidate.valid, best.valid);
 }
+
+// The images whose prediction has a confidence from `from` up to the start of the next bin, and how
+// many of them were predicted correctly.
+struct AnswerBin {
+  double from = 0;
+  std::int64_t images = 0, right = 0;
+  bool operator==(const AnswerBin&) const = default;
+};
+
+// Empty bins in ascending order, starting at 0: steps of 0.001 up to 0.99, then 100 bins for each
+// further nine up to 1 - 1e-7, because a target such as "99.9 % right" is met by confidences close
+// to 1.
+inline std::vector<AnswerBin> empty_answer_bins() {
+  constexpr int kThousandths = 990, kToEachNine = 100, kNines = 5;
+  std::vector<AnswerBin> bins;
+  for (int i = 0; i < kThousandths; ++i) bins.push_back({i / 1000.0});
+  for (int i = 0; i <= kToEachNine * kNines; ++i)
+    bins.push_back({1 - 0.01 * std::pow(10.0, -static_cast<double>(i) / kToEachNine)});
+  return bins;
+}
+
+// Adds one prediction to `bins`, the first of which starts at 0. `confidence` is in [0, 1].
+inline void count_answer(double confidence, bool is_right, std::vector<AnswerBin>& bins) {
+  const auto next =
+      std::upper_bound(bins.begin(), bins.end(), confidence,
+                       [](double value, const AnswerBin& bin) { return value < bin.from; });
+  AnswerBin& bin = next == bins.begin() ? *next : *(next - 1);
+  ++bin.images;
+  if (is_right) ++bin.right;
+}
+
+inline constexpr double kLowestTemperature = 0.05, kHighestTemperature = 20;
+
+// Whether the fit ended at a limit: the confidence then does not tell right answers from wrong
+// ones.
+inline bool is_at_limit(double temperature) {
+  return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
+}
+
+// How far a model's confidence can be trusted: softmax(logits / temperature) is calibrated.
+struct Calibration {
+  double temperature = 1;
+  // The validation images on which the temperature was fitted, binned by calibrated confidence.
+  // Bins without images are left out. Empty: unknown.
+  std::vector<AnswerBin> answers;
+  bool operator==(const Calibration&) const = default;
+};
 
 // Time breakdown of training steps, in seconds, on rank 0.
 struct StepTimes {

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "record/metrics.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "record/metrics.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
 

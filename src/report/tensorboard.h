@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "record/metrics.h"
 #include "record/run_record.h"
+#include "record/run_summary.h"
 #include "record/training_record.h"
 
 namespace kiln {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/output_folder.h"
-#include "record/calibration.h"
+#include "record/training_record.h"
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
 #include "store/seen_images.h"
@@ -76,7 +76,7 @@ struct TrainedModel {
 // calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
-// `calibration.json`, of a trained model (record/calibration.h):
+// `calibration.json`, of a trained model (record/training_record.h):
 //
 //   {
 //     "version": 1,

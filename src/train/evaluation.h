@@ -13,7 +13,6 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
-#include "record/calibration.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
 

@@ -1,4 +1,4 @@
-#include "record/augment_set.h"
+#include "record/vocabulary.h"
 
 #include <gtest/gtest.h>
 

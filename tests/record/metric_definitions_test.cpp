@@ -1,4 +1,4 @@
-#include "record/metrics.h"
+#include "record/run_summary.h"
 
 #include <gtest/gtest.h>
 

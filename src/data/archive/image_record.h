@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "data/archive/record_reader.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -16,7 +16,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/label_meaning.h"
 #include "data/image/image.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -14,7 +14,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

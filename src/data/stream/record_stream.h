@@ -9,7 +9,7 @@
 #include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 #include "data/stream/byte_stream.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

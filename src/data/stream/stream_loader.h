@@ -20,7 +20,7 @@
 #include "data/loader/loader_threads.h"
 #include "data/stream/stream_silence.h"
 #include "data/transform/image_pipeline.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

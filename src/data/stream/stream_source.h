@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "data/stream/byte_stream.h"
 #include "data/stream/record_stream.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

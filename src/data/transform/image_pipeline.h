@@ -11,7 +11,6 @@
 
 #include "data/image/image.h"
 #include "data/transform/operations.h"
-#include "record/augment_set.h"
 #include "record/vocabulary.h"
 
 namespace kiln {

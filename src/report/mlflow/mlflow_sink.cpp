@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "record/metrics.h"
 #include "record/run_summary.h"
 
 namespace kiln {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "record/augment_set.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "record/evaluation_record.h"
+#include "record/evaluation.h"
 #include "report/page/page.h"
 
 namespace kiln {

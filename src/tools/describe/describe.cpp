@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/describe.h"
 #include "cli/options.h"
-#include "record/metrics.h"
+#include "record/run_summary.h"
 #include "run/process/versions.h"
 
 namespace kiln {

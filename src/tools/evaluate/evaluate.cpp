@@ -24,7 +24,7 @@
 #include "data/dataset/image_source.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
-#include "record/evaluation_record.h"
+#include "record/evaluation.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/evaluation_page.h"
 #include "report/scores/score_formats.h"

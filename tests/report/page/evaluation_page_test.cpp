@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "record/evaluation_record.h"
+#include "record/evaluation.h"
 
 namespace kiln {
 namespace {

@@ -1,7 +1,8 @@
-#include "record/augment_set.h"
+#include "record/vocabulary.h"
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 #include <utility>
 
 #include "base/text.h"
@@ -21,21 +22,12 @@ constexpr std::array<std::string_view, kAugmentStepNames.size()> kTexts = {
     "color jitter",        "TrivialAugmentWide", "random erasing"};
 
 // Returns the entries of `texts`, which AugmentStep indexes, for the operations in `augment`.
-std::vector<std::string_view> chosen(Augment augment,
-                                     const std::array<std::string_view, kTexts.size()>& texts) {
-  std::vector<std::string_view> found;
+std::vector<std::string> chosen(Augment augment,
+                                const std::array<std::string_view, kTexts.size()>& texts) {
+  std::vector<std::string> found;
   for (std::size_t i = 0; i < texts.size(); ++i)
-    if (augment.has(static_cast<AugmentStep>(i))) found.push_back(texts[i]);
+    if (augment.has(static_cast<AugmentStep>(i))) found.emplace_back(texts[i]);
   return found;
-}
-
-std::string joined(const std::vector<std::string_view>& texts, std::string_view between) {
-  std::string text;
-  for (const std::string_view part : texts) {
-    if (!text.empty()) text += between;
-    text += part;
-  }
-  return text;
 }
 
 std::string lower(std::string_view text) {
@@ -75,7 +67,7 @@ std::string augment_name(Augment augment) {
   return joined(chosen(augment, kAugmentStepNames), ",");
 }
 
-std::vector<std::string_view> augment_texts(Augment augment) {
+std::vector<std::string> augment_texts(Augment augment) {
   return chosen(augment, kTexts);
 }
 
@@ -99,6 +91,26 @@ Augment parse_augment(std::string_view text) {
     begin = end + 1;
   }
   return augment;
+}
+
+RecordKeys parse_record_keys(const std::string& text) {
+  RecordKeys keys;
+  const std::array<std::pair<std::string, std::string*>, 4> parts = {
+      {{"image", &keys.image}, {"label", &keys.label}, {"text", &keys.text}, {"name", &keys.name}}};
+  std::istringstream all(text);
+  for (std::string part; std::getline(all, part, ',');) {
+    const std::size_t equals = part.find('=');
+    bool is_known = false;
+    for (const auto& [name, key] : parts) {
+      if (equals == part.npos || part.substr(0, equals) != name) continue;
+      *key = part.substr(equals + 1);
+      is_known = !key->empty();
+    }
+    if (!is_known)
+      throw std::invalid_argument("'" + part +
+                                  "' is not image=KEY, label=KEY, text=KEY or name=KEY");
+  }
+  return keys;
 }
 
 }  // namespace kiln
