@@ -263,8 +263,7 @@ std::string name_of(const EvaluatedModel& model) {
 std::vector<std::string> seen_texts(const SeenCounts& seen) {
   std::vector<std::string> texts;
   const auto add = [&](long long count, const char* text) {
-    if (count > 0)
-      texts.push_back(grouped(count) + (count == 1 ? " image is " : " images are ") + text);
+    if (count > 0) texts.push_back(plural(count, "image is ", "images are ") + text);
   };
   add(seen.training,
       "identical, byte for byte, to training images of the model: the accuracy is optimistic. "

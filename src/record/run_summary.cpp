@@ -55,7 +55,7 @@ constexpr std::size_t kMaxCharacters = 40;
 // "40 steps (2 min 3 s)"; empty if nothing was lost.
 std::string lost_text(long long steps, double seconds) {
   if (steps <= 0 && !(seconds > 0)) return "";
-  std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
+  const std::string text = plural(steps, "step", "steps");
   return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
 }
 
@@ -211,6 +211,10 @@ std::string run_title(const RunStart& start) {
   const bool is_part = name == "train" || name == "training";
   const std::string data = is_part ? folder.parent_path().filename().string() : name;
   return (start.model.empty() ? "A model" : start.model) + (data.empty() ? "" : " on " + data);
+}
+
+std::string plural(long long count, const char* one, const char* many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
 }
 
 std::string csv_row(std::vector<std::string> fields) {

@@ -96,6 +96,9 @@ std::string load_text(const std::vector<EpochRecord>& epochs);
 // "resnet18 on cifar10-small": the model, and the folder that holds the data.
 std::string run_title(const RunStart& start);
 
+// "1 image", "1,200 images".
+std::string plural(long long count, const char* one, const char* many);
+
 // A row of a CSV file, with its line end.
 std::string csv_row(std::vector<std::string> fields);
 

@@ -1,12 +1,7 @@
-#include "report/page/audit_page.h"
-
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <functional>
 
 #include "base/text.h"
-#include "record/audit_record.h"
-#include "record/run_summary.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
 
@@ -15,20 +10,11 @@ namespace {
 
 constexpr std::size_t kMaxReportImages = 24, kMaxReportBytes = 400'000;
 constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
-constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
-std::string plural(std::int64_t count, const char* one, const char* many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
-
 std::string count_of(std::size_t count) {
   return grouped(static_cast<long long>(count));
-}
-
-std::string name_html(const std::string& name) {
-  return element("bdi", escaped(shortened(name, 60)));
 }
 
 std::string file_html(const AuditedImage& image) {
@@ -36,22 +22,8 @@ std::string file_html(const AuditedImage& image) {
 }
 
 std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
-  if (thumbnail.jpeg.empty()) return "";
-  const bool is_small = std::max(thumbnail.height, thumbnail.width) <= kSmallImage;
-  return formatted("<img%s alt=\"", is_small ? " class=\"pixels\"" : "") + escaped(alt) +
-         "\" src=\"data:image/jpeg;base64," + base64(thumbnail.jpeg) + "\">";
-}
-
-std::string line(const char* style, const std::string& html) {
-  return element("span class=\"" + std::string(style) + "\"", html);
-}
-
-std::string figure_of(const std::string& pictures, const std::string& lines) {
-  return element("figure", pictures + element("figcaption", lines)) + "\n";
-}
-
-std::string figures(const std::string& html) {
-  return element("div class=\"mistakes\"", "\n" + html);
+  return image_html(alt, base64(thumbnail.jpeg),
+                    std::max(thumbnail.height, thumbnail.width) <= kSmallImage);
 }
 
 // Returns a sentence with a leading space; empty if all are shown. `files`: names the file that
@@ -62,9 +34,7 @@ std::string how_many_shown(std::size_t all, std::size_t shown, const char* files
 }
 
 double agreed_share(const AuditRecord& record) {
-  return record.num_judged > 0
-             ? static_cast<double>(record.num_agreed) / static_cast<double>(record.num_judged)
-             : 0;
+  return record.num_judged > 0 ? share_of(record.num_agreed, record.num_judged) : 0;
 }
 
 std::size_t copies_between_classes(const AuditRecord& record) {
@@ -93,18 +63,16 @@ std::string tiles_of(const AuditRecord& record) {
 }
 
 std::string what_to_do() {
-  return element(
-      "ol",
-      element("li", prose("Open `doubtful.csv`, next to this page: its rows are in the order of "
-                          "the pictures below.")) +
-          element("li", prose("If a `label` is wrong, change it. Delete the rows that are right. "
-                              "`suggested` is a guess, so look at the picture first.")) +
-          element("li",
-                  prose("Train again with the corrected labels: `kiln train --labels "
-                        "doubtful.csv`, with the same data. The image files stay unchanged.")) +
-          element(
-              "li",
-              prose("Remove duplicates and empty images; `duplicates.csv` lists the duplicates.")));
+  std::string items;
+  for (const char* text :
+       {"Open `doubtful.csv`, next to this page: its rows are in the order of the pictures below.",
+        "If a `label` is wrong, change it. Delete the rows that are right. `suggested` is a guess, "
+        "so look at the picture first.",
+        "Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the same "
+        "data. The image files stay unchanged.",
+        "Remove duplicates and empty images; `duplicates.csv` lists the duplicates."})
+    items += element("li", prose(text));
+  return element("ol", items);
 }
 
 std::string doubtful_section(const AuditRecord& record) {
@@ -112,12 +80,12 @@ std::string doubtful_section(const AuditRecord& record) {
   const std::size_t shown = std::min(record.doubtful.size(), record.num_shown);
   for (std::size_t i = 0; i < shown; ++i) {
     const DoubtfulLabel& doubtful = record.doubtful[i];
-    html += figure_of(
+    html += captioned(
         picture(doubtful.image.thumbnail, doubtful.image.label + ", perhaps " + doubtful.suggested),
-        line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
-            line("truth", "labeled " + name_html(doubtful.image.label) + ", " +
-                              percent(doubtful.self_confidence)) +
-            line("file", name_html(doubtful.image.file)));
+        caption_line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
+            caption_line("truth", "labeled " + name_html(doubtful.image.label) + ", " +
+                                      percent(doubtful.self_confidence)) +
+            caption_line("file", name_html(doubtful.image.file)));
   }
   if (html.empty()) return "";
   return section("doubtful", "Labels that are probably wrong",
@@ -125,7 +93,7 @@ std::string doubtful_section(const AuditRecord& record) {
                          "Judged by models that have not seen the image. Above: the suggested "
                          "label and its probability; below: the given label and its probability." +
                              how_many_shown(record.doubtful.size(), shown, "doubtful.csv")) +
-                     figures(html));
+                     gallery(html));
 }
 
 std::string copies_section(const AuditRecord& record) {
@@ -134,14 +102,15 @@ std::string copies_section(const AuditRecord& record) {
   for (std::size_t i = 0; i < shown; ++i) {
     const CopiedImage& copy = record.copies[i];
     const bool same = copy.first.label == copy.other.label;
-    html +=
-        figure_of(element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
-                                                    picture(copy.other.thumbnail, copy.other.file)),
-                  line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
-                                    (same ? "" : ", two labels")) +
-                      line("truth", name_html(copy.first.label) +
-                                        (same ? "" : " and " + name_html(copy.other.label))) +
-                      line("file", file_html(copy.first)) + line("file", file_html(copy.other)));
+    html += captioned(
+        element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
+                                          picture(copy.other.thumbnail, copy.other.file)),
+        caption_line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
+                                  (same ? "" : ", two labels")) +
+            caption_line("truth", name_html(copy.first.label) +
+                                      (same ? "" : " and " + name_html(copy.other.label))) +
+            caption_line("file", file_html(copy.first)) +
+            caption_line("file", file_html(copy.other)));
   }
   if (html.empty()) return "";
   return section(
@@ -152,7 +121,7 @@ std::string copies_section(const AuditRecord& record) {
           "format or quality. If their labels differ, one is wrong. Duplicates on both sides of a "
           "split inflate the accuracy; `kiln train --data-path` keeps them on one side." +
               how_many_shown(record.copies.size(), shown, "duplicates.csv")) +
-          figures(html));
+          gallery(html));
 }
 
 std::string odd_section(const char* id, const char* heading, const char* lead,
@@ -160,35 +129,30 @@ std::string odd_section(const char* id, const char* heading, const char* lead,
   std::string html;
   const std::size_t shown = std::min(images.size(), most);
   for (std::size_t i = 0; i < shown; ++i)
-    html += figure_of(picture(images[i].image.thumbnail, images[i].kind),
-                      line("guess", escaped(images[i].kind)) +
-                          line("truth", name_html(images[i].image.label)) +
+    html += captioned(picture(images[i].image.thumbnail, images[i].kind),
+                      caption_line("guess", escaped(images[i].kind)) +
+                          caption_line("truth", name_html(images[i].image.label)) +
                           element("span", escaped(images[i].reason)) +
-                          line("file", name_html(images[i].image.file)));
+                          caption_line("file", name_html(images[i].image.file)));
   if (html.empty()) return "";
   return section(
       id, heading,
-      element("p", lead + how_many_shown(images.size(), shown, "audit.json")) + figures(html));
+      element("p", lead + how_many_shown(images.size(), shown, "audit.json")) + gallery(html));
 }
 
 std::string noise_section(const AuditRecord& record) {
   if (!can_judge(record)) return "";
-  std::vector<const AuditedClass*> order;
-  for (const AuditedClass& audited : record.classes) order.push_back(&audited);
-  const auto share = [](const AuditedClass* audited) {
-    return audited->images > 0
-               ? static_cast<double>(audited->wrong) / static_cast<double>(audited->images)
-               : 0;
+  std::vector<AuditedClass> classes = record.classes;
+  const auto share = [](const AuditedClass& audited) {
+    return audited.images > 0 ? share_of(audited.wrong, audited.images) : 0;
   };
-  std::stable_sort(order.begin(), order.end(), [&](const AuditedClass* a, const AuditedClass* b) {
-    return share(a) > share(b);
-  });
-  std::vector<std::vector<std::string>> rows;
-  for (const AuditedClass* audited : order) {
+  std::ranges::stable_sort(classes, std::ranges::greater{}, share);
+  std::vector<Cells> rows;
+  for (const AuditedClass& audited : classes) {
     if (rows.size() == kMaxRows) break;
-    rows.push_back({name_html(audited->name), grouped(audited->images), grouped(audited->wrong),
-                    percent(share(audited)), name_html(audited->belongs_to),
-                    grouped(audited->missing), grouped(audited->num_doubtful)});
+    rows.push_back({name_html(audited.name), grouped(audited.images), grouped(audited.wrong),
+                    percent(share(audited)), name_html(audited.belongs_to),
+                    grouped(audited.missing), grouped(audited.num_doubtful)});
   }
   return section(
       "noise", "Wrong labels by class",
@@ -196,22 +160,15 @@ std::string noise_section(const AuditRecord& record) {
               "Estimates: images of the class with a wrong label, the class that most of them "
               "belong to, and images that belong to the class but have another label.") +
           table("Classes, most wrong labels first",
-                {{"class", false},
-                 {"images"},
-                 {"wrong"},
-                 {"share"},
-                 {"mostly", false},
-                 {"missing"},
-                 {"in the list"}},
+                {text_column("class"), "images", "wrong", "share", text_column("mostly"), "missing",
+                 "in the list"},
                 rows));
 }
 
 std::string faults_section(const AuditRecord& record) {
   std::string items;
-  for (std::size_t i = 0; i < std::min(record.faults.size(), kMaxFaults); ++i) {
-    const ImageFaultRecord& fault = record.faults[i];
-    items += fault_item(fault);
-  }
+  for (std::size_t i = 0; i < std::min(record.faults.size(), kMaxFaults); ++i)
+    items += fault_item(record.faults[i]);
   if (items.empty()) return "";
   return section("faults", "Bad and damaged images",
                  element("p", "Bad images are in no other list." +
@@ -226,55 +183,54 @@ Finding audit_verdict(const AuditRecord& record) {
     return {Judged::kWarning, "These weights cannot judge your labels (right on " +
                                   percent(agreed_share(record)) +
                                   "). Use weights trained on more similar images."};
-  const std::int64_t wrong = num_probably_wrong(record);
   if (record.doubtful.empty())
     return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
                                " looks wrong to these models."};
-  return {Judged::kNote,
-          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
-              percent(static_cast<double>(wrong) / static_cast<double>(record.num_judged)) +
-              ") are probably wrong; " +
-              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
-                     "images deserve") +
-              " a look."};
+  const std::int64_t wrong = num_probably_wrong(record);
+  return {Judged::kNote, "Of " + plural(record.num_judged, "label", "labels") + " about " +
+                             grouped(wrong) + " (" + percent(share_of(wrong, record.num_judged)) +
+                             ") are probably wrong; " +
+                             plural(static_cast<std::int64_t>(record.doubtful.size()),
+                                    "image deserves", "images deserve") +
+                             " a look."};
 }
 
 std::vector<Finding> audit_findings(const AuditRecord& record) {
   std::vector<Finding> findings;
+  const auto add = [&](Judged judged, const std::string& text) {
+    findings.push_back({judged, text});
+  };
   const double agreed = agreed_share(record);
+  const std::string judged = plural(record.num_judged, "image", "images");
   const std::string lead = "Models that have not seen the image agree with its label for " +
-                           percent(agreed) + " of " + plural(record.num_judged, "image", "images") +
-                           ". ";
+                           percent(agreed) + " of " + judged + ". ";
   if (!can_judge(record))
-    findings.push_back({Judged::kWarning, lead + "That is too seldom to doubt any label: the lists "
-                                                 "have copies, outliers and flaws only."});
+    add(Judged::kWarning, lead +
+                              "That is too seldom to doubt any label: the lists have copies, "
+                              "outliers and flaws only.");
   else if (agreed < kStrong)
-    findings.push_back({Judged::kNote, lead + "Expect some correct labels in the list: those "
-                                              "images are hard for the models, not wrong."});
+    add(Judged::kNote, lead +
+                           "Expect some correct labels in the list: those images are hard for the "
+                           "models, not wrong.");
   else
-    findings.push_back(
-        {Judged::kGood, lead + "Labels they reject are probably wrong, above all the first ones."});
-  if (const std::size_t across = copies_between_classes(record); across > 0)
-    findings.push_back(
-        {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy has", "copies have") +
-                               " a different label than the original: one of the two is wrong, "
-                               "whatever the models say."});
-  if (const std::size_t across = num_copies_across_sets(record); across > 0)
-    findings.push_back(
-        {Judged::kWarning,
-         plural(static_cast<std::int64_t>(across), "copy of an image is", "copies of images are") +
-             " on the other side of the split: the validation accuracy is too optimistic."});
+    add(Judged::kGood, lead + "Labels they reject are probably wrong, above all the first ones.");
+  if (const auto count = static_cast<std::int64_t>(copies_between_classes(record)); count > 0)
+    add(Judged::kWarning, plural(count, "copy has", "copies have") +
+                              " a different label than the original: one of the two is wrong, "
+                              "whatever the models say.");
+  if (const auto count = static_cast<std::int64_t>(num_copies_across_sets(record)); count > 0)
+    add(Judged::kWarning,
+        plural(count, "copy of an image is", "copies of images are") +
+            " on the other side of the split: the validation accuracy is too optimistic.");
   if (record.num_images > record.num_judged)
-    findings.push_back(
-        {Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
-                               " could not be decoded or judged."});
+    add(Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
+                              " could not be decoded or judged.");
   if (can_judge(record) && record.num_judged < kFewImages)
-    findings.push_back({Judged::kNote, "With " + plural(record.num_judged, "image", "images") +
-                                           " the number of wrong labels is a rough estimate; the "
-                                           "ranking of the images is more reliable."});
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return (a.judged == Judged::kWarning) > (b.judged == Judged::kWarning);
-  });
+    add(Judged::kNote, "With " + judged +
+                           " the number of wrong labels is a rough estimate; the ranking of the "
+                           "images is more reliable.");
+  std::stable_partition(findings.begin(), findings.end(),
+                        [](const Finding& finding) { return finding.judged == Judged::kWarning; });
   return findings;
 }
 
@@ -304,11 +260,7 @@ std::string audit_html(const AuditRecord& record) {
                   record.num_shown) +
       noise_section(record) + faults_section(record) +
       settings_section(record.options, record.versions);
-  return page_html(
-      title + " – Kiln",
-      element("header", element("p class=\"brand\"", "Kiln") + element("h1", escaped(title)) +
-                            element("p class=\"facts\"", escaped(facts))) +
-          element("main", main));
+  return page_html(title, header_html(escaped(title), facts_html(facts)), main);
 }
 
 std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful) {
@@ -320,9 +272,10 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
     const std::string truth = class_name(data, image.truth);
     const std::string shown = picture(image.thumbnail, truth + ", perhaps " + guess);
     if (shown.empty() || num_bytes + shown.size() > kMaxReportBytes) continue;
-    html += figure_of(shown, line("guess", name_html(guess) + "? " + percent(image.confidence)) +
-                                 line("truth", "labeled " + name_html(truth)) +
-                                 line("file", name_html(image.file)));
+    html += captioned(shown,
+                      caption_line("guess", name_html(guess) + "? " + percent(image.confidence)) +
+                          caption_line("truth", "labeled " + name_html(truth)) +
+                          caption_line("file", name_html(image.file)));
     num_bytes += shown.size();
     ++num_shown;
   }
@@ -334,7 +287,7 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
                     "learning), most doubtful first. `kiln audit` lists them all, with duplicates "
                     "and outliers, in a file that you can correct and train with.") +
                   how_many_shown(doubtful.size(), num_shown, "that file")) +
-          figures(html));
+          gallery(html));
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "base/text.h"
@@ -15,35 +16,45 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwnPaths = {"trained-model-path", "log-path", "explain",
                                                        "config"};
 
-ComparisonRow row_of(const NamedRun& named) {
-  const RunSummary summary = summary_of(named.run);
-  ComparisonRow row;
-  row.run = printable(named.name);
-  row.model = printable(named.run.start.model);
-  row.epochs = formatted("%zu/%d", named.run.epochs.size(), named.run.start.num_epochs);
-  row.time = duration_text(summary.seconds);
-  row.status = status_text(named.run.end);
-  if (summary.kept == nullptr) {
-    row.top1 = row.interval = row.top5 = row.macro_recall = row.loss = row.speed = "-";
-    return row;
+Cells row_of(const NamedRun& named) {
+  const RunRecord& run = named.run;
+  const RunSummary summary = summary_of(run);
+  std::string epochs = formatted("%zu/%d", run.epochs.size(), run.start.num_epochs);
+  Cells figures(6, "-");
+  if (summary.kept != nullptr) {
+    if (summary.kept != summary.last) epochs += formatted(" (saved: %d)", summary.kept->epoch);
+    const Totals& valid = summary.kept->valid;
+    const Interval interval = top1_interval(valid);
+    const auto& macro = summary.kept->macro;  // empty in records of older versions
+    figures = {percent(valid.top1_accuracy()),
+               formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high),
+               has_top5(run.start.data) ? percent(valid.top5_accuracy()) : "-",
+               macro && std::isfinite(macro->recall) ? percent(macro->recall) : "-",
+               std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged",
+               formatted("%.0f", summary.images_per_second)};
   }
-  if (summary.kept != summary.last) row.epochs += formatted(" (saved: %d)", summary.kept->epoch);
-  const Totals& valid = summary.kept->valid;
-  const Interval interval = top1_interval(valid);
-  row.top1 = percent(valid.top1_accuracy());
-  row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
-  row.top5 = has_top5(named.run.start.data) ? percent(valid.top5_accuracy()) : "-";
-  const auto& macro = summary.kept->macro;  // empty in records of older versions
-  row.macro_recall = macro && std::isfinite(macro->recall) ? percent(macro->recall) : "-";
-  row.loss = std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged";
-  row.speed = formatted("%.0f", summary.images_per_second);
+  Cells row = {printable(named.name), printable(run.start.model), epochs};
+  row.insert(row.end(), figures.begin(), figures.end());
+  row.insert(row.end(), {duration_text(summary.seconds), status_text(run.end)});
   return row;
 }
 
-std::string value_of(const RunRecord& run, const std::string& option) {
-  for (const auto& [name, value] : run.start.options)
-    if (name == option) return value;
-  return "";
+// The options in which the runs differ: its name, and the value of each run. Output paths (model
+// and log) are omitted.
+std::vector<Cells> option_differences(const std::vector<NamedRun>& runs) {
+  std::vector<std::string> names;
+  for (const NamedRun& named : runs)
+    for (const auto& [name, value] : named.run.start.options)
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  std::vector<Cells> differences;
+  for (const std::string& name : names) {
+    if (std::find(kOwnPaths.begin(), kOwnPaths.end(), name) != kOwnPaths.end()) continue;
+    Cells row = {name};
+    for (const NamedRun& named : runs) row.push_back(option_of(named.run.start, name));
+    if (std::count(row.begin() + 1, row.end(), row[1]) < std::ssize(runs))
+      differences.push_back(std::move(row));
+  }
+  return differences;
 }
 
 // Returns the number of characters, assuming that each takes one terminal column.
@@ -51,7 +62,7 @@ std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+std::string aligned(const std::vector<Cells>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
@@ -87,64 +98,53 @@ std::string in_words(const ClassCounts& counts) {
 constexpr int kNumColors = 8;
 constexpr std::size_t kMaxName = 60;
 
-std::string name_html(const std::string& name) {
-  return element("bdi", escaped(shortened(name, kMaxName)));
-}
-
 std::string figures_html(const std::vector<NamedRun>& runs) {
+  std::vector<Cells> rows = comparison_rows(runs);
   std::vector<Column> columns;
-  for (const std::string& head : kComparisonHeads.cells())
-    columns.push_back({head, head != kComparisonHeads.model && head != kComparisonHeads.status});
-  std::vector<std::vector<std::string>> rows;
-  for (const ComparisonRow& row : comparison_rows(runs)) {
-    std::vector<std::string> cells;
-    for (const std::string& cell : row.cells()) cells.push_back(escaped(cell));
-    cells[0] =
-        element(formatted("span class=\"key c%zu\"", rows.size() % kNumColors), name_html(row.run));
-    rows.push_back(cells);
+  for (const std::string& head : rows.front())
+    columns.emplace_back(head, head != "run" && head != "model" && head != "status");
+  rows.erase(rows.begin());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string name = name_html(rows[i][0]);
+    for (std::string& cell : rows[i]) cell = escaped(cell);
+    rows[i][0] = element(formatted("span class=\"key c%zu\"", i % kNumColors), name);
   }
-  columns[0].is_number = false;
   const std::string finding = comparison_finding(runs);
   return section("runs", "Which is best?",
                  (finding.empty() ? "" : element("p class=\"verdict\"", escaped(finding))) +
                      table("Runs by the top-1 of their saved model", columns, rows));
 }
 
-template <typename Value>
 std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit unit,
-                     Value&& value) {
+                     double (*value)(const EpochRecord&)) {
   LineChart chart{title, unit, {}};
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    Series series{
-        shortened(runs[i].name, kMaxName), static_cast<int>(i % kNumColors), false, false, {}};
-    for (const EpochRecord& epoch : runs[i].run.epochs)
-      series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
-    chart.series.push_back(std::move(series));
-  }
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    chart.series.push_back(by_epoch(runs[i].run, shortened(runs[i].name, kMaxName),
+                                    static_cast<int>(i % kNumColors), value));
   return line_chart_html(chart);
 }
 
 std::string charts_html(const std::vector<NamedRun>& runs) {
-  const std::string charts =
-      chart_of(runs, "Validation top-1", Unit::kPercent,
-               [](const EpochRecord& epoch) { return epoch.valid.top1_accuracy(); }) +
-      chart_of(runs, "Validation loss", Unit::kPlain,
-               [](const EpochRecord& epoch) { return epoch.valid.loss(); }) +
-      chart_of(runs, "Training loss", Unit::kPlain,
-               [](const EpochRecord& epoch) { return epoch.train.loss(); }) +
-      chart_of(runs, "Images per second", Unit::kPlain,
-               [](const EpochRecord& epoch) { return epoch.train_images_per_second; });
+  const std::string charts = chart_of(runs, "Validation top-1", Unit::kPercent,
+                                      [](auto& epoch) { return epoch.valid.top1_accuracy(); }) +
+                             chart_of(runs, "Validation loss", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.valid.loss(); }) +
+                             chart_of(runs, "Training loss", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.train.loss(); }) +
+                             chart_of(runs, "Images per second", Unit::kPlain,
+                                      [](auto& epoch) { return epoch.train_images_per_second; });
   return section("curves", "Training curves", element("div class=\"charts\"", "\n" + charts));
 }
 
 std::string differences_html(const std::vector<NamedRun>& runs) {
-  std::vector<Column> columns = {{"option", false}};
-  for (const NamedRun& named : runs) columns.push_back({shortened(named.name, kMaxName), false});
-  std::vector<std::vector<std::string>> rows;
-  for (const OptionDifference& difference : option_differences(runs)) {
-    rows.push_back({escaped(difference.name)});
-    for (const std::string& value : difference.values)
-      rows.back().push_back(value.empty() ? "–" : name_html(value));
+  std::vector<Column> columns = {text_column("option")};
+  for (const NamedRun& named : runs)
+    columns.push_back(text_column(shortened(named.name, kMaxName)));
+  std::vector<Cells> rows = option_differences(runs);
+  for (Cells& row : rows) {
+    for (std::size_t i = 1; i < row.size(); ++i)
+      row[i] = row[i].empty() ? "–" : name_html(row[i], kMaxName);
+    row[0] = escaped(row[0]);
   }
   return section("options", "Differences",
                  rows.empty() ? element("p", "All relevant options are equal.")
@@ -161,29 +161,11 @@ void sort_by_accuracy(std::vector<NamedRun>* runs) {
   });
 }
 
-std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs) {
-  std::vector<ComparisonRow> rows;
-  rows.reserve(runs.size());
+std::vector<Cells> comparison_rows(const std::vector<NamedRun>& runs) {
+  std::vector<Cells> rows = {{"run", "model", "epochs", "top-1", "95 %", "top-5", "macro recall",
+                              "loss", "images/s", "time", "status"}};
   for (const NamedRun& named : runs) rows.push_back(row_of(named));
   return rows;
-}
-
-std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& runs) {
-  std::vector<std::string> names;
-  for (const NamedRun& named : runs)
-    for (const auto& [name, value] : named.run.start.options)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  std::vector<OptionDifference> differences;
-  for (const std::string& name : names) {
-    if (std::find(kOwnPaths.begin(), kOwnPaths.end(), name) != kOwnPaths.end()) continue;
-    OptionDifference difference{name, {}};
-    for (const NamedRun& named : runs) difference.values.push_back(value_of(named.run, name));
-    const std::string& first = difference.values.front();
-    if (std::any_of(difference.values.begin(), difference.values.end(),
-                    [&](const std::string& value) { return value != first; }))
-      differences.push_back(std::move(difference));
-  }
-  return differences;
 }
 
 std::string comparison_finding(const std::vector<NamedRun>& runs) {
@@ -217,18 +199,17 @@ std::string comparison_finding(const std::vector<NamedRun>& runs) {
 }
 
 std::string comparison_text(const std::vector<NamedRun>& runs) {
-  std::vector<std::vector<std::string>> rows = {kComparisonHeads.cells()};
-  for (const ComparisonRow& row : comparison_rows(runs)) rows.push_back(row.cells());
-  std::string text = aligned(rows);
-  const std::vector<OptionDifference> differences = option_differences(runs);
-  if (!differences.empty()) {
-    rows = {{"differs in"}};
-    for (const NamedRun& named : runs) rows.front().push_back(printable(named.name));
-    for (const OptionDifference& difference : differences) {
-      rows.push_back({"--" + difference.name});
-      for (const std::string& value : difference.values)
-        rows.back().push_back(value.empty() ? "-" : printable(value));
+  std::string text = aligned(comparison_rows(runs));
+  std::vector<Cells> rows = option_differences(runs);
+  if (!rows.empty()) {
+    for (Cells& row : rows) {
+      for (std::size_t i = 1; i < row.size(); ++i)
+        row[i] = row[i].empty() ? "-" : printable(row[i]);
+      row[0].insert(0, "--");
     }
+    Cells heads = {"differs in"};
+    for (const NamedRun& named : runs) heads.push_back(printable(named.name));
+    rows.insert(rows.begin(), heads);
     text += "\n" + aligned(rows);
   }
   const std::string finding = comparison_finding(runs);
@@ -237,10 +218,8 @@ std::string comparison_text(const std::vector<NamedRun>& runs) {
 
 std::string comparison_html(const std::vector<NamedRun>& runs) {
   const std::string title = formatted("%zu runs compared", runs.size());
-  return page_html(
-      title + " – Kiln",
-      element("header", element("p class=\"brand\"", "Kiln") + element("h1", title)) +
-          element("main", figures_html(runs) + charts_html(runs) + differences_html(runs)));
+  return page_html(title, header_html(title),
+                   figures_html(runs) + charts_html(runs) + differences_html(runs));
 }
 
 }  // namespace kiln

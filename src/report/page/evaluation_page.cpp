@@ -1,11 +1,10 @@
-#include "report/page/evaluation_page.h"
-
+// The pages of `kiln evaluate` and `kiln inspect --augment`.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "record/run_summary.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
@@ -16,10 +15,6 @@ namespace {
 constexpr std::size_t kMaxNames = 10, kMaxImages = 24, kMaxImageBytes = 400'000;
 constexpr std::int64_t kFewImages = 300;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
-
-std::string plural(long long count, const char* one, const char* many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
 
 std::string p_text(double p) {
   return p < 0.001 ? "p < 0.001" : formatted("p = %.3f", p);
@@ -46,11 +41,11 @@ std::string tiles_of(const EvaluatedModel& model) {
          (figures.has_top_k() ? accuracy_tile({"top-k", formatted("Top-%d", figures.k()),
                                                totals.top5_accuracy(), top5_interval(totals)})
                               : std::string()) +
-         tile("Macro recall", figure("macro-recall", recall, percent(recall)),
+         tile("Macro recall", percent_figure("macro-recall", recall),
               "all classes weighted equally") +
          tile("Macro F1", figure("macro-f1", f1, formatted("%.3f", f1)),
               "of recall and precision, all classes weighted equally") +
-         tile("Calibration error", figure("calibration-error", error, percent(error)),
+         tile("Calibration error", percent_figure("calibration-error", error),
               "between confidence and accuracy") +
          tile("Loss", figure("loss", totals.loss(), formatted("%.4f", totals.loss())),
               "cross-entropy");
@@ -102,25 +97,25 @@ std::string page_of(const EvaluationRecord& record, const std::string& title,
   const std::string facts = utc_text(record.time) + " · " + record.device + " · " +
                             record.precision + " · " + grouped(record.num_images) + " images in " +
                             shortened(record.data_path, 100);
-  return page_html(title + " – Kiln",
-                   element("header", element("p class=\"brand\"", "Kiln") +
-                                         element("h1", element("bdi", escaped(title))) +
-                                         element("p class=\"facts\"", escaped(facts))) +
-                       element("main", main + settings_section(record.options, record.versions)));
+  return page_html(title, header_html(element("bdi", escaped(title)), facts_html(facts)),
+                   main + settings_section(record.options, record.versions));
 }
 
 std::string short_name(const EvaluatedModel& model) {
   return shortened(name_of(model), 80);
 }
 
+std::string model_html(const EvaluatedModel& model) {
+  return name_html(name_of(model), 80);
+}
+
 std::string models_table(const EvaluationRecord& record) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < record.models.size(); ++i) {
     const EvaluatedModel& model = record.models[i];
     const Evaluation& figures = model.figures;
     const Interval interval = top1_interval(figures.totals());
-    rows.push_back({element("a href=\"" + model_page_name(i) + "\"",
-                            element("bdi", escaped(short_name(model)))),
+    rows.push_back({element("a href=\"" + model_page_name(i) + "\"", model_html(model)),
                     grouped(figures.totals().count), percent(figures.totals().top1_accuracy()),
                     percent(interval.low) + " to " + percent(interval.high),
                     figures.has_top_k() ? percent(figures.totals().top5_accuracy()) : "–",
@@ -129,54 +124,33 @@ std::string models_table(const EvaluationRecord& record) {
                     percent(expected_calibration_error(figures.calibration()))});
   }
   return table("Models",
-               {{"model", false},
-                {"images"},
-                {"top-1"},
-                {"95 %"},
-                {"top-k"},
-                {"macro recall"},
-                {"macro F1"},
-                {"calibration error"}},
+               {text_column("model"), "images", "top-1", "95 %", "top-k", "macro recall",
+                "macro F1", "calibration error"},
                rows);
 }
 
 std::string pairs_table(const EvaluationRecord& record) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   for (const ModelPair& pair : record.pairs)
-    rows.push_back({element("bdi", escaped(short_name(record.models[pair.first]))),
-                    element("bdi", escaped(short_name(record.models[pair.second]))),
+    rows.push_back({model_html(record.models[pair.first]), model_html(record.models[pair.second]),
                     grouped(pair.answers.both), grouped(pair.answers.only_first),
                     grouped(pair.answers.only_second), grouped(pair.answers.neither),
                     formatted("%.3g", pair.test.p_value)});
   return table("Images that the models classify correctly",
-               {{"first", false},
-                {"second", false},
-                {"both"},
-                {"only the first"},
-                {"only the second"},
-                {"neither"},
-                {"p"}},
+               {text_column("first"), text_column("second"), "both", "only the first",
+                "only the second", "neither", "p"},
                rows);
 }
 
 std::string difference_figure(const DifferingImage& image, const std::string& encoded) {
   const auto answer = [](const std::string& label, double confidence) {
-    return element("bdi", escaped(shortened(label, 40))) + " " + percent(confidence);
+    return name_html(label, 40) + " " + percent(confidence);
   };
-  return element(
-             "figure",
-             "<img alt=\"" + escaped(shortened(image.file, 60)) +
-                 "\" src=\"data:image/jpeg;base64," + encoded + "\">" +
-                 element(
-                     "figcaption",
-                     element("span class=\"guess\"",
-                             answer(image.first_label, image.first_confidence) + " / " +
-                                 answer(image.second_label, image.second_confidence)) +
-                         element("span class=\"truth\"",
-                                 "is " + element("bdi", escaped(shortened(image.true_label, 40)))) +
-                         element("span class=\"file\"",
-                                 element("bdi", escaped(shortened(image.file, 60)))))) +
-         "\n";
+  return captioned(image_html(shortened(image.file, 60), encoded, /*is_small=*/false),
+                   caption_line("guess", answer(image.first_label, image.first_confidence) + " / " +
+                                             answer(image.second_label, image.second_confidence)) +
+                       caption_line("truth", "is " + name_html(image.true_label, 40)) +
+                       caption_line("file", name_html(image.file)));
 }
 
 std::string differences_section(const EvaluationRecord& record) {
@@ -193,12 +167,11 @@ std::string differences_section(const EvaluationRecord& record) {
       ++num_shown;
     }
     if (figures.empty()) continue;
-    html +=
-        element("p", element("bdi", escaped(short_name(record.models[pair.first]))) + " / " +
-                         element("bdi", escaped(short_name(record.models[pair.second]))) +
-                         ", the first of " + grouped(static_cast<long long>(pair.images.size())) +
-                         " images (all: differences.csv)") +
-        element("div class=\"mistakes\"", "\n" + figures);
+    html += element("p", model_html(record.models[pair.first]) + " / " +
+                             model_html(record.models[pair.second]) + ", the first of " +
+                             grouped(static_cast<long long>(pair.images.size())) +
+                             " images (all: differences.csv)") +
+            gallery(figures);
   }
   return section("differences", "Where they differ", html);
 }
@@ -209,10 +182,29 @@ std::vector<Finding> all_findings(const EvaluationRecord& record) {
   for (const EvaluatedModel& model : record.models)
     for (const Finding& finding : evaluation_findings(model))
       all.push_back({finding.judged, "'" + short_name(model) + "': " + finding.text});
-  std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
-    return static_cast<int>(a.judged) > static_cast<int>(b.judged);
-  });
+  std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::judged);
   return all;
+}
+
+std::string row_html(const AugmentSheet& sheet, const AugmentedImage& image) {
+  const bool is_small = sheet.height <= kSmallImage && sheet.width <= kSmallImage;
+  std::string pictures;
+  for (std::size_t i = 0; i < image.variants.size(); ++i) {
+    const std::string epoch = formatted("epoch %zu", i + 1);
+    pictures += captioned(
+        image_html(shortened(image.file, 60) + ", " + epoch, base64(image.variants[i]), is_small),
+        caption_line("file", epoch));
+  }
+  const std::string label = image.label.empty() ? "" : ", " + name_html(image.label, 40);
+  return element("h3", name_html(image.file) + label) + gallery(pictures);
+}
+
+std::string operations(const AugmentSheet& sheet) {
+  std::string items;
+  for (const std::string& text : augment_texts(sheet.augment))
+    items += element("li", escaped(text)) + "\n";
+  return items.empty() ? element("p", "No operation: every epoch shows the same pixels.")
+                       : element("ol id=\"operations\"", "\n" + items);
 }
 
 }  // namespace
@@ -298,6 +290,22 @@ std::string evaluation_html(const EvaluationRecord& record) {
                      section("trust", "Can it be trusted?", findings_list(all_findings(record))) +
                      section("pairs", "Image by image", pairs_table(record)) +
                      differences_section(record));
+}
+
+std::string augment_sheet_html(const AugmentSheet& sheet) {
+  const std::string title = "--augment " + augment_name(sheet.augment);
+  const std::string facts = formatted("%dx%d pixels · seed %lld · %zu images of ", sheet.width,
+                                      sheet.height, sheet.seed, sheet.images.size()) +
+                            shortened(sheet.data_path, 100);
+  std::string rows;
+  for (const AugmentedImage& image : sheet.images) rows += row_html(sheet, image);
+  return page_html(title, header_html(element("bdi", escaped(title)), facts_html(facts)),
+                   section("order", "Operations, in this order", operations(sheet)) +
+                       section("images", "What the model would see",
+                               element("p",
+                                       "Each row is one image, as the model sees it in the first "
+                                       "epochs with these options and this seed.") +
+                                   rows));
 }
 
 }  // namespace kiln

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <cmath>
-#include <string_view>
-#include <vector>
+#include <functional>
+#include <utility>
 
 #include "base/text.h"
-#include "record/run_record.h"
-#include "record/run_summary.h"
-#include "record/vocabulary.h"
 #include "report/page/page.h"
 
 namespace kiln {
@@ -75,12 +72,6 @@ std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
 }
 
-bool is_set_to(const RunStart& start, std::string_view option, std::string_view value) {
-  return std::any_of(start.options.begin(), start.options.end(), [&](const auto& pair) {
-    return pair.first == option && pair.second == value;
-  });
-}
-
 // True if the accuracy is significantly above that of always predicting the largest class.
 bool has_learned(const RunSummary& summary) {
   return summary.kept != nullptr && summary.largest_class >= 0 &&
@@ -104,12 +95,6 @@ std::string unseen_classes(const DataRecord& data) {
   return text;
 }
 
-std::string option_of(const RunRecord& run, std::string_view name) {
-  const auto found = std::find_if(run.start.options.begin(), run.start.options.end(),
-                                  [&](const auto& option) { return option.first == name; });
-  return found == run.start.options.end() ? "" : found->second;
-}
-
 // Whether the network began with weights that were trained before.
 bool starts_from_weights(const RunRecord& run) {
   return std::any_of(run.start.plan.begin(), run.start.plan.end(),
@@ -119,7 +104,8 @@ bool starts_from_weights(const RunRecord& run) {
 // Returns a sentence, with a leading space, on what the run did for small classes or, if nothing,
 // what would help them.
 std::string against_imbalance(const RunRecord& run) {
-  const std::string sample = option_of(run, "sample"), weights = option_of(run, "class-weights");
+  const std::string sample = option_of(run.start, "sample"),
+                    weights = option_of(run.start, "class-weights");
   if (sample == "balanced") return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
     return " `--class-weights " + weights + "` gave images of small classes more weight.";
@@ -142,9 +128,7 @@ class Finder {
     shared_images();
     bad_images();
     cores();
-    std::stable_sort(found_.begin(), found_.end(), [](const Finding& a, const Finding& b) {
-      return static_cast<int>(a.judged) > static_cast<int>(b.judged);
-    });
+    std::ranges::stable_sort(found_, std::ranges::greater{}, &Finding::judged);
     return std::move(found_);
   }
 
@@ -186,7 +170,7 @@ class Finder {
       warn(range + ": too few images to tell small differences.");
     else
       good(range + ".");
-    if (run_.epochs.size() > 1 && !are_folds && option_of(run_, "save") != "last")
+    if (run_.epochs.size() > 1 && !are_folds && option_of(run_.start, "save") != "last")
       note(
           "The saved epoch was selected on these same images, so its accuracy is slightly "
           "optimistic; use a held-out test set for an unbiased estimate.");
@@ -313,14 +297,10 @@ class Finder {
   }
 
   void bad_images() {
-    int train = 0, valid = 0;
-    if (summary_.last != nullptr) {
-      train = summary_.last->bad_train_images;
-      valid = summary_.last->bad_valid_images;
-    }
-    if (train + valid == 0) return;
-    warn(formatted("%d training and %d validation images could not be decoded and were left out.",
-                   train, valid));
+    if (const EpochRecord* last = summary_.last;
+        last != nullptr && last->bad_train_images + last->bad_valid_images > 0)
+      warn(formatted("%d training and %d validation images could not be decoded and were left out.",
+                     last->bad_train_images, last->bad_valid_images));
   }
 
   const RunRecord& run_;
@@ -371,7 +351,7 @@ class Adviser {
   // For a model that is no better than a constant prediction: it had too few steps, a bad learning
   // rate, or too few images.
   void begin_to_learn() {
-    if (is_set_to(run_.start, "freeze", "backbone"))
+    if (option_of(run_.start, "freeze") == "backbone")
       return add(
           "Train all layers (`--freeze none`), or start from weights trained on more similar "
           "images: these features do not separate the classes.");
@@ -403,7 +383,7 @@ class Adviser {
                                     : "Add training images, or start from pretrained weights.");
     }
     // With --auto, the first epoch fits a head, and says nothing about the length of fine-tuning.
-    const bool is_chosen = !run_.end.automatic && option_of(run_, "save") != "last";
+    const bool is_chosen = !run_.end.automatic && option_of(run_.start, "save") != "last";
     if ((trend_ == Trend::kOverfitting || trend_ == Trend::kLossRising) && is_chosen &&
         summary_.kept->epoch * 4 <= summary_.last->epoch * 3)
       add(formatted(

@@ -5,20 +5,9 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "record/run_summary.h"
 
 namespace kiln {
-namespace {
-
-std::string row_html(const std::vector<std::string>& cells, const std::vector<Column>& columns) {
-  std::string html;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string_view align = columns[i].is_number ? "" : " class=\"text\"";
-    html += element((i == 0 ? "th scope=\"row\"" : "td") + std::string(align), cells[i]);
-  }
-  return element("tr", html) + "\n";
-}
-
-}  // namespace
 
 std::string escaped(std::string_view text) {
   std::string html;
@@ -60,23 +49,37 @@ std::string element(std::string_view name_and_attributes, std::string_view html)
   return text += '>';
 }
 
+std::string name_html(std::string_view text, std::size_t most) {
+  return element("bdi", escaped(shortened(text, most)));
+}
+
 std::string figure(std::string_view id, double value, std::string_view text) {
   if (!std::isfinite(value)) return element("span id=\"" + std::string(id) + "\"", escaped(text));
   return element("data id=\"" + std::string(id) + formatted("\" value=\"%.9g\"", value),
                  escaped(text));
 }
 
+std::string percent_figure(std::string_view id, double share) {
+  return figure(id, share, percent(share));
+}
+
 std::string table(std::string_view caption, const std::vector<Column>& columns,
-                  const std::vector<std::vector<std::string>>& rows) {
-  std::string head;
-  for (const Column& column : columns)
-    head += element(column.is_number ? "th scope=\"col\"" : "th scope=\"col\" class=\"text\"",
-                    escaped(column.title));
+                  const std::vector<Cells>& rows) {
+  const auto cell = [&](const std::string& name, std::size_t i, const std::string& html) {
+    return element(columns[i].is_number ? name : name + " class=\"text\"", html);
+  };
+  std::string head, body;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    head += cell("th scope=\"col\"", i, escaped(columns[i].title));
   const bool has_head = std::any_of(columns.begin(), columns.end(),
                                     [](const Column& column) { return !column.title.empty(); });
   if (has_head) head = element("thead", element("tr", head));
-  std::string body;
-  for (const auto& row : rows) body += row_html(row, columns);
+  for (const Cells& row : rows) {
+    std::string html;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      html += cell(i == 0 ? "th scope=\"row\"" : "td", i, row[i]);
+    body += element("tr", html) + "\n";
+  }
   const std::string label = escaped(caption);
   return element(
       "div class=\"scrolls\" tabindex=\"0\" role=\"region\" aria-label=\"" + label + "\"",
@@ -85,6 +88,45 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
 
 std::string folded(std::string_view summary, std::string_view html) {
   return element("details", element("summary", escaped(summary)) + std::string(html));
+}
+
+std::string section(const std::string& id, const std::string& heading, const std::string& html) {
+  if (html.empty()) return "";
+  return element("section id=\"" + id + "\"", element("h2", escaped(heading)) + "\n" + html) + "\n";
+}
+
+std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small) {
+  if (base64_jpeg.empty()) return "";
+  return std::string(is_small ? "<img class=\"pixels\" alt=\"" : "<img alt=\"") + escaped(alt) +
+         "\" src=\"data:image/jpeg;base64," + base64_jpeg + "\">";
+}
+
+std::string caption_line(std::string_view style, std::string_view html) {
+  return element("span class=\"" + std::string(style) + "\"", html);
+}
+
+std::string captioned(std::string_view pictures, std::string_view lines) {
+  return element("figure", std::string(pictures) + element("figcaption", lines)) + "\n";
+}
+
+std::string gallery(std::string_view captioned_pictures) {
+  return element("div class=\"mistakes\"", "\n" + std::string(captioned_pictures));
+}
+
+std::string page_html(const std::string& title, const std::string& header,
+                      const std::string& main) {
+  return filled(kPageHtml, {{"title", escaped(title + " – Kiln")},
+                            {"style", std::string(kReportCss)},
+                            {"body", header + element("main", main)},
+                            {"script", std::string(kReportJs)}});
+}
+
+std::string header_html(const std::string& heading, const std::string& more) {
+  return element("header", element("p class=\"brand\"", "Kiln") + element("h1", heading) + more);
+}
+
+std::string facts_html(const std::string& text) {
+  return element("p class=\"facts\"", escaped(text));
 }
 
 std::string filled(std::string_view text, const TemplateValues& values) {

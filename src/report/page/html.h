@@ -1,5 +1,5 @@
-// HTML building blocks. Plain text becomes HTML only through escaped(); everything named `html` is
-// already escaped.
+// HTML building blocks. Plain text becomes HTML only through escaped(), prose() and name_html();
+// everything named `html` is already escaped.
 #pragma once
 
 #include <string>
@@ -18,19 +18,55 @@ std::string prose(std::string_view text);
 // `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);
 
+// A name or path of at most `most` characters, which does not reorder the text around it, whatever
+// its direction.
+std::string name_html(std::string_view text, std::size_t most = 60);
+
 // A value that scripts and tests can parse: `<data id="best-top1" value="0.7134">71.3 %</data>`.
 std::string figure(std::string_view id, double value, std::string_view text);
+std::string percent_figure(std::string_view id, double share);
 
+// The title of a column, plain text, and what is below it. A table without any titles has no
+// header.
 struct Column {
-  std::string title;  // plain text; a table without any titles has no header
+  Column(const char* text) : title(text) {}
+  Column(std::string text, bool number = true) : title(std::move(text)), is_number(number) {}
+
+  std::string title;
   bool is_number = true;
 };
-// A table in a scrollable box. `rows` hold HTML cells; the first cell of each row is its heading.
+inline Column text_column(std::string title) {
+  return {std::move(title), false};
+}
+using Cells = std::vector<std::string>;  // of a row
+// A table in a scrollable box. `rows` hold HTML; the first cell of each is its heading.
 std::string table(std::string_view caption, const std::vector<Column>& columns,
-                  const std::vector<std::vector<std::string>>& rows);
+                  const std::vector<Cells>& rows);
 
 // A `<details>` element, initially closed; `summary` is plain text.
 std::string folded(std::string_view summary, std::string_view html);
+
+// A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
+std::string section(const std::string& id, const std::string& heading, const std::string& html);
+
+// A gallery of pictures, each with lines below it:
+
+inline constexpr int kSmallImage = 96;  // pixels: up to this size images are not smoothed
+
+// An `<img>` of a JPEG file in base64; empty if that is empty. `alt` is plain text.
+std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small);
+// A line of the style "guess", "truth" or "file" of report.css.
+std::string caption_line(std::string_view style, std::string_view html);
+std::string captioned(std::string_view pictures, std::string_view lines);
+std::string gallery(std::string_view captioned_pictures);
+
+// The frame shared by all pages: style and script around a header and main part, in one
+// self-contained file. Its Content-Security-Policy forbids loading anything else.
+std::string page_html(const std::string& title, const std::string& header, const std::string& main);
+// The header of a page. `more` follows the heading.
+std::string header_html(const std::string& heading, const std::string& more = "");
+// The line of circumstances in a header; `text` is plain.
+std::string facts_html(const std::string& text);
 
 // Replaces each `{{name}}` in `text` with its entry in `values`, in one pass. Throws
 // std::out_of_range for an unknown name.

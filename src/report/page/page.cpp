@@ -2,33 +2,25 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "record/run_file.h"
-#include "report/page/audit_page.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 
 namespace kiln {
 namespace {
 
-template <typename Value>
-Series by_epoch(const RunRecord& run, const char* name, int color, Value&& value) {
-  Series series{name, color, false, false, {}};
-  for (const EpochRecord& epoch : run.epochs)
-    series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
-  return series;
-}
-
-template <typename Value>
-Series by_step(const RunRecord& run, const char* name, int color, Value&& value) {
+Series by_step(const RunRecord& run, int color, double (*value)(const StepRecord&)) {
   // Drawn in the background, except before the end of the first epoch, when it is all there is.
-  Series series{name, color, !run.epochs.empty(), false, {}};
+  Series series{"steps", color, !run.epochs.empty(), false, {}};
   for (const StepRecord& step : run.steps) {
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
     series.points.push_back({step.epoch - 1 + share, value(step)});
@@ -40,6 +32,68 @@ Series by_step(const RunRecord& run, const char* name, int color, Value&& value)
 // when its forward pass ends, so that step's time does not include a backward pass.
 double step_speed(const StepRecord& step) {
   return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string curves_html(const RunRecord& run) {
+  if (run.epochs.empty() && run.steps.empty()) return "";
+  const int kept = run.end.saved_epoch;
+  const LineChart loss{
+      "Loss",
+      Unit::kPlain,
+      {by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.loss(); }),
+       by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
+       by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
+      kept};
+  LineChart accuracy{
+      "Top-1 accuracy",
+      Unit::kPercent,
+      {by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
+       by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.top1_accuracy(); })},
+      kept};
+  if (has_top5(run.start.data))
+    accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
+                                       [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
+  LineChart rate{"Learning rate",
+                 Unit::kPlain,
+                 {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),
+                  by_step(run, 2, [](auto& step) { return step.learning_rate; })}};
+  rate.series.front().holds = true;
+  const LineChart speed{
+      "Images per second",
+      Unit::kPlain,
+      {by_epoch(run, "epochs", 3, [](auto& epoch) { return epoch.train_images_per_second; }),
+       by_step(run, 3, step_speed)}};
+  return section(
+      "curves", "Training curves",
+      element("div class=\"charts\"", "\n" + line_chart_html(loss) + line_chart_html(accuracy) +
+                                          line_chart_html(rate) + line_chart_html(speed)));
+}
+
+std::string headline_html(const RunRecord& run) {
+  const RunStart& start = run.start;
+  std::string facts = utc_text(start.time);
+  if (!start.device.empty()) facts += " · " + start.device;
+  if (start.num_ranks > 1) facts += formatted(" · %d ranks", start.num_ranks);
+  if (start.num_parameters > 0) facts += " · " + grouped(start.num_parameters) + " parameters";
+  if (const std::string text = interruptions_text(run); !text.empty())
+    facts += " · interrupted " + text;
+  const bool is_fine = run.end.status == RunStatus::kFinished;
+  return header_html(element("bdi", escaped(run_title(start))),
+                     element(is_fine ? "p class=\"status\" id=\"status\""
+                                     : "p class=\"status warning\" id=\"status\"",
+                             status_text(run.end)) +
+                         facts_html(facts)) +
+         "\n";
+}
+
+std::string findings_html(const RunRecord& run) {
+  return section("trust", "Can it be trusted?", findings_list(findings(run)));
+}
+
+std::string next_steps_html(const RunRecord& run) {
+  std::string items;
+  for (const std::string& step : next_steps(run)) items += element("li", prose(step)) + "\n";
+  return items.empty() ? "" : section("next", "What to try next", element("ol", "\n" + items));
 }
 
 class HtmlReport : public RunSink {
@@ -66,128 +120,27 @@ class HtmlReport : public RunSink {
   bool has_epoch_ = false;
 };
 
-}  // namespace
+// How a finding is shown: an icon distinguished by color and shape, with a word for screen readers.
+struct Look {
+  const char *style, *sign, *word;
+};
+constexpr Look kLooks[] = {
+    {"good", "✓", "Good: "}, {"note", "i", "Note: "}, {"warning", "!", "Warning: "}};
 
-std::string curves_html(const RunRecord& run) {
-  if (run.epochs.empty() && run.steps.empty()) return "";
-  const int kept = run.end.saved_epoch;
-  LineChart loss{"Loss", Unit::kPlain, {}, kept};
-  loss.series = {
-      by_epoch(run, "training", 1, [](const EpochRecord& epoch) { return epoch.train.loss(); }),
-      by_epoch(run, "validation", 0, [](const EpochRecord& epoch) { return epoch.valid.loss(); }),
-      by_step(run, "steps", 1, [](const StepRecord& step) { return step.batch.loss(); })};
-  LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
-  accuracy.series = {by_epoch(run, "training", 1,
-                              [](const EpochRecord& epoch) { return epoch.train.top1_accuracy(); }),
-                     by_epoch(run, "validation", 0, [](const EpochRecord& epoch) {
-                       return epoch.valid.top1_accuracy();
-                     })};
-  if (has_top5(run.start.data))
-    accuracy.series.push_back(by_epoch(run, "validation top-5", 4, [](const EpochRecord& epoch) {
-      return epoch.valid.top5_accuracy();
-    }));
-  LineChart rate{"Learning rate", Unit::kPlain, {}};
-  rate.series = {
-      by_epoch(run, "epochs", 2, [](const EpochRecord& epoch) { return epoch.learning_rate; }),
-      by_step(run, "steps", 2, [](const StepRecord& step) { return step.learning_rate; })};
-  rate.series.front().holds = true;
-  LineChart speed{"Images per second", Unit::kPlain, {}};
-  speed.series = {by_epoch(run, "epochs", 3,
-                           [](const EpochRecord& epoch) { return epoch.train_images_per_second; }),
-                  by_step(run, "steps", 3, step_speed)};
-  std::string charts;
-  for (const LineChart* chart : {&loss, &accuracy, &rate, &speed})
-    charts += line_chart_html(*chart);
-  return section("curves", "Training curves", "<div class=\"charts\">\n" + charts + "</div>");
-}
-
-std::string section(const std::string& id, const std::string& heading, const std::string& html) {
-  if (html.empty()) return "";
-  return element("section id=\"" + id + "\"", element("h2", escaped(heading)) + "\n" + html) + "\n";
-}
-
-std::string page_html(std::string_view title, const std::string& body) {
-  return filled(kPageHtml, {{"title", escaped(title)},
-                            {"style", std::string(kReportCss)},
-                            {"body", body},
-                            {"script", std::string(kReportJs)}});
-}
-
-std::string report_html(const RunRecord& run) {
-  const std::string main = verdict_html(run) + findings_html(run) + next_steps_html(run) +
-                           curves_html(run) + time_html(run) + interruptions_html(run) +
-                           confidence_html(run.details.calibration, /*chosen_here=*/true) +
-                           classes_html(run.start.data, run.details) +
-                           confusion_html(run.start.data, run.details.confusion) +
-                           mistakes_html(run.start.data, run.details.most_wrong) +
-                           doubtful_html(run.start.data, run.details.doubtful) +
-                           warnings_html(run) + data_html(run) + settings_html(run);
-  return page_html(run_title(run.start) + " – Kiln", headline_html(run) + element("main", main));
-}
-
-std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path) {
-  return std::make_unique<HtmlReport>(path);
-}
-
-namespace {
-
-std::string class_of(Judged judged) {
-  if (judged == Judged::kGood) return "good";
-  return judged == Judged::kNote ? "note" : "warning";
-}
-
-// An icon distinguished by color and shape, with a word for screen readers.
-std::string icon(Judged judged) {
-  const char* sign = judged == Judged::kGood ? "✓" : judged == Judged::kNote ? "i" : "!";
-  const char* word = judged == Judged::kGood   ? "Good: "
-                     : judged == Judged::kNote ? "Note: "
-                                               : "Warning: ";
-  return element("span class=\"icon\" aria-hidden=\"true\"", sign) +
-         element("span class=\"unseen\"", word);
+const Look& look_of(const Finding& finding) {
+  return kLooks[static_cast<std::size_t>(finding.judged)];
 }
 
 // Value, confidence interval and guessing baseline, on a scale from 0 to 1.
-std::string interval_bar(double value, const Interval& interval, double guessing) {
+std::string interval_bar(const AccuracyFigure& accuracy) {
+  const Interval& interval = accuracy.interval;
   return element(
       formatted("span class=\"interval\" aria-hidden=\"true\" style=\"--value:%.2f%%;--low:%.2f%%;"
                 "--high:%.2f%%;--guess:%.2f%%\"",
-                100 * value, 100 * interval.low, 100 * interval.high, 100 * guessing),
-      guessing > 0 ? "<i></i><u></u><b></b>" : "<i></i><b></b>");
+                100 * accuracy.value, 100 * interval.low, 100 * interval.high,
+                100 * accuracy.guessing),
+      accuracy.guessing > 0 ? "<i></i><u></u><b></b>" : "<i></i><b></b>");
 }
-
-}  // namespace
-
-std::string tile(const std::string& name, const std::string& figure_html, const std::string& more) {
-  return element("div class=\"tile\"", element("dt", escaped(name)) +
-                                           element("dd class=\"figure\"", figure_html) +
-                                           element("dd class=\"more\"", more)) +
-         "\n";
-}
-
-std::string accuracy_tile(const AccuracyFigure& accuracy) {
-  return tile(
-      accuracy.name, figure(accuracy.id, accuracy.value, percent(accuracy.value)),
-      interval_bar(accuracy.value, accuracy.interval, accuracy.guessing) + "95 % interval: " +
-          figure(accuracy.id + "-low", accuracy.interval.low, percent(accuracy.interval.low)) +
-          " to " +
-          figure(accuracy.id + "-high", accuracy.interval.high, percent(accuracy.interval.high)));
-}
-
-std::string verdict_line(const Finding& verdict) {
-  return element("p class=\"verdict " + class_of(verdict.judged) + "\"", prose(verdict.text)) +
-         "\n";
-}
-
-std::string findings_list(const std::vector<Finding>& findings) {
-  std::string items;
-  for (const Finding& finding : findings)
-    items += element("li class=\"" + class_of(finding.judged) + "\"",
-                     icon(finding.judged) + element("span", prose(shortened(finding.text, 2000)))) +
-             "\n";
-  return element("ul class=\"findings\"", "\n" + items);
-}
-
-namespace {
 
 // Figures of the saved model. The best epoch follows if that is another one.
 std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
@@ -202,48 +155,184 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
         {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), top5_interval(kept.valid)});
   if (kept.macro) {  // empty for records of older versions
     const auto& [recall, f1] = *kept.macro;
-    tiles += tile(name("Macro recall", kept), figure("macro-recall", recall, percent(recall)),
+    tiles += tile(name("Macro recall", kept), percent_figure("macro-recall", recall),
                   "unweighted mean over the classes that have validation images") +
              tile(name("Macro F1", kept), figure("macro-f1", f1, formatted("%.3f", f1)),
                   "mean over the classes that have validation images or were predicted");
   }
   if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
-    tiles +=
-        tile(name("Best top-1", best),
-             figure("best-top1", best.valid.top1_accuracy(), percent(best.valid.top1_accuracy())),
-             "another epoch than the one that was saved");
+    tiles += tile(name("Best top-1", best), percent_figure("best-top1", best.valid.top1_accuracy()),
+                  "another epoch than the one that was saved");
   return tiles;
 }
 
 std::string saved_text(const RunEnd& end) {
-  if (end.saved_epoch == 0)
-    return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
-  return formatted("epoch %d was saved", end.saved_epoch);
+  if (end.saved_epoch > 0) return formatted("epoch %d was saved", end.saved_epoch);
+  return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
+}
+
+constexpr std::size_t kMaxRows = 1000;
+constexpr int kMaxMatrixRows = 40;
+constexpr std::size_t kMaxPairs = 12;
+constexpr std::size_t kMaxImages = 24;
+constexpr std::size_t kMaxImageBytes = 400'000;
+
+// A row of the table "Answers by target accuracy". `wanted`: the target, 0 to 1.
+Cells answer_row(const std::vector<AnswerBin>& answers, double wanted) {
+  const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
+  const std::string name = formatted("%g %%", 100 * wanted);
+  if (!rate) return {name, "–", "0 %", "–", "–", "no threshold is that accurate"};
+  const Interval interval = rate->interval();
+  return {name,
+          formatted("%.6g", rate->threshold),
+          percent(rate->share()),
+          percent(rate->accuracy()),
+          percent(interval.low) + " to " + percent(interval.high),
+          rate->can_be_promised() ? ""
+                                  : formatted("not reliable: only %lld answers",
+                                              static_cast<long long>(rate->answered))};
+}
+
+// The accuracy by the share of images answered, the most confident ones first.
+std::string trade_chart(const std::vector<AnswerBin>& answers) {
+  LineChart chart{.title = "Accuracy by share answered",
+                  .unit = Unit::kPercent,
+                  .series = {{"right", 0, false, false, {}}},
+                  .x_name = "answered",
+                  .x_unit = Unit::kPercent};
+  std::int64_t images = 0, answered = 0, right = 0;
+  for (const AnswerBin& bin : answers) images += bin.images;
+  for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
+    if (bin->images == 0) continue;
+    answered += bin->images;
+    right += bin->right;
+    chart.series[0].points.push_back({static_cast<double>(answered) / static_cast<double>(images),
+                                      static_cast<double>(right) / static_cast<double>(answered)});
+  }
+  return element("div class=\"charts\"", line_chart_html(chart));
+}
+
+std::string label_html(const DataRecord& data, int label) {
+  return name_html(class_name(data, label));
+}
+
+std::string share_html(double share) {
+  if (!std::isfinite(share)) return "–";
+  return element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"", 100 * share),
+                 percent(share));
+}
+
+// Returns the most frequent wrong prediction for the class and its count; empty if there is none.
+std::string taken_for(const DataRecord& data, const ConfusionMatrix& matrix, int label) {
+  const int most = most_often_taken_for(matrix, label);
+  if (most < 0) return "";
+  return label_html(data, most) + " " +
+         element("span class=\"quiet\"", grouped(matrix.at(label, most)));
+}
+
+// A cell of the matrix, colored by its share of the row's images.
+std::string matrix_cell(const ConfusionMatrix& matrix, int truth, int guess,
+                        std::int64_t row_images) {
+  const std::int64_t count = matrix.at(truth, guess);
+  if (count == 0) return "<td></td>";
+  const double share = static_cast<double>(count) / static_cast<double>(row_images);
+  const int level = std::clamp(static_cast<int>(std::ceil(9 * share)), 1, 9);
+  return element(formatted("td class=\"%s%d\"", truth == guess ? "right" : "wrong", level),
+                 std::to_string(count));
+}
+
+std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
+  std::vector<std::string> names;
+  for (const int label : small.labels) names.push_back(label_html(data, label));
+  if (small.num_others > 0) names.push_back(formatted("%d others", small.num_others));
+  std::string head = "<th class=\"text corner\">true ↓ predicted →</th>";
+  for (const std::string& name : names) head += element("th scope=\"col\"", element("span", name));
+  std::string body;
+  const ConfusionMatrix& counts = small.counts;
+  for (int truth = 0; truth < counts.num_classes; ++truth) {
+    std::int64_t images = 0;
+    for (int guess = 0; guess < counts.num_classes; ++guess) images += counts.at(truth, guess);
+    std::string cells =
+        element("th scope=\"row\" class=\"text\"", names[static_cast<std::size_t>(truth)]);
+    for (int guess = 0; guess < counts.num_classes; ++guess)
+      cells += matrix_cell(counts, truth, guess, images);
+    body += element("tr", cells) + "\n";
+  }
+  return element(
+      "div class=\"scrolls\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\"",
+      element(counts.num_classes > 15 ? "table class=\"matrix dense\"" : "table class=\"matrix\"",
+              "<caption>Images by true class and predicted class</caption>" +
+                  element("thead", element("tr", head)) + element("tbody", body)));
+}
+
+std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
+  std::vector<Cells> rows;
+  for (const Confusion& pair : worst_confusions(matrix, kMaxPairs))
+    rows.push_back(
+        {label_html(data, pair.truth), label_html(data, pair.guess), grouped(pair.images)});
+  if (rows.empty()) return "";
+  return table("Confused most often",
+               {text_column("true class"), text_column("predicted"), "images"}, rows);
+}
+
+// `encoded`: the thumbnail, a JPEG in Base64. `encoded_map`: its heat map, likewise, or empty.
+std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded,
+                    const std::string& encoded_map) {
+  const bool is_small = data.eval_height > 0 && data.eval_height <= kSmallImage;
+  const std::string guess = class_name(data, image.guess), share = percent(image.confidence);
+  return captioned(
+      image_html(class_name(data, image.truth) + " predicted as " + guess + ", " + share, encoded,
+                 is_small) +
+          image_html("heat map for " + guess, encoded_map, is_small),
+      caption_line("guess", label_html(data, image.guess) + " " + share) +
+          caption_line("truth", "is " + label_html(data, image.truth)) +
+          caption_line("file", name_html(image.file)));
 }
 
 }  // namespace
 
-std::string headline_html(const RunRecord& run) {
-  const RunStart& start = run.start;
-  std::string facts = utc_text(start.time);
-  if (!start.device.empty()) facts += " · " + start.device;
-  if (start.num_ranks > 1) facts += formatted(" · %d ranks", start.num_ranks);
-  if (start.num_parameters > 0) facts += " · " + grouped(start.num_parameters) + " parameters";
-  if (const std::string text = interruptions_text(run); !text.empty())
-    facts += " · interrupted " + text;
-  const bool is_fine = run.end.status == RunStatus::kFinished;
-  return element("header", element("p class=\"brand\"", "Kiln") +
-                               element("h1", element("bdi", escaped(run_title(start)))) +
-                               element(is_fine ? "p class=\"status\" id=\"status\""
-                                               : "p class=\"status warning\" id=\"status\"",
-                                       status_text(run.end)) +
-                               element("p class=\"facts\"", escaped(facts))) +
+Series by_epoch(const RunRecord& run, std::string name, int color,
+                double (*value)(const EpochRecord&)) {
+  Series series{std::move(name), color, false, false, {}};
+  for (const EpochRecord& epoch : run.epochs)
+    series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
+  return series;
+}
+
+std::string tile(const std::string& name, const std::string& figure_html, const std::string& more) {
+  return element("div class=\"tile\"", element("dt", escaped(name)) +
+                                           element("dd class=\"figure\"", figure_html) +
+                                           element("dd class=\"more\"", more)) +
          "\n";
+}
+
+std::string accuracy_tile(const AccuracyFigure& accuracy) {
+  return tile(accuracy.name, percent_figure(accuracy.id, accuracy.value),
+              interval_bar(accuracy) +
+                  "95 % interval: " + percent_figure(accuracy.id + "-low", accuracy.interval.low) +
+                  " to " + percent_figure(accuracy.id + "-high", accuracy.interval.high));
+}
+
+std::string verdict_line(const Finding& verdict) {
+  return element(formatted("p class=\"verdict %s\"", look_of(verdict).style), prose(verdict.text)) +
+         "\n";
+}
+
+std::string findings_list(const std::vector<Finding>& findings) {
+  std::string items;
+  for (const Finding& finding : findings) {
+    const Look& look = look_of(finding);
+    items += element(formatted("li class=\"%s\"", look.style),
+                     element("span class=\"icon\" aria-hidden=\"true\"", look.sign) +
+                         element("span class=\"unseen\"", look.word) +
+                         element("span", prose(shortened(finding.text, 2000)))) +
+             "\n";
+  }
+  return element("ul class=\"findings\"", "\n" + items);
 }
 
 std::string verdict_html(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
-  const Finding answer = verdict(run);
   std::string tiles;
   if (summary.kept != nullptr) {
     tiles = accuracy_tiles(run, summary);
@@ -259,19 +348,122 @@ std::string verdict_html(const RunRecord& run) {
   const auto& automatic = run.end.automatic;
   return section(
       "verdict", "Did it work?",
-      verdict_line(answer) +
+      verdict_line(verdict(run)) +
           (automatic ? element("p id=\"kept\"", escaped(automatic->reason)) : std::string()) +
           element("dl class=\"tiles\"", "\n" + tiles));
 }
 
-std::string findings_html(const RunRecord& run) {
-  return section("trust", "Can it be trusted?", findings_list(findings(run)));
+std::string confidence_html(const Calibration& calibration, bool chosen_here) {
+  if (calibration.answers.empty()) return "";
+  const char* heading = "How many images can it answer?";
+  if (is_at_limit(calibration.temperature))
+    return section(
+        "confidence", heading,
+        element("p", formatted("Its confidence cannot be calibrated: the temperature that "
+                               "fits best is outside of %g to %g. Do not rely on it.",
+                               kLowestTemperature, kHighestTemperature)));
+  std::vector<Cells> rows;
+  for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999})
+    rows.push_back(answer_row(calibration.answers, wanted));
+  return section(
+      "confidence", heading,
+      element("p",
+              std::string(
+                  "If the model answers only above a confidence threshold, it is more accurate. "
+                  "Confidence is the softmax of the logits divided by the temperature ") +
+                  figure("temperature", calibration.temperature,
+                         formatted("%.3f", calibration.temperature)) +
+                  (chosen_here ? ". The temperature and the thresholds were chosen on these "
+                                 "validation images, so the results are slightly optimistic."
+                               : ". The thresholds were chosen on these images, so the results are "
+                                 "slightly optimistic.")) +
+          trade_chart(calibration.answers) +
+          table("Answers by target accuracy",
+                {"target", "confidence from", "answered", "accuracy", "95 % interval",
+                 text_column("")},
+                rows));
 }
 
-std::string next_steps_html(const RunRecord& run) {
-  std::string items;
-  for (const std::string& step : next_steps(run)) items += element("li", prose(step)) + "\n";
-  return items.empty() ? "" : section("next", "What to try next", element("ol", "\n" + items));
+std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
+  std::vector<Cells> rows;
+  const std::vector<ClassScore> scores = class_scores(details.confusion);
+  for (const ClassScore& score : scores) {
+    if (rows.size() == kMaxRows) break;
+    rows.push_back(
+        {label_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
+         grouped(score.images), grouped(score.hits),
+         data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
+         taken_for(data, details.confusion, score.label)});
+  }
+  if (rows.empty()) return "";
+  std::string lead =
+      (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
+                         : std::string("Worst")) +
+      " class first. Recall: share of the class's images that are classified correctly. Precision: "
+      "share of the predictions of this class that are correct. The macro recall (mean over the "
+      "classes that have images) is " +
+      percent(macro_recall(scores)) + ".";
+  if (rows.size() < scores.size())
+    lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
+  return section(
+      "classes", "Results by class",
+      element("p", lead) + table("Classes, worst recall first",
+                                 {text_column("class"), "recall", "precision", "images", "correct",
+                                  "training images", text_column("most confused with")},
+                                 rows));
+}
+
+std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
+  if (matrix.empty()) return "";
+  const CondensedMatrix small = condensed(matrix, kMaxMatrixRows);
+  std::string lead = "Rows are true classes, columns are predicted classes.";
+  if (small.num_others > 0)
+    lead += formatted(
+        " Showing the %zu classes with the most errors; the last row and column combine the other "
+        "%d.",
+        small.labels.size(), small.num_others);
+  return section(
+      "confusion", "Confusion matrix",
+      element("p", lead) +
+          element("div class=\"beside\"", matrix_table(data, small) + pairs_table(data, matrix)));
+}
+
+std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
+                          const std::vector<Thumbnail>& heat_maps) {
+  std::string figures;
+  std::size_t num_shown = 0, num_bytes = 0;
+  for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxImages; ++i) {
+    const std::string encoded = base64(wrong[i].thumbnail.jpeg);
+    const std::string encoded_map = i < heat_maps.size() ? base64(heat_maps[i].jpeg) : "";
+    const std::size_t size = encoded.size() + encoded_map.size();
+    if (encoded.empty() || num_bytes + size > kMaxImageBytes) continue;
+    figures += mistake(data, wrong[i], encoded, encoded_map);
+    num_bytes += size;
+    ++num_shown;
+  }
+  if (figures.empty()) return "";
+  std::string lead = "Misclassified images with the highest confidence: hard or mislabeled ones.";
+  if (!heat_maps.empty())
+    lead +=
+        " Below each, yellow marks the parts that led to the prediction, and violet the others.";
+  return section("mistakes", "Most confident mistakes", element("p", lead) + gallery(figures));
+}
+
+std::string report_html(const RunRecord& run) {
+  const DataRecord& data = run.start.data;
+  const ValidationDetails& details = run.details;
+  const std::string main = verdict_html(run) + findings_html(run) + next_steps_html(run) +
+                           curves_html(run) + time_html(run) + interruptions_html(run) +
+                           confidence_html(details.calibration, /*chosen_here=*/true) +
+                           classes_html(data, details) + confusion_html(data, details.confusion) +
+                           mistakes_html(data, details.most_wrong) +
+                           doubtful_html(data, details.doubtful) + warnings_html(run) +
+                           data_html(run) + settings_html(run);
+  return page_html(run_title(run.start), headline_html(run), main);
+}
+
+std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path) {
+  return std::make_unique<HtmlReport>(path);
 }
 
 }  // namespace kiln

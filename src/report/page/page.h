@@ -1,4 +1,5 @@
-// The HTML pages that Kiln writes, and the statements they make about runs.
+// The HTML pages that Kiln writes, and the statements they make about runs. Every page is one
+// self-contained file.
 #pragma once
 
 #include <filesystem>
@@ -7,21 +8,25 @@
 #include <string_view>
 #include <vector>
 
+#include "record/audit_record.h"
+#include "record/evaluation.h"
 #include "record/run_record.h"
 #include "record/run_sink.h"
 #include "record/run_summary.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 
-// The frame shared by all pages: style and script around a body, in one self-contained file. Its
-// Content-Security-Policy forbids loading anything else.
-
-// `title` is plain text.
-std::string page_html(std::string_view title, const std::string& body);
+struct Series;
 
 // `report.html`: the run so far. Under 2 MB for any number of classes, epochs and warnings: long
 // lists are truncated, which is stated.
 std::string report_html(const RunRecord& run);
+
+inline constexpr const char* kReportName = "report.html";
+// Writes the report at the end of the run, unless the record beside it is still that of an earlier
+// run. Removes an earlier run's report after the first epoch.
+std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
 
 struct NamedRun {
   std::string name;
@@ -30,31 +35,51 @@ struct NamedRun {
 // Compares several runs side by side: metrics, curves, and the options that differ.
 std::string comparison_html(const std::vector<NamedRun>& runs);
 
-inline constexpr const char* kReportName = "report.html";
-// Writes the report at the end of the run, unless the record beside it is still that of an earlier
-// run. Removes an earlier run's report after the first epoch.
-std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
+// `evaluation.html` of `kiln evaluate`: all results of a single model, or a comparison of several
+// with links to the page of each. Same size limits as report_html().
+std::string evaluation_html(const EvaluationRecord& record);
+// The page of one of several models: "evaluation-2.html" for the second.
+std::string model_page_name(std::size_t model);
+std::string model_page_html(const EvaluationRecord& record, std::size_t model);
+
+// `audit.html` of `kiln audit`: the images worth looking at, most doubtful first, and what to do
+// with them. Shows at most `num_shown` pictures per list; the files beside the page list all
+// images.
+std::string audit_html(const AuditRecord& record);
+
+struct AugmentedImage {
+  std::string file, label;            // `label` is empty for images without classes
+  std::vector<std::string> variants;  // JPEG files, of epochs 1, 2, …
+};
+struct AugmentSheet {
+  std::string data_path;
+  Augment augment;
+  int height = 0, width = 0;  // of the model's input; pictures may be smaller
+  long long seed = 1;
+  std::vector<AugmentedImage> images;
+};
+// The page of `kiln inspect --augment`: some images as a model would see them.
+std::string augment_sheet_html(const AugmentSheet& sheet);
 
 // The parts of report.html: each a `<section>`, or empty if the run has nothing to show.
 
-// A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
-std::string section(const std::string& id, const std::string& heading, const std::string& html);
-
-std::string headline_html(const RunRecord& run);  // title, status and circumstances
 std::string verdict_html(const RunRecord& run);   // did it work: the metrics
-std::string findings_html(const RunRecord& run);  // can it be trusted
-std::string next_steps_html(const RunRecord& run);
-std::string curves_html(const RunRecord& run);    // loss, accuracy, learning rate, images/s
 std::string time_html(const RunRecord& run);      // time breakdown
 std::string warnings_html(const RunRecord& run);  // warnings of the log, and bad images
 std::string data_html(const RunRecord& run);
 std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
+// For runs with `--folds`: images whose labels are probably wrong, judged by models that have not
+// seen them, most doubtful first.
+std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful);
 
-// The same for a command that is not a training run.
+// The settings of a command that is not a training run.
 std::string settings_section(const TextPairs& options, const TextPairs& versions);
 // A list item for a bad or damaged image and its fault.
 std::string fault_item(const ImageFaultRecord& fault);
+// A line of a chart with a point for each epoch.
+Series by_epoch(const RunRecord& run, std::string name, int color,
+                double (*value)(const EpochRecord&));
 
 // One model's answers on labeled images, from a run's validation or from `kiln evaluate`. `data`
 // names the classes. Each is a `<section>` or empty.
@@ -69,7 +94,7 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
                           const std::vector<Thumbnail>& heat_maps = {});
 
-// Interpretation of a run's metrics: did it work, can it be trusted, what limited its speed.
+// Interpretation of metrics: did it work, can it be trusted, what limited its speed.
 enum class Judged { kGood, kNote, kWarning };
 
 struct Finding {
@@ -77,12 +102,18 @@ struct Finding {
   std::string text;  // sentences of plain text
 };
 
-// One short sentence: did it work.
+// One short sentence: did it work; how many labels are wrong.
 Finding verdict(const RunRecord& run);
+Finding audit_verdict(const AuditRecord& record);
 
-// Whether the metrics can be trusted; warnings first. At most one finding is about the trend of
-// training.
+// Whether the metrics can be trusted and what the reader still has to decide; warnings first. At
+// most one finding is about the trend of training.
 std::vector<Finding> findings(const RunRecord& run);
+std::vector<Finding> evaluation_findings(const EvaluatedModel& model);
+std::vector<Finding> audit_findings(const AuditRecord& record);
+
+// Whether the model that is right more often is really better, or the difference may be chance.
+std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair);
 
 // What to try next, most promising first. No two suggestions contradict each other.
 std::vector<std::string> next_steps(const RunRecord& run);
@@ -100,29 +131,12 @@ struct Rung {
 // Empty before the end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
-// Values of several runs, of the saved model of each, shared by the terminal table and the page.
-struct ComparisonRow {
-  std::string run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status;
-  std::vector<std::string> cells() const {
-    return {run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status};
-  }
-};
-inline const ComparisonRow kComparisonHeads = {"run",      "model", "epochs",       "top-1",
-                                               "95 %",     "top-5", "macro recall", "loss",
-                                               "images/s", "time",  "status"};
-
 // Best top-1 of the saved model first; runs without a finished epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);
 
-std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs);
-
-// An option in which the runs differ, with the value of each. Output paths (model and log) are
-// omitted.
-struct OptionDifference {
-  std::string name;
-  std::vector<std::string> values;
-};
-std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& runs);
+// The heads of a table, then a row of plain texts for each run and its saved model; for the
+// terminal and the page.
+std::vector<std::vector<std::string>> comparison_rows(const std::vector<NamedRun>& runs);
 
 // Whether the first two of the sorted runs differ significantly, or cannot be compared; empty if
 // fewer than two have an accuracy.
@@ -131,9 +145,8 @@ std::string comparison_finding(const std::vector<NamedRun>& runs);
 // The complete comparison, aligned for a terminal.
 std::string comparison_text(const std::vector<NamedRun>& runs);
 
-// The top of a page: the verdict, the main figures as tiles, and the findings.
-//
-// `name` is plain text.
+// The top of a page: the verdict, the main figures as tiles, and the findings. `name` is plain
+// text.
 std::string tile(const std::string& name, const std::string& figure_html, const std::string& more);
 
 struct AccuracyFigure {
@@ -146,7 +159,6 @@ struct AccuracyFigure {
 std::string accuracy_tile(const AccuracyFigure& accuracy);
 
 std::string verdict_line(const Finding& verdict);
-
 // A `<ul>`.
 std::string findings_list(const std::vector<Finding>& findings);
 

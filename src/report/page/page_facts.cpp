@@ -24,44 +24,43 @@ std::string more(std::size_t count) {
 }
 
 std::string value_html(const std::string& value) {
-  return value.empty() ? "–" : element("bdi", escaped(shortened(value, kMaxText)));
+  return value.empty() ? "–" : name_html(value, kMaxText);
 }
 
 std::string pairs_table(const std::string& caption, const std::string& what,
                         const TextPairs& pairs) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   for (const auto& [name, value] : pairs) rows.push_back({escaped(name), value_html(value)});
-  return rows.empty() ? ""
-                      : table(caption, {{what, false}, {what.empty() ? "" : "value", false}}, rows);
+  if (rows.empty()) return "";
+  return table(caption, {text_column(what), text_column(what.empty() ? "" : "value")}, rows);
 }
 
 std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < std::min(faults.size(), kMaxItems); ++i)
     rows.push_back({value_html(faults[i].file), escaped(faults[i].data_set),
                     value_html(faults[i].fault), faults[i].damaged ? "partially" : "no"});
   if (rows.empty()) return "";
-  return table("Faulty images", {{"file", false}, {"of", false}, {"fault", false}, {"used", false}},
+  return table("Faulty images",
+               {text_column("file"), text_column("of"), text_column("fault"), text_column("used")},
                rows) +
          more(faults.size());
 }
 
 std::string count_table(const DataRecord& data) {
-  const std::size_t count = std::min(data.classes.size(), kMaxClasses);
-  long long largest = 1;
-  for (const long long images : data.train_counts) largest = std::max(largest, images);
-  std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < count; ++i) {
+  const auto& counts = data.train_counts;
+  const auto largest = counts.empty() ? 1 : std::max(1LL, *std::ranges::max_element(counts));
+  std::vector<Cells> rows;
+  for (std::size_t i = 0; i < std::min(data.classes.size(), kMaxClasses); ++i) {
     const auto label = static_cast<int>(i);
-    const long long images = count_of(data.train_counts, label);
-    rows.push_back(
-        {element("bdi", escaped(class_name(data, label))),
-         element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"",
-                           100 * static_cast<double>(images) / static_cast<double>(largest)),
-                 grouped(images)),
-         grouped(count_of(data.valid_counts, label))});
+    const long long images = count_of(counts, label);
+    rows.push_back({name_html(class_name(data, label)),
+                    element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"",
+                                      share_of(100 * static_cast<double>(images), largest)),
+                            grouped(images)),
+                    grouped(count_of(data.valid_counts, label))});
   }
-  return table("Images by class", {{"class", false}, {"training"}, {"validation"}}, rows);
+  return table("Images by class", {text_column("class"), "training", "validation"}, rows);
 }
 
 std::string size_text(int height, int width, int short_side) {
@@ -73,29 +72,27 @@ std::string size_text(int height, int width, int short_side) {
 std::string imbalance_text(const std::vector<long long>& counts) {
   if (counts.empty()) return "unknown";
   const auto [smallest, largest] = std::minmax_element(counts.begin(), counts.end());
-  std::string text = grouped(*smallest) + " to " + grouped(*largest) + " images per class";
-  if (*smallest > 0)
-    text +=
-        formatted(" (1 : %.3g)", static_cast<double>(*largest) / static_cast<double>(*smallest));
-  return text;
+  const std::string text = grouped(*smallest) + " to " + grouped(*largest) + " images per class";
+  return *smallest > 0 ? text + formatted(" (1 : %.3g)", share_of(*largest, *smallest)) : text;
 }
 
 // The time breakdown: what the time of an epoch was spent on, in the order of the stack, bottom
 // first.
-constexpr std::size_t kNumParts = 7;
-constexpr std::array<const char*, kNumParts> kNames = {
-    "waiting for images", "forward",        "backward",  "waiting for other ranks",
-    "optimizer",          "other training", "validation"};
-constexpr std::array<int, kNumParts> kColors = {1, 4, 0, 3, 2, 7, 6};
-constexpr std::size_t kMaxBars = 100;
-
-// A bar of the chart: one epoch, or several consecutive ones. `parts`: mean seconds per epoch.
-struct Bar {
-  int first_epoch = 0, last_epoch = 0;
-  std::array<double, kNumParts> parts{};
+struct Part {
+  const char* name;
+  int color;
 };
+constexpr std::size_t kNumParts = 7;
+constexpr std::array<Part, kNumParts> kParts = {{{"waiting for images", 1},
+                                                 {"forward", 4},
+                                                 {"backward", 0},
+                                                 {"waiting for other ranks", 3},
+                                                 {"optimizer", 2},
+                                                 {"other training", 7},
+                                                 {"validation", 6}}};
+using PartSeconds = std::array<double, kNumParts>;
 
-std::array<double, kNumParts> parts_of(const EpochRecord& epoch) {
+PartSeconds parts_of(const EpochRecord& epoch) {
   const StepTimes& times = epoch.times;
   const double told =
       times.data_wait + times.forward + times.backward + times.communication + times.optimizer;
@@ -104,26 +101,30 @@ std::array<double, kNumParts> parts_of(const EpochRecord& epoch) {
           epoch.valid_seconds};
 }
 
+// A bar of the chart: one epoch, or several consecutive ones. `parts`: mean seconds per epoch.
+struct Bar {
+  int first_epoch = 0, last_epoch = 0;
+  PartSeconds parts{};
+
+  double height(std::size_t num_parts) const {
+    return std::accumulate(parts.begin(), parts.begin() + num_parts, 0.0);
+  }
+};
+
 std::vector<Bar> bars_of(const std::vector<EpochRecord>& epochs) {
+  constexpr std::size_t kMaxBars = 100;
   const std::size_t in_one = (epochs.size() + kMaxBars - 1) / kMaxBars;
   std::vector<Bar> bars;
   for (std::size_t begin = 0; begin < epochs.size(); begin += in_one) {
     const std::size_t end = std::min(begin + in_one, epochs.size());
-    Bar bar{epochs[begin].epoch, epochs[end - 1].epoch};
+    Bar& bar = bars.emplace_back(Bar{epochs[begin].epoch, epochs[end - 1].epoch});
     for (std::size_t i = begin; i < end; ++i) {
-      const auto parts = parts_of(epochs[i]);
+      const PartSeconds parts = parts_of(epochs[i]);
       for (std::size_t part = 0; part < kNumParts; ++part)
         bar.parts[part] += parts[part] / static_cast<double>(end - begin);
     }
-    bars.push_back(bar);
   }
   return bars;
-}
-
-double height_of(const Bar& bar, std::size_t num_parts) {
-  double sum = 0;
-  for (std::size_t part = 0; part < num_parts; ++part) sum += bar.parts[part];
-  return sum;
 }
 
 std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const ChartFrame& frame) {
@@ -132,24 +133,21 @@ std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const Chart
     const double gap = 0.1;
     const double left = frame.left(bar.first_epoch - 1 + gap);
     const double right = frame.left(bar.last_epoch - gap);
-    const double bottom = frame.top(height_of(bar, part)),
-                 top = frame.top(height_of(bar, part + 1));
+    const double bottom = frame.top(bar.height(part)), top = frame.top(bar.height(part + 1));
     path += formatted("M%.1f %.1fH%.1fV%.1fH%.1fz", left, bottom, right, top, left);
     xs += formatted(xs.empty() ? "%.6g" : " %.6g", (bar.first_epoch - 1 + bar.last_epoch) / 2.0);
     ys += formatted(ys.empty() ? "%.6g" : " %.6g", bar.parts[part]);
   }
-  return element(formatted("g class=\"stack c%d\" data-name=\"%s\" data-x=\"", kColors[part],
-                           kNames[part]) +
+  return element(formatted("g class=\"stack c%d\" data-name=\"%s\" data-x=\"", kParts[part].color,
+                           kParts[part].name) +
                      xs + "\" data-y=\"" + ys + "\"",
                  "<path d=\"" + path + "\"/>") +
          "\n";
 }
 
-using Shown = std::vector<std::size_t>;  // indices of the parts that took a noticeable time
-
 // Returns the share of each part in the time of all epochs.
-std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) {
-  std::array<double, kNumParts> shares{};
+PartSeconds shares_of(const std::vector<EpochRecord>& epochs) {
+  PartSeconds shares{};
   for (const EpochRecord& epoch : epochs)
     for (std::size_t part = 0; part < kNumParts; ++part) shares[part] += parts_of(epoch)[part];
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -157,17 +155,10 @@ std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) 
   return shares;
 }
 
-Shown worth_showing(const std::array<double, kNumParts>& shares) {
-  constexpr double kLeast = 0.0005;
-  Shown shown;
-  for (std::size_t part = 0; part < kNumParts; ++part)
-    if (shares[part] > kLeast) shown.push_back(part);
-  return shown;
-}
-
-std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
+// `shown`: indices of the parts that took a noticeable time.
+std::string time_chart(const std::vector<Bar>& bars, const std::vector<std::size_t>& shown) {
   std::vector<double> heights = {0};
-  for (const Bar& bar : bars) heights.push_back(height_of(bar, kNumParts));
+  for (const Bar& bar : bars) heights.push_back(bar.height(kNumParts));
   const auto last = static_cast<double>(bars.back().last_epoch);
   ChartFrame frame{round_scale(0, last, 6, 1), value_scale(heights), Unit::kPlain};
   frame.x.high = last;
@@ -176,20 +167,20 @@ std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
   return frame.svg("Seconds of each epoch by activity. The table below lists the values.", stacks);
 }
 
-std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
+std::string legend(const PartSeconds& shares, const std::vector<std::size_t>& shown) {
   std::string items;
   for (const std::size_t part : shown)
-    items += element(formatted("li class=\"c%d\"", kColors[part]),
-                     std::string(kNames[part]) + " " + element("b", percent(shares[part])));
+    items += element(formatted("li class=\"c%d\"", kParts[part].color),
+                     std::string(kParts[part].name) + " " + element("b", percent(shares[part])));
   return element("ul class=\"legend stacked\"", items);
 }
 
-std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
-  std::vector<Column> columns = {{"epoch"}};
-  for (const std::size_t part : shown) columns.push_back({std::string(kNames[part]) + " (s)"});
-  std::vector<std::vector<std::string>> rows;
+std::string time_table(const std::vector<Bar>& bars, const std::vector<std::size_t>& shown) {
+  std::vector<Column> columns = {"epoch"};
+  for (const std::size_t part : shown) columns.push_back(std::string(kParts[part].name) + " (s)");
+  std::vector<Cells> rows;
   for (const Bar& bar : bars) {
-    std::vector<std::string> cells = {std::to_string(bar.first_epoch)};
+    Cells cells = {std::to_string(bar.first_epoch)};
     if (bar.last_epoch != bar.first_epoch) cells[0] += "–" + std::to_string(bar.last_epoch);
     for (const std::size_t part : shown) cells.push_back(formatted("%.2f", bar.parts[part]));
     rows.push_back(cells);
@@ -200,7 +191,7 @@ std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
 }  // namespace
 
 std::string interruptions_html(const RunRecord& run) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < std::min(run.interruptions.size(), kMaxItems); ++i) {
     const Interruption& stop = run.interruptions[i];
     rows.push_back({utc_text(stop.time), utc_text(stop.checkpoint_time),
@@ -210,17 +201,13 @@ std::string interruptions_html(const RunRecord& run) {
                     value_html(stop.host), std::to_string(stop.num_ranks)});
   }
   if (rows.empty()) return "";
-  return section("interruptions", "Interruptions",
-                 table("Where the run resumed after a stop",
-                       {{"resumed", false},
-                        {"from the checkpoint of", false},
-                        {"at", false},
-                        {"steps repeated"},
-                        {"time repeated"},
-                        {"host", false},
-                        {"ranks"}},
-                       rows) +
-                     more(run.interruptions.size()));
+  return section(
+      "interruptions", "Interruptions",
+      table("Where the run resumed after a stop",
+            {text_column("resumed"), text_column("from the checkpoint of"), text_column("at"),
+             "steps repeated", "time repeated", text_column("host"), "ranks"},
+            rows) +
+          more(run.interruptions.size()));
 }
 
 std::string warnings_html(const RunRecord& run) {
@@ -253,23 +240,21 @@ std::string data_html(const RunRecord& run) {
 }
 
 std::string fault_item(const ImageFaultRecord& fault) {
-  return element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
-                           escaped(shortened(fault.fault, 300)) +
+  return element("li", name_html(fault.file, 200) + ": " + escaped(shortened(fault.fault, 300)) +
                            (fault.damaged ? " (used as far as it can be decoded)" : ""));
 }
 
 std::string settings_section(const TextPairs& options, const TextPairs& versions) {
-  const auto rows = [](const TextPairs& pairs) {
-    std::vector<std::vector<std::string>> cells;
-    for (const auto& [name, value] : pairs)
-      cells.push_back({escaped(name), escaped(shortened(value, 300))});
-    return cells;
+  const auto folded_table = [](const char* caption, const char* name, const char* value,
+                               const TextPairs& pairs) {
+    std::vector<Cells> rows;
+    for (const auto& [first, second] : pairs)
+      rows.push_back({escaped(first), escaped(shortened(second, 300))});
+    return folded(caption, table(caption, {text_column(name), text_column(value)}, rows));
   };
-  return section(
-      "settings", "Settings",
-      folded("Options", table("Options", {{"option", false}, {"value", false}}, rows(options))) +
-          folded("Versions",
-                 table("Versions", {{"of", false}, {"version", false}}, rows(versions))));
+  return section("settings", "Settings",
+                 folded_table("Options", "option", "value", options) +
+                     folded_table("Versions", "of", "version", versions));
 }
 
 std::string settings_html(const RunRecord& run) {
@@ -294,9 +279,7 @@ std::string settings_html(const RunRecord& run) {
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
-namespace {
-
-std::string ladder_list(const RunRecord& run) {
+static std::string ladder_list(const RunRecord& run) {
   std::string items;
   bool is_next = true;  // until the first rung that is worth it
   for (const Rung& rung : speed_ladder(run)) {
@@ -306,23 +289,25 @@ std::string ladder_list(const RunRecord& run) {
   return element("h3", "How to make it faster, in this order") + element("ol id=\"ladder\"", items);
 }
 
-}  // namespace
-
 std::string time_html(const RunRecord& run) {
   const std::string finding = time_finding(run);
   if (finding.empty()) return "";
   const std::vector<Bar> bars = bars_of(run.epochs);
-  const auto shares = shares_of(run.epochs);
-  const Shown shown = worth_showing(shares);
+  const PartSeconds shares = shares_of(run.epochs);
+  constexpr double kLeast = 0.0005;
+  std::vector<std::size_t> shown;
+  for (std::size_t part = 0; part < kNumParts; ++part)
+    if (shares[part] > kLeast) shown.push_back(part);
   const std::string figure =
       element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
                                             time_chart(bars, shown) +
                                             folded("Values", time_table(bars, shown)));
-  const std::string load = load_text(run.epochs), cost = cost_text(run);
-  const std::string words = element("p", prose(finding)) +
-                            (load.empty() ? "" : element("p id=\"load\"", "Load: " + load + ".")) +
-                            (cost.empty() ? "" : element("p id=\"cost\"", "Cost: " + cost + ".")) +
-                            legend(shares, shown) + ladder_list(run);
+  std::string words = element("p", prose(finding));
+  if (const std::string load = load_text(run.epochs); !load.empty())
+    words += element("p id=\"load\"", "Load: " + load + ".");
+  if (const std::string cost = cost_text(run); !cost.empty())
+    words += element("p id=\"cost\"", "Cost: " + cost + ".");
+  words += legend(shares, shown) + ladder_list(run);
   return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));
 }
@@ -342,7 +327,7 @@ double gpu_share(const std::vector<EpochRecord>& epochs) {
   double percents = 0;
   for (const EpochRecord& epoch : epochs)
     percents += epoch.gpu ? epoch.gpu->utilization_percent : 0;
-  return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
+  return percents / 100 / static_cast<double>(epochs.size());
 }
 
 // Returns the CPU time of a run without a GPU as a share of that of its compute threads; 0 if it
@@ -350,7 +335,7 @@ double gpu_share(const std::vector<EpochRecord>& epochs) {
 double cpu_share(const std::vector<EpochRecord>& epochs) {
   double share = 0;
   for (const EpochRecord& epoch : epochs) share += epoch.cpu_share;
-  return epochs.empty() ? 0 : share / static_cast<double>(epochs.size());
+  return share / static_cast<double>(epochs.size());
 }
 
 std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
@@ -379,18 +364,18 @@ Rung loader_rung(const RunSummary& summary) {
 
 // `waits`: the compute threads are idle because images are missing.
 Rung processor_rung(double share, bool waits) {
-  const std::string measured =
-      "Processors: the compute threads ran for " + percent(share) + " of the time";
-  if (share >= kFewCores || waits) return {false, measured + "."};
-  return {true, measured +
-                    ". Other programs or a CPU limit took the rest: give the run its own "
-                    "cores, or raise the limit."};
+  const bool is_worth_it = share < kFewCores && !waits;
+  return {is_worth_it, "Processors: the compute threads ran for " + percent(share) +
+                           " of the time" +
+                           (is_worth_it ? ". Other programs or a CPU limit took the rest: give the "
+                                          "run its own cores, or raise the limit."
+                                        : ".")};
 }
 
 Rung batch_rung(double busy) {
-  const std::string measured = "Batch: the GPU was busy for " + percent(busy) + " of the time";
-  if (busy >= kBusy) return {false, measured + "."};
-  return {true, measured + ". A larger `--batch-size` makes better use of it."};
+  return {busy < kBusy,
+          "Batch: the GPU was busy for " + percent(busy) + " of the time." +
+              (busy < kBusy ? " A larger `--batch-size` makes better use of it." : "")};
 }
 
 // Returns a sentence, with a leading space, on the price per hour below which a CPU-only machine is

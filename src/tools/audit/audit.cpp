@@ -32,7 +32,7 @@
 #include "predict/inference.h"
 #include "record/audit_record.h"
 #include "record/vocabulary.h"
-#include "report/page/audit_page.h"
+#include "report/page/page.h"
 #include "run/process/versions.h"
 #include "tools/audit/copies.h"
 #include "tools/audit/image_quality.h"

@@ -26,7 +26,7 @@
 #include "predict/inference.h"
 #include "record/evaluation.h"
 #include "report/mlflow/mlflow_sink.h"
-#include "report/page/evaluation_page.h"
+#include "report/page/page.h"
 #include "report/scores/score_formats.h"
 #include "report/tensorboard.h"
 #include "run/process/versions.h"

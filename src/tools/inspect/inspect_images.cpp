@@ -24,7 +24,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "predict/inference.h"
-#include "report/page/augment_sheet.h"
+#include "report/page/page.h"
 #include "tools/inspect/step_probe.h"
 #include "tools/sagemaker/input_mode.h"
 

@@ -1,4 +1,4 @@
-#include "report/page/audit_page.h"
+#include "report/page/page.h"
 
 #include <gtest/gtest.h>
 

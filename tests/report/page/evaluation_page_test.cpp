@@ -1,4 +1,4 @@
-#include "report/page/evaluation_page.h"
+#include "report/page/page.h"
 
 #include <gtest/gtest.h>
 
