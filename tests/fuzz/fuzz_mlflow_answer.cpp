@@ -71,7 +71,7 @@ void begin_run(MlflowServer& server, const std::string& earlier,
   fuzz::accepts<MlflowFailure>([&] {
     server.open_run(earlier);
     server.run_page();
-    server.log_params({{"epochs", "5"}});
+    server.log_pairs("params", {{"epochs", "5"}});
     server.upload(file, "report.html", 5);
     server.end_run("FINISHED");
   });

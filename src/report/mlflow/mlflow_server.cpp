@@ -14,8 +14,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 250, kMaxParamBytes = 500, kMaxTagBytes = 1000;
-
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
                                          ", so this run is not logged to MLflow. Set it to the URL "
@@ -35,26 +33,20 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
+// Whether `c` is an ASCII letter or digit, or one of `signs`.
+bool is_plain(char c, std::string_view signs) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x80 && (std::isalnum(byte) != 0 || signs.find(c) != signs.npos);
+}
+
 std::string encoded_but(std::string_view text, std::string_view plain_signs) {
   std::string out;
-  for (const unsigned char c : text) {
-    const bool plain = c < 0x80 && (std::isalnum(c) != 0 ||
-                                    plain_signs.find(static_cast<char>(c)) != plain_signs.npos);
-    out += plain ? std::string(1, static_cast<char>(c)) : formatted("%%%02X", c);
-  }
+  for (const char c : text)
+    out += is_plain(c, plain_signs) ? std::string(1, c)
+                                    : formatted("%%%02X", static_cast<unsigned char>(c));
   return out;
 }
 
-std::string log_pairs_json(const std::string& run_id, const char* kind, const TextPairs& pairs,
-                           std::size_t max_bytes) {
-  Json list = Json::array();
-  for (const auto& [name, value] : pairs)
-    list.push_back(
-        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), max_bytes)}});
-  return json_text({{"run_id", run_id}, {kind, std::move(list)}});
-}
-
-constexpr std::size_t kMaxMessageBytes = 300;
 constexpr const char* kProxyScheme = "mlflow-artifacts:/";
 
 struct NotFound : MlflowFailure {
@@ -80,10 +72,56 @@ std::string message_of(const std::string& body, const HttpLogin& login) {
   for (const std::string& secret :
        {login.token, login.password, base64(login.user + ":" + login.password)})
     blot_out(secret, &text);
-  return printable(cut_to_bytes(text, kMaxMessageBytes));
+  return printable(cut_to_bytes(text, 300));
 }
 
 }  // namespace
+
+HttpAnswer PersistentHttp::call(HttpCall call) {
+  constexpr int kAttemptsUntilComplaint = 3;
+  constexpr double kFirstPause = 0.5, kLongestPause = 30;
+  const double timeout_s = call.timeout_s;
+  HttpAnswer answer{.failure = "timed out"};
+  double pause = kFirstPause;
+  for (int attempt = 1;; ++attempt) {
+    const double left = seconds_left();
+    if (left <= 0) return answer;
+    if (call.stall_s == 0) call.timeout_s = std::min(timeout_s, left);
+    answer = client_.send(call);
+    if (!answer.may_pass) return answer;
+    if (attempt == kAttemptsUntilComplaint) complain_(failure_text(answer));
+    if (!wait(pause, answer.retry_after_s)) return answer;
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+void PersistentHttp::end_by(Clock::time_point end) {
+  const std::lock_guard lock(mutex_);
+  end_ = end;
+  hurried_.notify_all();
+}
+
+double PersistentHttp::seconds_left() {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::duration<double>(end_ - Clock::now()).count();
+}
+
+bool PersistentHttp::wait(double pause, double at_least) {
+  static constexpr double kLongestRetryAfter = 3600;
+  const auto after = [begin = Clock::now()](double seconds) {
+    return begin + std::chrono::duration_cast<Clock::duration>(
+                       std::chrono::duration<double>(std::min(seconds, kLongestRetryAfter)));
+  };
+  const auto ends = [&] { return end_ != Clock::time_point::max(); };
+  std::unique_lock lock(mutex_);
+  const bool ended_before = ends();
+  if (!ended_before) hurried_.wait_until(lock, after(std::max(pause, at_least)), ends);
+  if (!ends()) return true;
+  const auto next = after(ended_before ? std::max(pause, at_least) : at_least);
+  if (next >= end_) return false;
+  hurried_.wait_until(lock, next, [] { return false; });
+  return true;
+}
 
 std::string mlflow_server_url(const std::string& tracking_uri, std::string* user,
                               std::string* password) {
@@ -113,34 +151,31 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
 }
 
 std::string mlflow_name(std::string_view text) {
-  std::string name(text.substr(0, kMaxNameBytes));
-  std::replace_if(
-      name.begin(), name.end(),
-      [](unsigned char c) {
-        return c >= 0x80 ||
-               (std::isalnum(c) == 0 &&
-                std::string_view("_-.:/ ").find(static_cast<char>(c)) == std::string_view::npos);
-      },
-      '_');
+  constexpr std::size_t kMaxBytes = 250;
+  std::string name(text.substr(0, kMaxBytes));
+  for (char& c : name)
+    if (!is_plain(c, "_-.:/ ")) c = '_';
   return name;
 }
 
 std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPoint> points) {
-  Json list = Json::array();
-  for (const MlflowPoint& point : points)
-    list.push_back({{"key", mlflow_name(point.name)},
-                    {"value", as_json(point.value)},  // a bare NaN would be stored as 0
-                    {"timestamp", point.milliseconds},
-                    {"step", point.step}});
-  return json_text({{"run_id", run_id}, {"metrics", std::move(list)}});
+  const Json list = list_json(points, [](const MlflowPoint& point) -> Json {
+    return {{"key", mlflow_name(point.name)},
+            {"value", as_json(point.value)},  // a bare NaN would be stored as 0
+            {"timestamp", point.milliseconds},
+            {"step", point.step}};
+  });
+  return json_text({{"run_id", run_id}, {"metrics", list}});
 }
 
-std::string log_params_json(const std::string& run_id, const TextPairs& params) {
-  return log_pairs_json(run_id, "params", params, kMaxParamBytes);
-}
-
-std::string log_tags_json(const std::string& run_id, const TextPairs& tags) {
-  return log_pairs_json(run_id, "tags", tags, kMaxTagBytes);
+std::string log_pairs_json(const std::string& run_id, const std::string& kind,
+                           const TextPairs& pairs) {
+  const std::size_t max_bytes = kind == "params" ? 500 : 1000;
+  const Json list = list_json(pairs, [&](const auto& pair) -> Json {
+    return {{"key", mlflow_name(pair.first)},
+            {"value", cut_to_bytes(printable(pair.second), max_bytes)}};
+  });
+  return json_text({{"run_id", run_id}, {kind, list}});
 }
 
 std::string url_encoded(std::string_view text) {
@@ -272,12 +307,8 @@ void MlflowServer::log_metrics(std::span<const MlflowPoint> points) {
   post("runs/log-batch", log_metrics_json(run_id_, points));
 }
 
-void MlflowServer::log_params(const TextPairs& params) {
-  post("runs/log-batch", log_params_json(run_id_, params));
-}
-
-void MlflowServer::log_tags(const TextPairs& tags) {
-  post("runs/log-batch", log_tags_json(run_id_, tags));
+void MlflowServer::log_pairs(const std::string& kind, const TextPairs& pairs) {
+  post("runs/log-batch", log_pairs_json(run_id_, kind, pairs));
 }
 
 void MlflowServer::upload(const std::filesystem::path& file, const std::string& name,

@@ -3,22 +3,58 @@
 // where lower, of Azure ML.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/http.h"
 #include "record/run_record.h"
-#include "report/mlflow/persistent_http.h"
 
 namespace kiln {
+
+// HTTP calls with retries of failures that may pass (obeying Retry-After), with a backoff from half
+// a second to half a minute.
+class PersistentHttp {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `complain` is called with the reason, on the calling thread, after three failed attempts in a
+  // row.
+  PersistentHttp(const HttpLogin& login, std::function<void(const std::string&)> complain)
+      : client_(login), complain_(std::move(complain)) {}
+
+  // Returns the first final response, or the last failure if there is no time for another attempt.
+  // One thread.
+  HttpAnswer call(HttpCall call);
+
+  // From now on no attempt starts after `end`, and only those that may stall (HttpCall::stall_s),
+  // large uploads, may continue past it. Any thread.
+  void end_by(Clock::time_point end);
+
+ private:
+  double seconds_left();
+  // Waits for `pause`, shortened near the end but not below `at_least`. Returns false if the end
+  // comes before that.
+  bool wait(double pause, double at_least);
+
+  HttpClient client_;
+  std::function<void(const std::string&)> complain_;
+  std::mutex mutex_;
+  std::condition_variable hurried_;
+  Clock::time_point end_ = Clock::time_point::max();
+};
 
 inline constexpr std::size_t kMaxMlflowMetrics = 250;  // per call
 inline constexpr std::size_t kMaxMlflowPairs = 100;    // parameters or tags per call
@@ -39,15 +75,14 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
 std::string mlflow_name(std::string_view text);
 
 std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPoint> points);
-std::string log_params_json(const std::string& run_id, const TextPairs& params);
-std::string log_tags_json(const std::string& run_id, const TextPairs& tags);
+// `kind`: "params" or "tags".
+std::string log_pairs_json(const std::string& run_id, const std::string& kind,
+                           const TextPairs& pairs);
 
 // Percent-encodes bytes that are not allowed in a URL.
 std::string url_encoded(std::string_view text);
 // The same for a path that may be partly encoded already.
 std::string url_path_encoded(std::string_view path);
-
-// Client for one run on an MLflow tracking server.
 
 // Settings that MLflow's own clients read from the environment.
 struct MlflowSettings {
@@ -91,8 +126,7 @@ class MlflowServer {
   const std::set<std::string>& param_names() const { return param_names_; }
 
   void log_metrics(std::span<const MlflowPoint> points);
-  void log_params(const TextPairs& params);
-  void log_tags(const TextPairs& tags);
+  void log_pairs(const std::string& kind, const TextPairs& pairs);  // see log_pairs_json()
   // `timeout_s` and `stall_s`: see HttpCall.
   void upload(const std::filesystem::path& file, const std::string& name, double timeout_s,
               int stall_s = 0);

@@ -268,12 +268,12 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
 }
 
 void MlflowSender::send_description() {
-  deliver_pairs("tags", tags_, &MlflowServer::log_tags);
+  deliver_pairs("tags", "tags", tags_);
   if (past_)
     std::erase_if(params_, [&](const auto& param) {
       return server_.param_names().contains(mlflow_name(param.first));
     });
-  deliver_pairs("parameters", params_, &MlflowServer::log_params);
+  deliver_pairs("params", "parameters", params_);
 }
 
 // Sends the items; those that are refused together, in halves, so that only what is refused alone
@@ -307,12 +307,11 @@ std::size_t MlflowSender::deliver_all(const std::vector<Item>& items, std::size_
   return num_lost;
 }
 
-void MlflowSender::deliver_pairs(const std::string& what, const TextPairs& pairs,
-                                 void (MlflowServer::*log)(const TextPairs&)) {
-  using Pair = TextPairs::value_type;
+void MlflowSender::deliver_pairs(const std::string& kind, const std::string& what,
+                                 const TextPairs& pairs) {
   const std::size_t num_lost =
-      deliver_all(pairs, kMaxMlflowPairs, [&](std::span<const Pair> portion) {
-        (server_.*log)(TextPairs(portion.begin(), portion.end()));
+      deliver_all(pairs, kMaxMlflowPairs, [&](std::span<const TextPairs::value_type> portion) {
+        server_.log_pairs(kind, TextPairs(portion.begin(), portion.end()));
       });
   if (num_lost > 0)
     lost_.push_back(num_lost == pairs.size()

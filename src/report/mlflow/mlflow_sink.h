@@ -75,8 +75,7 @@ class MlflowSender {
   std::size_t deliver(std::span<const Item> items, const Send& send);
   template <typename Item, typename Send>
   std::size_t deliver_all(const std::vector<Item>& items, std::size_t most, const Send& send);
-  void deliver_pairs(const std::string& what, const TextPairs& pairs,
-                     void (MlflowServer::*log)(const TextPairs&));
+  void deliver_pairs(const std::string& kind, const std::string& what, const TextPairs& pairs);
   void warn_once(const std::string& reason);
 
   TextPairs params_;

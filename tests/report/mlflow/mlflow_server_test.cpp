@@ -74,9 +74,10 @@ TEST(MlflowText, WritesNumbersThatAreNotFiniteAsWords) {
 
 TEST(MlflowText, ShortensLongValuesBetweenCharacters) {
   std::string path = std::string(499, 'a') + "\xC3\xA9";
-  const Json params = Json::parse(log_params_json("run", {{"p", path}})).at("params");
+  const Json params = Json::parse(log_pairs_json("run", "params", {{"p", path}})).at("params");
   EXPECT_EQ(params.at(0).at("value"), std::string(499, 'a'));
-  const Json tags = Json::parse(log_tags_json("run", {{"t", path + "\x01\xFF"}})).at("tags");
+  const Json tags =
+      Json::parse(log_pairs_json("run", "tags", {{"t", path + "\x01\xFF"}})).at("tags");
   EXPECT_EQ(tags.at(0).at("value"), path + "\\x01\\xff");
 }
 

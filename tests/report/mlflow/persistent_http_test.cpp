@@ -1,4 +1,4 @@
-#include "report/mlflow/persistent_http.h"
+#include "report/mlflow/mlflow_server.h"
 
 #include <gtest/gtest.h>
 
