@@ -187,7 +187,7 @@ std::vector<Metric> step_metrics(const StepRecord& step);
 // Steps since training began, from 1.
 long long global_step(const StepRecord& step);
 
-// The metrics that Amazon SageMaker parses from epoch_line() (report/log_lines.h): a JSON list of
+// The metrics that Amazon SageMaker parses from epoch_line() (report/console.h): a JSON list of
 // {"Name", "Regex"}, as MetricDefinitions of a training job; the first group is the value.
 std::string metric_definitions();
 

@@ -1,11 +1,8 @@
-#include "report/tensorboard.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -16,33 +13,10 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/image/image.h"
-#include "record/run_summary.h"
 #include "report/sinks.h"
 
 namespace kiln {
 namespace {
-
-constexpr int kSide = 480;  // pixels, at most; more classes than that get one pixel each
-constexpr std::array<double, 3> kLight = {247, 251, 255}, kDark = {8, 48, 107};
-
-// RGB, [side, side, 3].
-std::vector<std::uint8_t> draw(const ConfusionMatrix& matrix, int cell) {
-  const int side = cell * matrix.num_classes;
-  const std::vector<ClassScore> rows = scores_by_label(matrix);
-  std::vector<std::uint8_t> pixels;
-  pixels.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
-  for (int y = 0; y < side; ++y) {
-    const ClassScore& row = rows[static_cast<std::size_t>(y / cell)];
-    const auto total = static_cast<double>(std::max<std::int64_t>(row.images, 1));
-    for (int x = 0; x < side; ++x) {
-      const double share = static_cast<double>(matrix.at(row.label, x / cell)) / total;
-      for (std::size_t c = 0; c < 3; ++c)
-        pixels.push_back(
-            static_cast<std::uint8_t>(std::lround(kLight[c] + share * (kDark[c] - kLight[c]))));
-    }
-  }
-  return pixels;
-}
 
 constexpr std::string_view kEnding = ".kiln";
 constexpr std::string_view kBeginning = "events.out.tfevents.";
@@ -77,6 +51,29 @@ ProtoMessage image(int height, int width, const std::string& file) {
       .text(4, file);
 }
 
+// A confusion matrix as an image: rows are true classes, columns are predictions, and darker cells
+// hold a larger share of their row.
+ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
+  constexpr int kSide = 480;  // pixels, at most; more classes than that get one pixel each
+  constexpr std::array<double, 3> kLight = {247, 251, 255}, kDark = {8, 48, 107};
+  const int cell = std::max(1, kSide / std::max(1, matrix.num_classes));
+  const int side = cell * matrix.num_classes;
+  const std::vector<ClassScore> rows = scores_by_label(matrix);
+  std::vector<std::uint8_t> pixels;  // RGB, [side, side, 3]
+  pixels.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
+  for (int y = 0; y < side; ++y) {
+    const ClassScore& row = rows[static_cast<std::size_t>(y / cell)];
+    const auto total = static_cast<double>(std::max<std::int64_t>(row.images, 1));
+    for (int x = 0; x < side; ++x) {
+      const double share = static_cast<double>(matrix.at(row.label, x / cell)) / total;
+      for (std::size_t c = 0; c < 3; ++c)
+        pixels.push_back(
+            static_cast<std::uint8_t>(std::lround(kLight[c] + share * (kDark[c] - kLight[c]))));
+    }
+  }
+  return image(side, side, encode_png({{side, side}, std::move(pixels)}));
+}
+
 std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes) {
   const auto name = [&](int id) { return printable(classes.at(static_cast<std::size_t>(id))); };
   return name(judged.truth) + ", predicted as " + name(judged.guess) +
@@ -87,15 +84,6 @@ std::string verdict_text(const JudgedImage& judged, const std::vector<std::strin
 
 std::string first_event(double time) {
   return tfrecord(ProtoMessage().real(1, time).text(3, "brain.Event:2").bytes());
-}
-
-std::string restart_event(double time) {
-  constexpr int kStart = 1;
-  return tfrecord(ProtoMessage()
-                      .real(1, time)
-                      .integer(2, 0)
-                      .message(7, ProtoMessage().integer(1, kStart))
-                      .bytes());
 }
 
 // In Protocol Buffers, a map entry is a message with the key in field 1 and the value in field 2,
@@ -130,11 +118,9 @@ std::string pictures_event(const ValidationDetails& details,
         ProtoMessage().message(1, ProtoMessage().text(1, "images")).text(3, description);
     summary.message(1, ProtoMessage().text(1, tag).message(4, picture).message(9, about));
   };
-  if (!details.confusion.empty()) {
-    const Picture picture = confusion_picture(details.confusion);
+  if (!details.confusion.empty())
     add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
-        image(picture.side, picture.side, picture.png));
-  }
+        confusion_image(details.confusion));
   const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images) {
     for (std::size_t i = 0; i < images.size(); ++i)
       if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
@@ -156,12 +142,6 @@ std::string end_event(bool succeeded, double time) {
       time, 0);
 }
 
-Picture confusion_picture(const ConfusionMatrix& matrix) {
-  const int cell = std::max(1, kSide / std::max(1, matrix.num_classes));
-  const int side = cell * matrix.num_classes;
-  return {side, encode_png({{side, side}, draw(matrix, cell)})};
-}
-
 std::string event_file_name(double time) {
   return std::string(kBeginning) + formatted("%.0f.", time) + host_name() + std::string(kEnding);
 }
@@ -170,13 +150,24 @@ bool is_event_file_name(const std::string& name) {
   return name.starts_with(kBeginning) && name.ends_with(kEnding);
 }
 
-double event_file_time(const std::string& name) {
-  return std::strtod(name.substr(kBeginning.size()).c_str(), nullptr);
-}
-
 namespace {
 
 namespace fs = std::filesystem;
+
+// Makes TensorBoard discard what it has read before.
+std::string restart_event(double time) {
+  constexpr int kStart = 1;
+  return tfrecord(ProtoMessage()
+                      .real(1, time)
+                      .integer(2, 0)
+                      .message(7, ProtoMessage().integer(1, kStart))
+                      .bytes());
+}
+
+// The time in the name of an event file, in whole Unix seconds; 0 if there is none.
+double time_of(const fs::path& file) {
+  return std::strtod(file.filename().string().substr(kBeginning.size()).c_str(), nullptr);
+}
 
 // Returns the event files beside `own`: those of other runs, which TensorBoard would show as part
 // of this one, and those that this run wrote before it was interrupted.
@@ -213,7 +204,7 @@ class Tensorboard : public RunSink {
   void resume(const RunRecord& so_far) override {
     double time = so_far.interruptions.back().time;
     for (const fs::path& file : other_files(folder_ / "none")) {
-      const double begun = event_file_time(file.filename().string());
+      const double begun = time_of(file);
       time = std::max(time, begun + 1);
       if (begun >= std::nearbyint(so_far.start.time)) old_files_.insert(file);
     }

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
+#include "report/console.h"
 #include "report/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "report/log_lines.h"
+#include "report/console.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/sinks.h"
+#include "report/console.h"
 
 #include <gtest/gtest.h>
 

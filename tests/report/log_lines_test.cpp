@@ -1,4 +1,4 @@
-#include "report/log_lines.h"
+#include "report/console.h"
 #include "base/text.h"
 
 #include <gtest/gtest.h>

@@ -28,7 +28,7 @@
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
-#include "report/tensorboard.h"
+#include "report/sinks.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"

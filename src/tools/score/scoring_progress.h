@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/system.h"
-#include "report/log_lines.h"
+#include "report/console.h"
 
 namespace kiln {
 

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
-#include "report/sinks.h"
+#include "report/console.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,14 @@
-// Log lines that match the designer's field by field, since other programs parse them, and the
-// console's own lines.
+// The console and driver log of a run: log lines that match the designer's field by field, since
+// other programs parse them, and the console's own lines.
 #pragma once
 
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "record/training_record.h"
+#include "base/log.h"
+#include "record/run_sink.h"
 
 namespace kiln {
 
@@ -48,5 +51,10 @@ std::string scoring_line(long long done, long long total, double seconds, const 
 // A heading and at most about 20 lines, one per epoch: the first, the last, the saved one, marked
 // with a star, and some in between. A final line explains the star.
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
+
+// The plan, progress and closing block of a run, for the run itself and for `kiln watch`. `log`
+// must outlive the sink. At the end the path `page` is shown if its sink lost nothing. Add this
+// sink last: its end() reports what the other sinks have lost.
+std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& page);
 
 }  // namespace kiln
