@@ -6,7 +6,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -16,90 +16,33 @@
 namespace kiln {
 namespace {
 
-// The shortest text that parses to the same float.
-std::string number_text(float value) {
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), end};
+struct ScoreColumn {
+  std::string name;
+  bool is_number = false;  // else text
+};
+
+// Distinguishes labels of the same name by the number of the class.
+std::string suffix_of(const std::vector<std::string>& labels, std::size_t id) {
+  const bool is_repeated = std::count(labels.begin(), labels.end(), labels[id]) > 1;
+  return is_repeated ? " (" + std::to_string(id) + ")" : "";
 }
 
-class Csv : public ScoreEncoder {
- public:
-  explicit Csv(ScoreColumns columns) : columns_(std::move(columns)) {}
-
-  std::string begin() override {
-    std::vector<ScoreCell> names;
-    for (ScoreColumn& column : score_columns(columns_)) names.emplace_back(std::move(column.name));
-    return csv_line(names);
+std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
+  std::vector<ScoreColumn> all = {{"path"}, {"label"}, {"confidence", /*is_number=*/true}};
+  if (columns.guesses) all.push_back({"guess"});
+  if (columns.true_labels) all.push_back({"true_label"});
+  for (int place = 2; place <= columns.top_k; ++place) {
+    all.push_back({"label_" + std::to_string(place)});
+    all.push_back({"confidence_" + std::to_string(place), /*is_number=*/true});
   }
-
-  std::string row(const Score& score) override { return csv_line(cells_of(columns_, score)); }
-
- private:
-  ScoreColumns columns_;
-};
-
-// One JSON object per line, with all columns; null for a value that the row does not have.
-class JsonLines : public ScoreEncoder {
- public:
-  explicit JsonLines(ScoreColumns columns) : columns_(std::move(columns)) {
-    for (const ScoreColumn& column : score_columns(columns_)) keys_.push_back(quoted(column.name));
-  }
-
-  std::string row(const Score& score) override {
-    std::string line;
-    const std::vector<ScoreCell> cells = cells_of(columns_, score);
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      line += (i == 0 ? "{" : ", ") + keys_[i] + ": " + value_text(cells[i]);
-    return line + "}\n";
-  }
-
- private:
-  // File names may contain any bytes, but JSON must be UTF-8.
-  static std::string quoted(const std::string& text) { return quote_json(as_utf8(text)); }
-
-  static std::string value_text(const ScoreCell& cell) {
-    if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);
-    if (const auto* number = std::get_if<float>(&cell)) return number_text(*number);
-    return "null";
-  }
-
-  ScoreColumns columns_;
-  std::vector<std::string> keys_;
-};
-
-// For people: "photo.jpg: cat 97.1 %, dog 2.1 %".
-class ReadableLines : public ScoreEncoder {
- public:
-  explicit ReadableLines(ScoreColumns columns) : columns_(std::move(columns)) {}
-
-  std::string row(const Score& score) override {
-    std::string line = score.path + (score.is_unsure ? ": unsure: " : ": ");
-    for (std::size_t i = 0; i < score.best.size(); ++i)
-      line += (i == 0 ? "" : ", ") + columns_.labels[static_cast<std::size_t>(score.best[i].id)] +
-              formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
-    if (score.best.empty()) line += "cannot be classified: " + score.fault;
-    if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
-    if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
-    return printable(line) + "\n";
-  }
-
- private:
-  ScoreColumns columns_;
-};
-
-template <typename Encoder>
-std::unique_ptr<ScoreEncoder> make(ScoreColumns columns) {
-  return std::make_unique<Encoder>(std::move(columns));
+  const std::vector<std::string>& labels = columns.labels;
+  for (std::size_t id = 0; columns.all_classes && id < labels.size(); ++id)
+    all.push_back({"probability_" + labels[id] + suffix_of(labels, id), /*is_number=*/true});
+  all.push_back({"fault"});
+  return all;
 }
 
-constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
-                                               {".csv", true, make<Csv>},
-                                               {".jsonl", true, make<JsonLines>},
-                                               {".parquet", false, make_parquet_encoder}}};
-
-}  // namespace
-
+// In the order of score_columns().
 std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score) {
   std::vector<ScoreCell> cells;
   const auto add_text = [&](const std::string& text) {
@@ -128,55 +71,74 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
   return cells;
 }
 
-std::string csv_line(const std::vector<ScoreCell>& cells) {
-  std::string line;
-  for (const ScoreCell& cell : cells) {
-    if (const auto* text = std::get_if<std::string>(&cell)) line += csv_field(*text);
-    if (const auto* number = std::get_if<float>(&cell)) line += number_text(*number);
-    line += ',';
+// The shortest text that parses to the same float.
+std::string number_text(float value) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+
+class Csv : public ScoreEncoder {
+ public:
+  using ScoreEncoder::ScoreEncoder;
+
+  std::string begin() override {
+    std::vector<ScoreCell> names;
+    for (ScoreColumn& column : score_columns(columns_)) names.emplace_back(std::move(column.name));
+    return csv_line(names);
   }
-  line.back() = '\r';
-  return line + '\n';
-}
 
-std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
-  std::vector<ScoreColumn> all = {{"path"}, {"label"}, {"confidence", /*is_number=*/true}};
-  if (columns.guesses) all.push_back({"guess"});
-  if (columns.true_labels) all.push_back({"true_label"});
-  for (int place = 2; place <= columns.top_k; ++place) {
-    all.push_back({"label_" + std::to_string(place)});
-    all.push_back({"confidence_" + std::to_string(place), /*is_number=*/true});
+  std::string row(const Score& score) override { return csv_line(cells_of(columns_, score)); }
+};
+
+// One JSON object per line, with all columns; null for a value that the row does not have.
+class JsonLines : public ScoreEncoder {
+ public:
+  explicit JsonLines(ScoreColumns columns) : ScoreEncoder(std::move(columns)) {
+    for (const ScoreColumn& column : score_columns(columns_)) keys_.push_back(quoted(column.name));
   }
-  const std::vector<std::string>& labels = columns.labels;
-  for (std::size_t id = 0; columns.all_classes && id < labels.size(); ++id) {
-    const bool is_repeated = std::count(labels.begin(), labels.end(), labels[id]) > 1;
-    all.push_back(
-        {"probability_" + labels[id] + (is_repeated ? " (" + std::to_string(id) + ")" : ""),
-         /*is_number=*/true});
+
+  std::string row(const Score& score) override {
+    std::string line;
+    const std::vector<ScoreCell> cells = cells_of(columns_, score);
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      line += (i == 0 ? "{" : ", ") + keys_[i] + ": " + value_text(cells[i]);
+    return line + "}\n";
   }
-  all.push_back({"fault"});
-  return all;
-}
 
-const ScoreFormat* find_score_format(std::string_view extension) {
-  const auto is_it = [&](const ScoreFormat& format) {
-    return std::equal(
-        extension.begin(), extension.end(), format.extension.begin(), format.extension.end(),
-        [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
-  };
-  const auto found = std::find_if(kFormats.begin(), kFormats.end(), is_it);
-  return found == kFormats.end() ? nullptr : &*found;
-}
+ private:
+  // File names may contain any bytes, but JSON must be UTF-8.
+  static std::string quoted(const std::string& text) { return quote_json(as_utf8(text)); }
 
-std::string score_extensions() {
-  std::vector<std::string> names;
-  for (const ScoreFormat& format : kFormats)
-    if (!format.extension.empty()) names.emplace_back(format.extension);
-  return join_choices(names);
-}
+  static std::string value_text(const ScoreCell& cell) {
+    if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);
+    if (const auto* number = std::get_if<float>(&cell)) return number_text(*number);
+    return "null";
+  }
 
-namespace {
+  std::vector<std::string> keys_;
+};
 
+// For people: "photo.jpg: cat 97.1 %, dog 2.1 %".
+class ReadableLines : public ScoreEncoder {
+ public:
+  using ScoreEncoder::ScoreEncoder;
+
+  std::string row(const Score& score) override {
+    std::string line = score.path + (score.is_unsure ? ": unsure: " : ": ");
+    for (std::size_t i = 0; i < score.best.size(); ++i)
+      line += (i == 0 ? "" : ", ") + columns_.labels[static_cast<std::size_t>(score.best[i].id)] +
+              formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
+    if (score.best.empty()) line += "cannot be classified: " + score.fault;
+    if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
+    if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
+    return printable(line) + "\n";
+  }
+};
+
+// Parquet files are written by a module that is loaded only when needed: few runs use it, and Arrow
+// is 50 MB. Throws Error kUserError if libkiln_parquet.so, which is installed next to the program,
+// cannot be opened.
 const ParquetModule& open_module() {
   const std::filesystem::path path =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_parquet.so";
@@ -196,9 +158,18 @@ const ParquetModule& open_module() {
   return *module;
 }
 
+std::unique_ptr<ParquetFile> create_parquet(
+    const std::vector<ParquetColumn>& columns,
+    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
+  static const ParquetModule& module = open_module();
+  return module.create(columns, metadata, std::move(sink));
+}
+
+// Writes one text or float64 column for each of score_columns(), with null where a row has no
+// value. Escapes names and paths that are not valid UTF-8.
 class ParquetEncoder : public ScoreEncoder {
  public:
-  explicit ParquetEncoder(ScoreColumns columns) : columns_(std::move(columns)) {
+  explicit ParquetEncoder(ScoreColumns columns) : ScoreEncoder(std::move(columns)) {
     std::vector<ParquetColumn> of_file;
     for (const ScoreColumn& column : score_columns(columns_))
       of_file.push_back(
@@ -227,22 +198,252 @@ class ParquetEncoder : public ScoreEncoder {
  private:
   std::string taken() { return std::exchange(bytes_, {}); }
 
-  ScoreColumns columns_;
   std::string bytes_;  // encoded, but not returned yet
   std::unique_ptr<ParquetFile> file_;
 };
 
-}  // namespace
-
-std::unique_ptr<ParquetFile> create_parquet(
-    const std::vector<ParquetColumn>& columns,
-    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
-  static const ParquetModule& module = open_module();
-  return module.create(columns, metadata, std::move(sink));
+template <typename Encoder>
+std::unique_ptr<ScoreEncoder> make(ScoreColumns columns) {
+  return std::make_unique<Encoder>(std::move(columns));
 }
 
-std::unique_ptr<ScoreEncoder> make_parquet_encoder(ScoreColumns columns) {
-  return std::make_unique<ParquetEncoder>(std::move(columns));
+constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
+                                               {".csv", true, make<Csv>},
+                                               {".jsonl", true, make<JsonLines>},
+                                               {".parquet", false, make<ParquetEncoder>}}};
+
+}  // namespace
+
+std::string csv_line(const std::vector<ScoreCell>& cells) {
+  std::string line;
+  for (const ScoreCell& cell : cells) {
+    if (const auto* text = std::get_if<std::string>(&cell)) line += csv_field(*text);
+    if (const auto* number = std::get_if<float>(&cell)) line += number_text(*number);
+    line += ',';
+  }
+  line.back() = '\r';
+  return line + '\n';
+}
+
+const ScoreFormat* find_score_format(std::string_view extension) {
+  const auto is_it = [&](const ScoreFormat& format) {
+    return std::equal(
+        extension.begin(), extension.end(), format.extension.begin(), format.extension.end(),
+        [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+  };
+  const auto found = std::find_if(kFormats.begin(), kFormats.end(), is_it);
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
+std::string score_extensions() {
+  std::vector<std::string> names;
+  for (const ScoreFormat& format : kFormats)
+    if (!format.extension.empty()) names.emplace_back(format.extension);
+  return join_choices(names);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kSamples = 3, kShownRows = 100;
+constexpr std::size_t kMaxMeta = 1 << 16;
+constexpr const char* kTrueLabels = "category";
+constexpr const char* kAnswers = "Scored Labels";
+constexpr const char* kMeta =
+    "type: DataFrameDirectory\n"
+    "visualization:\n"
+    "- type: Visualization\n"
+    "  path: _data.visualization\n"
+    "extension: {}\n"
+    "format: Parquet\n"
+    "data: _data.parquet\n"
+    "samples: _samples.json\n"
+    "schema: schema/_schema.json\n";
+
+std::vector<ParquetColumn> columns_of(const std::vector<std::string>& labels, bool true_labels) {
+  std::vector<ParquetColumn> columns;
+  if (true_labels) columns.push_back({kTrueLabels, ParquetType::kText});
+  columns.push_back({"id", ParquetType::kInteger});
+  for (std::size_t id = 0; id < labels.size(); ++id)
+    columns.push_back({"Scored Probabilities_" + as_utf8(labels[id]) + suffix_of(labels, id),
+                       ParquetType::kNumber});
+  columns.push_back({kAnswers, ParquetType::kText});
+  return columns;
+}
+
+// Names for a column's type: `pandas` and `numpy` in the metadata for pandas, `element` and `kind`
+// in the designer's schema.
+struct TypeNames {
+  const char *pandas, *numpy, *element, *kind;
+};
+
+TypeNames names_of(ParquetType type) {
+  if (type == ParquetType::kText) return {"unicode", "object", "str", "String"};
+  if (type == ParquetType::kInteger) return {"int64", "int64", "int64", "Numeric"};
+  return {"float64", "float64", "float64", "Numeric"};
+}
+
+// The value of the Parquet metadata key "pandas", without which pandas guesses the types.
+std::string pandas_metadata(const std::vector<ParquetColumn>& columns) {
+  Json json = {{"index_columns", Json::array()}, {"column_indexes", Json::array()}};
+  for (const ParquetColumn& column : columns) {
+    const TypeNames names = names_of(column.type);
+    json["columns"].push_back({{"name", column.name},
+                               {"field_name", column.name},
+                               {"pandas_type", names.pandas},
+                               {"numpy_type", names.numpy},
+                               {"metadata", nullptr}});
+  }
+  json["creator"] = {{"library", "kiln"}, {"version", "1"}};
+  json["pandas_version"] = "1.1.5";
+  return json.dump();
+}
+
+Json json_of(const ParquetValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  return nullptr;
+}
+
+Json table_json(Json records, Json features, std::int64_t num_rows) {
+  const std::size_t num_columns = features.size();
+  return {{"records", std::move(records)},
+          {"features", std::move(features)},
+          {"numberOfRows", num_rows},
+          {"numberOfColumns", num_columns},
+          {"name", nullptr}};
+}
+
+Json feature_json(const std::string& name, std::size_t index, const char* element,
+                  const std::string& type) {
+  return {{"name", name}, {"index", index}, {"elementType", element}, {"featureType", type}};
+}
+
+// Returns `rows` records of `length` cells that all hold `value`.
+Json same_records(std::size_t rows, const Json& value, std::size_t length) {
+  return Json(rows, Json(length, value));
+}
+
+// Creates and locks the folder. Throws Error if it is a directory of another type.
+OutputFolder take(const fs::path& path) {
+  OutputFolder folder(path);
+  std::error_code failure;
+  const fs::path meta = path / "_meta.yaml";
+  if (fs::exists(meta, failure) &&
+      first_bytes(meta, kMaxMeta).find("type: DataFrameDirectory") == std::string::npos)
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "--scored-dataset " + quoted_path(path) +
+                    " is a directory of another type. Choose a new folder.");
+  fs::create_directory(path / "schema", failure);  // writing the file in it reports a failure
+  return folder;
+}
+
+}  // namespace
+
+ScoredDataset::ScoredDataset(const fs::path& folder, std::vector<std::string> labels,
+                             bool true_labels)
+    : labels_(std::move(labels)),
+      columns_(columns_of(labels_, true_labels)),
+      folder_(take(folder)),
+      data_(folder / "_data.parquet"),
+      table_(create_parquet(columns_, {{"pandas", pandas_metadata(columns_)}},
+                            [this](std::string_view bytes) { data_.write(bytes); })) {}
+
+void ScoredDataset::add(const Score& score, std::int64_t id,
+                        const std::vector<float>& probabilities) {
+  std::vector<ParquetValue> row;
+  row.reserve(columns_.size());
+  if (columns_.front().name == kTrueLabels) {
+    row.emplace_back();
+    if (!score.true_label.empty()) row.back() = as_utf8(score.true_label);
+  }
+  row.emplace_back(id);
+  for (const float probability : probabilities) row.emplace_back(static_cast<double>(probability));
+  row.emplace_back(as_utf8(labels_[static_cast<std::size_t>(score.best.front().id)]));
+  table_->add(row);
+  ++num_rows_;
+  if (first_rows_.size() < kShownRows) first_rows_.push_back(std::move(row));
+}
+
+std::string ScoredDataset::schema() const {
+  Json attributes = Json::array(), scores = Json::object();
+  for (const ParquetColumn& column : columns_) {
+    const TypeNames names = names_of(column.type);
+    attributes.push_back({{"name", column.name},
+                          {"type", names.kind},
+                          {"isFeature", column.name == "id"},
+                          {"elementType", {{"typeName", names.element}, {"isNullable", false}}}});
+    if (column.type == ParquetType::kNumber) scores[column.name] = column.name;
+  }
+  scores["Multi Class Assigned Labels"] = kAnswers;
+  Json labels = Json::object();
+  if (columns_.front().name == kTrueLabels) labels["True Labels"] = kTrueLabels;
+  return Json{{"columnAttributes", std::move(attributes)},
+              {"featureChannels", Json::array()},
+              {"labelColumns", std::move(labels)},
+              {"scoreColumns", std::move(scores)}}
+      .dump(2);
+}
+
+// What the designer shows of the data: the first rows. As in the original component's output, all
+// statistics are empty.
+std::string ScoredDataset::visualization() const {
+  Json rows = Json::array(), features = Json::array();
+  for (const std::vector<ParquetValue>& row : first_rows_) {
+    Json cells = Json::array();
+    for (const ParquetValue& value : row) cells.push_back(json_of(value));
+    rows.push_back(std::move(cells));
+  }
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const TypeNames names = names_of(columns_[i].type);
+    const char* role = columns_[i].name == kTrueLabels ? "Label"
+                       : columns_[i].name == "id"      ? "Feature"
+                                                       : "Score";
+    features.push_back(
+        feature_json(columns_[i].name, i, names.element, std::string(names.kind) + " " + role));
+  }
+  Json of_statistics = Json::array(), of_layout = Json::array();
+  for (const char* name :
+       {"Mean", "Median", "Min", "Max", "Standard Deviation", "Unique Values", "Missing Values"})
+    of_statistics.push_back(feature_json(name, of_statistics.size(), "float64", "Numeric Feature"));
+  for (const char* name : {"Histogram", "Boxplot"})
+    of_layout.push_back(feature_json(name, of_layout.size(), "object", "Object Feature"));
+  const std::size_t num_columns = columns_.size();
+  const auto num_rows = static_cast<std::int64_t>(num_columns);
+  return Json{
+      {"visualizationType", "default"},
+      {"data", table_json(std::move(rows), std::move(features), num_rows_)},
+      {"statistics", table_json(same_records(num_columns, {{"isNan", true}}, of_statistics.size()),
+                                of_statistics, num_rows)},
+      {"layout",
+       table_json(same_records(num_columns, nullptr, of_layout.size()), of_layout, num_rows)}}
+      .dump();
+}
+
+void ScoredDataset::commit() {
+  table_->close();
+  Json samples = Json::array();
+  for (std::size_t i = 0; i < std::min(kSamples, first_rows_.size()); ++i) {
+    Json sample = Json::object();
+    for (std::size_t column = 0; column < columns_.size(); ++column)
+      sample[columns_[column].name] = json_of(first_rows_[i][column]);
+    samples.push_back(std::move(sample));
+  }
+  const fs::path& folder = folder_.path();
+  std::vector<DurableFile> files;
+  files.push_back(std::move(data_));
+  const auto add = [&](const char* name, const std::string& text) {
+    files.emplace_back(folder / name);
+    files.back().write(text);
+  };
+  add("_samples.json", samples.dump(2));
+  add("_data.visualization", visualization());
+  add("schema/_schema.json", schema());
+  add("_meta.yaml", kMeta);
+  folder_.replace(std::move(files), {});
 }
 
 }  // namespace kiln

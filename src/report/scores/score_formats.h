@@ -1,6 +1,8 @@
 // A model's answers as rows of a table, and the file formats for them.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/files.h"
+#include "base/output_folder.h"
 #include "modules/parquet/module.h"
 
 namespace kiln {
@@ -27,7 +31,9 @@ struct Score {
   std::string fault;                 // why the image is bad, or what is damaged; empty: neither
 };
 
-// What each row of a file contains.
+// What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
+// `true_labels`; label_2, confidence_2 and so on up to top_k; probability_LABEL for each class, if
+// `all_classes`; fault.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
@@ -36,20 +42,8 @@ struct ScoreColumns {
   bool guesses = false;  // for images without a confident answer
 };
 
-struct ScoreColumn {
-  std::string name;
-  bool is_number = false;  // else text
-};
-
-// path, label, confidence; guess, if `guesses`; true_label, if `true_labels`; label_2, confidence_2
-// and so on up to top_k; probability_LABEL for each class, if `all_classes`; fault.
-std::vector<ScoreColumn> score_columns(const ScoreColumns& columns);
-
 // std::monostate: no value.
 using ScoreCell = std::variant<std::monostate, std::string, float>;
-
-// In the order of score_columns().
-std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score);
 
 // A CSV line with its line end, as in RFC 4180. Numbers are written in the shortest form that
 // parses to the same float.
@@ -58,10 +52,14 @@ std::string csv_line(const std::vector<ScoreCell>& cells);
 // Encodes a file row by row, so that it need not be in memory.
 class ScoreEncoder {
  public:
+  explicit ScoreEncoder(ScoreColumns columns) : columns_(std::move(columns)) {}
   virtual ~ScoreEncoder() = default;
   virtual std::string begin() { return {}; }
   virtual std::string row(const Score& score) = 0;
   virtual std::string end() { return {}; }
+
+ protected:
+  const ScoreColumns columns_;
 };
 
 struct ScoreFormat {
@@ -75,17 +73,35 @@ const ScoreFormat* find_score_format(std::string_view extension);
 // ".csv, .jsonl or .parquet".
 std::string score_extensions();
 
-// Parquet files, written by a module that is loaded only when needed: few runs use it, and Arrow is
-// 50 MB.
-//
-// Throws Error kUserError if libkiln_parquet.so, which is installed next to the program, cannot be
-// opened.
-std::unique_ptr<ParquetFile> create_parquet(
-    const std::vector<ParquetColumn>& columns,
-    const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
+// Writes answers as the designer's Score Image Model does, as a DataFrameDirectory with the columns
+// category (the true label, if there are any), id, Scored Probabilities_LABEL for each class as
+// float64, and Scored Labels. Evaluate Model and pandas can read it. The folder is unchanged until
+// commit(). One thread. Throws Error kFailedToWriteOutputs if the folder cannot be written or is a
+// directory of another type.
+class ScoredDataset {
+ public:
+  // `labels`: by class id.
+  ScoredDataset(const std::filesystem::path& folder, std::vector<std::string> labels,
+                bool true_labels);
+  ScoredDataset(const ScoredDataset&) = delete;
+  ScoredDataset& operator=(const ScoredDataset&) = delete;
 
-// Writes one text or float64 column for each of score_columns(), with null where a row has no
-// value. Escapes names and paths that are not valid UTF-8.
-std::unique_ptr<ScoreEncoder> make_parquet_encoder(ScoreColumns columns);
+  // Adds an image that has an answer. `id`: its id in the dataset. `probabilities`: the softmax, by
+  // class id.
+  void add(const Score& score, std::int64_t id, const std::vector<float>& probabilities);
+  void commit();
+
+ private:
+  std::string schema() const;
+  std::string visualization() const;
+
+  const std::vector<std::string> labels_;
+  const std::vector<ParquetColumn> columns_;
+  OutputFolder folder_;
+  DurableFile data_;
+  std::unique_ptr<ParquetFile> table_;  // writes to data_
+  std::vector<std::vector<ParquetValue>> first_rows_;
+  std::int64_t num_rows_ = 0;
+};
 
 }  // namespace kiln

@@ -35,7 +35,6 @@
 #include "record/training_record.h"
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
-#include "report/scores/scored_dataset.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
