@@ -37,13 +37,11 @@ Evaluation::Evaluation(int num_classes, int k, std::size_t most_wrong)
     : k_(std::min(k, num_classes)),
       most_wrong_(most_wrong),
       classes_(static_cast<std::size_t>(num_classes)),
-      confusion_{num_classes, {}},
+      confusion_(empty_matrix(num_classes)),
       answers_(empty_answer_bins()),
       calibration_{} {
   for (std::size_t label = 0; label < classes_.size(); ++label)
     classes_[label].label = static_cast<int>(label);
-  if (classes_.size() <= kMaxConfusionClasses)
-    confusion_.counts.assign(classes_.size() * classes_.size(), 0);
 }
 
 void Evaluation::add(const PredictedImage& image) {
@@ -66,7 +64,7 @@ void Evaluation::add(const PredictedImage& image) {
   classes_[truth].images += 1;
   classes_[guess].guesses += 1;
   classes_[truth].hits += is_right ? 1 : 0;
-  if (!confusion_.empty()) confusion_.counts[truth * classes_.size() + guess] += 1;
+  if (!confusion_.empty()) confusion_.at(image.truth, image.top.front()) += 1;
   count_answer(confidence, is_right, answers_);
   const int bin = static_cast<int>(std::ceil(confidence * kNumCalibrationBins)) - 1;
   CalibrationBin& calibration =

@@ -58,13 +58,6 @@ void note_length(RunStart& start, const PlannedLength& length);
 // Replays a valid record to a sink, except for its end.
 void retell(std::string_view text, RunSink& sink);
 
-// Adds the complete lines of `text`, which begins at `offset` of a file, to the run. Returns the
-// offset of the incomplete last line that a killed or running process may leave. Throws as
-// parse_run().
-std::size_t add_run_lines(std::string_view text, std::uint64_t offset, RunRecord* run);
-// Throws Error kInvalidDataset if the run has no start line.
-void require_start(const RunRecord& run);
-
 // Parses `text`. Ignores an incomplete last line and unknown keys and events. Throws Error
 // kInvalidDataset, with the position, if the text is not a run record.
 RunRecord parse_run(std::string_view text);

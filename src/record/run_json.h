@@ -1,6 +1,7 @@
 // Conversion of a run's records to and from JSON, each defined by one list of fields.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
@@ -304,9 +305,8 @@ inline Json as_json(RunStatus status) {
   return kStatusNames.at(static_cast<std::size_t>(status));
 }
 inline void from_json(const Json& json, RunStatus& status) {
-  const auto text = json.get<std::string>();
-  for (std::size_t i = 0; i < kStatusNames.size(); ++i)
-    if (text == kStatusNames.at(i)) status = static_cast<RunStatus>(i);
+  const auto found = std::ranges::find(kStatusNames, json.get<std::string>());
+  if (found != kStatusNames.end()) status = static_cast<RunStatus>(found - kStatusNames.begin());
 }
 
 inline Json as_json(const Thumbnail& thumbnail) {
@@ -339,18 +339,17 @@ inline Json as_json(const ConfusionMatrix& matrix) {
   return {{"num_classes", matrix.num_classes}, {"cells", std::move(cells)}};
 }
 inline void from_json(const Json& json, ConfusionMatrix& matrix) {
-  from_json(json.at("num_classes"), matrix.num_classes);
-  const auto size = static_cast<std::size_t>(matrix.num_classes);
+  int size = 0, truth = 0, guess = 0;
+  from_json(json.at("num_classes"), size);
   // Memory grows with the square of this number, however small the file is.
-  if (size > kMaxConfusionClasses)
+  if (size > static_cast<int>(kMaxConfusionClasses))
     throw std::invalid_argument("a confusion matrix with too many classes");
-  matrix.counts.assign(size * size, 0);
+  matrix = empty_matrix(size);
   for (const Json& cell : json.at("cells")) {
-    std::size_t truth = 0, guess = 0;
     from_json(cell.at(0), truth);
     from_json(cell.at(1), guess);
     if (truth >= size || guess >= size) throw std::invalid_argument("a class out of range");
-    from_json(cell.at(2), matrix.counts[truth * size + guess]);
+    from_json(cell.at(2), matrix.at(truth, guess));
   }
 }
 

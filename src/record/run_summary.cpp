@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
@@ -43,15 +44,6 @@ bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
 
 namespace {
 
-void note_largest_class(const std::vector<long long>& counts, RunSummary* summary) {
-  if (summary->num_valid == 0) return;
-  const auto largest = std::max_element(counts.begin(), counts.end());
-  summary->largest_class = static_cast<int>(largest - counts.begin());
-  summary->largest_share = static_cast<double>(*largest) / static_cast<double>(summary->num_valid);
-}
-
-constexpr std::size_t kMaxCharacters = 40;
-
 // "40 steps (2 min 3 s)"; empty if nothing was lost.
 std::string lost_text(long long steps, double seconds) {
   if (steps <= 0 && !(seconds > 0)) return "";
@@ -59,24 +51,19 @@ std::string lost_text(long long steps, double seconds) {
   return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
 }
 
-std::int64_t num_errors(const ClassScore& score) {
-  return score.images + score.guesses - 2 * score.hits;
-}
-
 // Returns the classes of the matrix in order; if there are more than `most`, only the `most` - 1
 // with the most errors.
 std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
   std::vector<ClassScore> scores = scores_by_label(matrix);
   if (matrix.num_classes > most) {
-    std::stable_sort(scores.begin(), scores.end(), [](const ClassScore& a, const ClassScore& b) {
-      return num_errors(a) > num_errors(b);
+    std::ranges::stable_sort(scores, std::ranges::greater{}, [](const ClassScore& score) {
+      return score.images + score.guesses - 2 * score.hits;
     });
     scores.resize(static_cast<std::size_t>(most - 1));
   }
   std::vector<int> labels;
-  labels.reserve(scores.size());
   for (const ClassScore& score : scores) labels.push_back(score.label);
-  std::sort(labels.begin(), labels.end());
+  std::ranges::sort(labels);
   return labels;
 }
 
@@ -97,13 +84,16 @@ RunSummary summary_of(const RunRecord& run) {
   summary.kept = kept_epoch(run);
   if (summary.kept == nullptr) summary.kept = summary.best;
   if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
-  const bool ended = run.end.total_seconds > 0;
-  summary.seconds =
-      ended ? run.end.total_seconds : last_time(run) - run.start.time - idle_seconds(run);
-  const DataRecord& data = run.start.data;
-  summary.num_train = std::accumulate(data.train_counts.begin(), data.train_counts.end(), 0LL);
-  summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
-  note_largest_class(data.valid_counts, &summary);
+  summary.seconds = run.end.total_seconds > 0 ? run.end.total_seconds
+                                              : last_time(run) - run.start.time - idle_seconds(run);
+  const auto &train = run.start.data.train_counts, &valid = run.start.data.valid_counts;
+  summary.num_train = std::accumulate(train.begin(), train.end(), 0LL);
+  summary.num_valid = std::accumulate(valid.begin(), valid.end(), 0LL);
+  if (summary.num_valid > 0) {
+    const auto largest = std::ranges::max_element(valid);
+    summary.largest_class = static_cast<int>(largest - valid.begin());
+    summary.largest_share = share_of(*largest, summary.num_valid);
+  }
   if (!run.epochs.empty())
     summary.num_valid_in_train = run.epochs.front().valid_in_train.value_or(0);
   return summary;
@@ -176,17 +166,10 @@ const EpochRecord* kept_epoch(const RunRecord& run) {
 }
 
 std::string status_text(const RunEnd& end) {
-  switch (end.status) {
-    case RunStatus::kRunning:
-      return "running or killed";
-    case RunStatus::kFinished:
-      return end.stopped_early.empty() ? "finished" : "stopped early";
-    case RunStatus::kStopped:
-      return "stopped by a signal";
-    case RunStatus::kFailed:
-      return "failed";
-  }
-  return "";
+  if (end.status == RunStatus::kFinished && !end.stopped_early.empty()) return "stopped early";
+  constexpr const char* kTexts[] = {"running or killed", "finished", "stopped by a signal",
+                                    "failed"};
+  return kTexts[static_cast<std::size_t>(end.status)];
 }
 
 std::string load_text(const std::vector<EpochRecord>& epochs) {
@@ -252,7 +235,7 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string class_name(const DataRecord& data, int label) {
   const auto index = static_cast<std::size_t>(label);
   if (label < 0 || index >= data.classes.size()) return "class " + std::to_string(label);
-  return data.classes[index].empty() ? "(no name)" : shortened(data.classes[index], kMaxCharacters);
+  return data.classes[index].empty() ? "(no name)" : shortened(data.classes[index], 40);
 }
 
 std::string quoted_class(const DataRecord& data, int label) {
@@ -269,7 +252,7 @@ std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
   for (std::size_t truth = 0; truth < scores.size(); ++truth) {
     scores[truth].label = static_cast<int>(truth);
     for (std::size_t guess = 0; guess < scores.size(); ++guess) {
-      const std::int64_t count = matrix.at(static_cast<int>(truth), static_cast<int>(guess));
+      const std::int64_t count = matrix.counts[truth * scores.size() + guess];
       scores[truth].images += count;
       scores[guess].guesses += count;
       if (truth == guess) scores[truth].hits = count;
@@ -280,11 +263,8 @@ std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
 
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix) {
   std::vector<ClassScore> scores = scores_by_label(matrix);
-  std::stable_sort(scores.begin(), scores.end(), [](const ClassScore& a, const ClassScore& b) {
-    if ((a.images > 0) != (b.images > 0)) return a.images > 0;
-    if (a.images == 0) return false;
-    if (a.recall() != b.recall()) return a.recall() < b.recall();
-    return a.images > b.images;
+  std::ranges::stable_sort(scores, {}, [](const ClassScore& score) {
+    return std::tuple(score.images == 0, score.images > 0 ? score.recall() : 0, -score.images);
   });
   return scores;
 }
@@ -304,11 +284,11 @@ std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size
     for (int guess = 0; guess < matrix.num_classes; ++guess)
       if (truth != guess && matrix.at(truth, guess) > 0)
         pairs.push_back({truth, guess, matrix.at(truth, guess)});
-  const auto end = pairs.begin() + static_cast<std::ptrdiff_t>(std::min(most, pairs.size()));
-  std::partial_sort(pairs.begin(), end, pairs.end(), [](const Confusion& a, const Confusion& b) {
-    return std::tuple(-a.images, a.truth, a.guess) < std::tuple(-b.images, b.truth, b.guess);
-  });
-  pairs.erase(end, pairs.end());
+  most = std::min(most, pairs.size());
+  std::ranges::partial_sort(
+      pairs, pairs.begin() + static_cast<std::ptrdiff_t>(most), {},
+      [](const Confusion& pair) { return std::tuple(-pair.images, pair.truth, pair.guess); });
+  pairs.resize(most);
   return pairs;
 }
 
@@ -320,14 +300,11 @@ CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
   std::vector<int> row_of(static_cast<std::size_t>(num_shown + small.num_others), num_shown);
   for (int row = 0; row < num_shown; ++row)
     row_of[static_cast<std::size_t>(small.labels[static_cast<std::size_t>(row)])] = row;
-  small.counts.num_classes = num_shown + (small.num_others > 0 ? 1 : 0);
-  const auto size = static_cast<std::size_t>(small.counts.num_classes);
-  small.counts.counts.assign(size * size, 0);
-  for (std::size_t truth = 0; truth < row_of.size(); ++truth)
-    for (std::size_t guess = 0; guess < row_of.size(); ++guess)
-      small.counts.counts[static_cast<std::size_t>(row_of[truth]) * size +
-                          static_cast<std::size_t>(row_of[guess])] +=
-          matrix.at(static_cast<int>(truth), static_cast<int>(guess));
+  small.counts = empty_matrix(num_shown + (small.num_others > 0 ? 1 : 0));
+  for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
+    for (int guess = 0; guess < matrix.num_classes; ++guess)
+      small.counts.at(row_of[static_cast<std::size_t>(truth)],
+                      row_of[static_cast<std::size_t>(guess)]) += matrix.at(truth, guess);
   return small;
 }
 

@@ -162,8 +162,8 @@ struct EpochRecord {
   int epoch = 0;    // from 1
   int num_steps = 0;
   double learning_rate = 0;
-  double average_images_per_second =
-      0;  // the designer's train_ips: the rates of the batches, averaged over images
+  // The designer's train_ips: the rates of the batches, averaged over images.
+  double average_images_per_second = 0;
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
   std::optional<MacroScores> macro;  // of validation; empty: a record written by an older version
@@ -191,11 +191,21 @@ struct ConfusionMatrix {
   std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: too many classes
 
   bool empty() const { return counts.empty(); }
-  std::int64_t at(int truth, int guess) const {
-    return counts[static_cast<std::size_t>(truth) * static_cast<std::size_t>(num_classes) +
-                  static_cast<std::size_t>(guess)];
+  std::int64_t at(int truth, int guess) const { return counts[place(truth, guess)]; }
+  std::int64_t& at(int truth, int guess) { return counts[place(truth, guess)]; }
+
+ private:
+  std::size_t place(int truth, int guess) const {
+    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(num_classes) +
+           static_cast<std::size_t>(guess);
   }
 };
+
+// A matrix without images; without counts, too, for too many classes.
+inline ConfusionMatrix empty_matrix(int num_classes) {
+  const auto size = static_cast<std::size_t>(num_classes);
+  return {num_classes, std::vector<std::int64_t>(size <= kMaxConfusionClasses ? size * size : 0)};
+}
 
 inline JudgedEpoch judged(const EpochRecord& epoch) {
   return {epoch.valid, epoch.macro ? epoch.macro->recall : 0};
