@@ -72,6 +72,11 @@ std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
 }
 
+// Too few images were validated to tell small differences.
+bool is_wide(const Interval& interval) {
+  return interval.high - interval.low > 2 * kWideInterval;
+}
+
 // True if the accuracy is significantly above that of always predicting the largest class.
 bool has_learned(const RunSummary& summary) {
   return summary.kept != nullptr && summary.largest_class >= 0 &&
@@ -85,14 +90,12 @@ std::string unseen_classes(const DataRecord& data) {
   constexpr int kMaxNamed = 3;
   std::string text;
   int count = 0;
-  for (std::size_t label = 0; label < data.valid_counts.size(); ++label) {
-    if (data.valid_counts[label] > 0 || ++count > kMaxNamed) continue;
-    text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
-  }
-  if (count > kMaxNamed)
-    text += formatted(" and %d more %s", count - kMaxNamed,
-                      count - kMaxNamed == 1 ? "class" : "classes");
-  return text;
+  for (std::size_t label = 0; label < data.valid_counts.size(); ++label)
+    if (data.valid_counts[label] <= 0 && ++count <= kMaxNamed)
+      text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
+  count -= kMaxNamed;
+  return count > 0 ? text + formatted(" and %d more %s", count, count == 1 ? "class" : "classes")
+                   : text;
 }
 
 // Whether the network began with weights that were trained before.
@@ -104,9 +107,9 @@ bool starts_from_weights(const RunRecord& run) {
 // Returns a sentence, with a leading space, on what the run did for small classes or, if nothing,
 // what would help them.
 std::string against_imbalance(const RunRecord& run) {
-  const std::string sample = option_of(run.start, "sample"),
-                    weights = option_of(run.start, "class-weights");
-  if (sample == "balanced") return " `--sample balanced` drew all classes equally often.";
+  const std::string weights = option_of(run.start, "class-weights");
+  if (option_of(run.start, "sample") == "balanced")
+    return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
     return " `--class-weights " + weights + "` gave images of small classes more weight.";
   return " To favor small classes, train with `--sample balanced` or `--class-weights balanced`, "
@@ -166,7 +169,7 @@ class Finder {
     const std::string range =
         "With " + grouped(valid.count) + (are_folds ? " images" : " validation images") +
         ", the true top-1 lies between " + percent_range(interval) + " with 95 % confidence";
-    if (interval.high - interval.low > 2 * kWideInterval)
+    if (is_wide(interval))
       warn(range + ": too few images to tell small differences.");
     else
       good(range + ".");
@@ -191,53 +194,41 @@ class Finder {
   }
 
   void trend() {
-    const EpochRecord &kept = *summary_.kept, &last = *summary_.last;
+    const EpochRecord& kept = *summary_.kept;
     const double train = kept.train.top1_accuracy(), valid = kept.valid.top1_accuracy();
-    switch (trend_of(run_, summary_)) {
-      case Trend::kDiverged:
-        warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
-                       diverged_epoch(run_.epochs)->epoch));
-        break;
-      case Trend::kOverfitting:
-        warn("It overfits: top-1 is " + percent(train) + " on training images and " +
-             percent(valid) + " on validation images.");
-        break;
-      case Trend::kLossRising: {
-        const EpochRecord& lowest = *lowest_loss(run_.epochs);
-        note(
-            formatted("The validation loss was lowest in epoch %d (%.3f) and has risen to %.3f "
-                      "since.",
-                      lowest.epoch, lowest.valid.loss(), last.valid.loss()));
-        break;
-      }
-      case Trend::kImproving: {
-        const EpochRecord& earlier = earlier_epoch(run_.epochs);
-        note(
-            formatted("It was still improving: the last epoch is the saved one, and top-1 rose by "
-                      "%.1f points after epoch %d.",
-                      100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
-        break;
-      }
-      case Trend::kSteady:
-        if (has_learned(summary_) && summary_.num_valid_in_train == 0)
-          good(
-              "It does about as well on validation images as on training images: no sign of "
-              "overfitting.");
-        break;
-      case Trend::kNone:
-        break;
+    const Trend trend = trend_of(run_, summary_);
+    if (trend == Trend::kDiverged) {
+      warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
+                     diverged_epoch(run_.epochs)->epoch));
+    } else if (trend == Trend::kOverfitting) {
+      warn("It overfits: top-1 is " + percent(train) + " on training images and " + percent(valid) +
+           " on validation images.");
+    } else if (trend == Trend::kLossRising) {
+      const EpochRecord& lowest = *lowest_loss(run_.epochs);
+      note(formatted(
+          "The validation loss was lowest in epoch %d (%.3f) and has risen to %.3f since.",
+          lowest.epoch, lowest.valid.loss(), summary_.last->valid.loss()));
+    } else if (trend == Trend::kImproving) {
+      const EpochRecord& earlier = earlier_epoch(run_.epochs);
+      note(
+          formatted("It was still improving: the last epoch is the saved one, and top-1 rose by "
+                    "%.1f points after epoch %d.",
+                    100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
+    } else if (trend == Trend::kSteady && has_learned(summary_) &&
+               summary_.num_valid_in_train == 0) {
+      good(
+          "It does about as well on validation images as on training images: no sign of "
+          "overfitting.");
     }
   }
 
   void weakest_class() {
     const std::vector<ClassScore> scores = class_scores(run_.details.confusion);
-    if (scores.empty() || scores.front().images == 0) return;
-    const ClassScore& worst = scores.front();
     const double weak = kWeakRecall * summary_.kept->valid.top1_accuracy();
-    const auto num_weak = std::count_if(scores.begin(), scores.end(), [&](const ClassScore& score) {
-      return score.recall() < weak;
-    });
+    const auto num_weak = std::ranges::count_if(
+        scores, [&](const ClassScore& score) { return score.recall() < weak; });
     if (num_weak == 0) return;
+    const ClassScore& worst = scores.front();
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
                        percent(worst.recall()) + " are recognized";
     if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
@@ -325,8 +316,7 @@ class Adviser {
       improve();
     else
       begin_to_learn();
-    if (const Interval interval = top1_interval(summary_.kept->valid);
-        interval.high - interval.low > 2 * kWideInterval)
+    if (is_wide(top1_interval(summary_.kept->valid)))
       add("Use more validation images: below about 400, differences of a few points are noise.");
     return std::move(steps_);
   }
