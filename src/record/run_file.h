@@ -31,8 +31,7 @@ inline constexpr const char* kRunFileName = "metrics.jsonl";
 // sink's functions throw std::runtime_error.
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
 
-// The path of `metrics.jsonl.next`. The file exists only if an earlier run's record has not been
-// replaced.
+// The path of `metrics.jsonl.next`, which exists only beside a record that is yet to be replaced.
 std::filesystem::path next_record(const std::filesystem::path& path);
 
 // The lines of a record, each with its newline. The same event always gives the same text.
@@ -107,9 +106,8 @@ std::optional<RunRecord> find_record(const std::filesystem::path& path, double s
 // nothing if `old` is empty.
 void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption);
 
-// training.json: the options, data and results of a training run.
-
-// Does not use run.end.status: the file is written before the run has ended.
+// training.json: the options, data and results of a training run. Does not use run.end.status: the
+// file is written before the run has ended.
 std::string format_training_json(const RunRecord& run, const RunEnd& end);
 
 }  // namespace kiln

@@ -15,11 +15,10 @@
 namespace kiln {
 
 // A destination of a run's record: the console, a file, a tracking server. Rank 0 has all sinks;
-// other ranks have only the console sink, which writes their driver log.
-
-// Called from the training thread, in the order of the run. Calls should return quickly; slow work
-// belongs on the sink's own thread. A sink may throw anything: RunReporter then warns once and
-// counts the lost records, and training continues. If start() throws, the sink is not called again.
+// other ranks have only the console sink, which writes their driver log. Called from the training
+// thread, in the order of the run; slow work belongs on the sink's own thread. A sink may throw
+// anything: RunReporter then warns once and counts the lost records. If start() throws, the sink is
+// not called again.
 class RunSink {
  public:
   virtual ~RunSink() = default;
@@ -32,15 +31,14 @@ class RunSink {
   // The number of epochs has been decided and differs from the one given to start().
   virtual void planned(const PlannedLength& /*length*/) {}
   virtual void step(const StepRecord& /*step*/) {}
-  // Called after every step, printed or not, and after every validation batch: time and position
-  // only.
+  // After every step, printed or not, and after every validation batch: time and position only.
   virtual void progress(const StepRecord& /*timing*/) {}
   virtual void validating(const StepRecord& /*at*/) {}
   virtual void warning(const std::string& /*text*/) {}
   // `details` is nullptr unless the epoch's model is kept.
   virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
-  // Called once, last, with the complete run. Sinks end in the order in which they were added, so a
-  // later sink may upload the files of earlier ones.
+  // Once, with the complete run. Sinks end in the order in which they were added, so a later one
+  // may upload the files of earlier ones.
   virtual void end(const RunRecord& /*run*/) {}
 
   // Losses that caused no exception (in background uploads), for the closing block: "12 of 340
@@ -52,10 +50,8 @@ class RunSink {
   virtual std::string state() const { return {}; }
 };
 
-// Keeps a run's record and the log's warnings and passes them to every sink. No sink can interrupt
-// training.
-
-// One thread. The log must outlive it.
+// Keeps a run's record and the log's warnings and passes them to every sink, none of which can
+// interrupt training. One thread. The log must outlive it.
 class RunReporter {
  public:
   explicit RunReporter(Log& log) : log_(log) {}
@@ -66,10 +62,9 @@ class RunReporter {
            const std::filesystem::path& folder = {});
 
   void start(RunStart start);
-  // Call instead of start() for a run that resumes. `record_text` is what record_text() returned
-  // when the checkpoint was made. The run keeps the time of its first start, and does not repeat
-  // warnings already recorded. Throws Error kInvalidDataset, before any sink is called, if the text
-  // is not such a record.
+  // Instead of start() for a run that resumes. `record_text` is what record_text() returned for the
+  // checkpoint. The run keeps the time of its first start, and does not repeat recorded warnings.
+  // Throws Error kInvalidDataset, before any sink is called, if the text is not such a record.
   void resume(RunStart start, const std::string& record_text, Interruption interruption);
   void planned(const PlannedLength& length);
   void step(const StepRecord& step);

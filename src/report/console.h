@@ -19,8 +19,7 @@ std::string iteration_line(const StepRecord& record);
 // 0.16667,…`
 std::string epoch_line(const EpochRecord& record);
 
-// `learning rate 0.05, train images/s 512.31`, and with several ranks the time for summing
-// gradients.
+// `learning rate 0.05, train images/s 512.31`, and with several ranks the time of all-reduce.
 std::string rates_line(const EpochRecord& record);
 
 // Shown on a terminal in place of the last two, in 79 columns: `epoch 2: train loss 0.1160, top-1

@@ -23,8 +23,7 @@ std::string message_of_error_info(const std::string& text);
 // of its own.
 bool is_run_of_azure_ml();
 
-// Where the file goes: `./outputs/module_statistics` under Azure ML, else
-// inside `log_path`.
+// Where the file goes: `./outputs/module_statistics` under Azure ML, else inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);
 
 // Creates the folder and writes the file atomically; failures are only logged, never thrown, since

@@ -25,20 +25,14 @@ std::string setting(const char* name) {
   return text;
 }
 
-bool is_true(const std::string& text) {
-  return text == "true" || text == "True" || text == "TRUE" || text == "1";
-}
-
 using Clock = PersistentHttp::Clock;
 
-// Points are batched for this long.
-constexpr auto kCollecting = std::chrono::seconds(2);
+constexpr auto kCollecting = std::chrono::seconds(2);  // points are batched for this long
 constexpr auto kFlush = std::chrono::seconds(10);
 // For the whole model directory: enough for the largest, of 270 MB, at 150 kB per second.
 constexpr auto kModelUpload = std::chrono::minutes(30);
 constexpr int kModelStallSeconds = 60;
-// Reserved after the model upload, for the run's status.
-constexpr auto kLastWord = std::chrono::seconds(5);
+constexpr auto kLastWord = std::chrono::seconds(5);  // after the upload, for the run's status
 constexpr double kCallSeconds = 5;
 
 // A server that refuses more than these may refuse everything, and is asked no more about each.
@@ -90,15 +84,8 @@ std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double ti
 std::vector<MlflowPoint> points_of(const StepRecord& step) {
   return points_of(step_metrics(step), step.time, global_step(step));
 }
-
 std::vector<MlflowPoint> points_of(const EpochRecord& epoch) {
   return points_of(epoch_metrics(epoch), epoch.time, epoch.epoch);
-}
-
-// Servers reject names that look like paths, such as "a/../b".
-std::string recall_name(std::string label) {
-  std::replace(label.begin(), label.end(), '/', '_');
-  return mlflow_name("Recall/class " + label);
 }
 
 // Returns the recall of each class that has images; empty if there are too many classes. If two
@@ -110,7 +97,9 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   std::set<std::string> names;
   for (const ClassScore& score : scores_by_label(run.details.confusion)) {
     if (score.images == 0) continue;
-    std::string name = recall_name(classes.at(static_cast<std::size_t>(score.label)));
+    std::string label = classes.at(static_cast<std::size_t>(score.label));
+    std::ranges::replace(label, '/', '_');  // servers reject what looks like a path: "a/../b"
+    std::string name = mlflow_name("Recall/class " + label);
     if (!names.insert(name).second) name = "Recall/number " + std::to_string(score.label);
     recalls.push_back({name, score.recall()});
   }
@@ -174,24 +163,17 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   MlflowSettings settings;
   settings.tracking_uri = setting("MLFLOW_TRACKING_URI");
   if (settings.tracking_uri.empty()) return {};
-  settings.login.token = setting("MLFLOW_TRACKING_TOKEN");
-  settings.login.user = setting("MLFLOW_TRACKING_USERNAME");
-  settings.login.password = setting("MLFLOW_TRACKING_PASSWORD");
-  settings.login.ca_file = setting("MLFLOW_TRACKING_SERVER_CERT_PATH");
-  settings.login.insecure_tls = is_true(setting("MLFLOW_TRACKING_INSECURE_TLS"));
+  const std::string insecure = setting("MLFLOW_TRACKING_INSECURE_TLS");
+  settings.login = {.token = setting("MLFLOW_TRACKING_TOKEN"),
+                    .user = setting("MLFLOW_TRACKING_USERNAME"),
+                    .password = setting("MLFLOW_TRACKING_PASSWORD"),
+                    .ca_file = setting("MLFLOW_TRACKING_SERVER_CERT_PATH"),
+                    .insecure_tls = insecure == "true" || insecure == "True" ||
+                                    insecure == "TRUE" || insecure == "1"};
   settings.run_id = setting("MLFLOW_RUN_ID");
   settings.experiment_id = setting("MLFLOW_EXPERIMENT_ID");
   settings.experiment_name = setting("MLFLOW_EXPERIMENT_NAME");
   return settings;
-}
-
-std::vector<MlflowPoint> missing_points(std::vector<MlflowPoint> points,
-                                        const std::map<std::string, std::int64_t>& latest_steps) {
-  std::erase_if(points, [&](const MlflowPoint& point) {
-    const auto latest = latest_steps.find(mlflow_name(point.name));
-    return latest != latest_steps.end() && point.step <= latest->second;
-  });
-  return points;
 }
 
 MlflowSender::MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
@@ -252,7 +234,11 @@ void MlflowSender::work() {
 }
 
 void MlflowSender::send(std::vector<MlflowPoint> points) {
-  if (past_) points = missing_points(std::move(points), server_.latest_steps());
+  if (past_)  // the server may have those up to the latest step of their metric
+    std::erase_if(points, [&](const MlflowPoint& point) {
+      const auto latest = server_.latest_steps().find(mlflow_name(point.name));
+      return latest != server_.latest_steps().end() && point.step <= latest->second;
+    });
   std::size_t num_lost = points.size();
   if (open_) {
     std::erase_if(points, [&](const MlflowPoint& point) {

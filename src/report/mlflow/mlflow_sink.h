@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,10 +33,6 @@ struct MlflowPast {
   std::string run_id;  // empty: unknown
   std::vector<MlflowPoint> points;
 };
-
-// The points that the server does not have yet: those after the latest step of their metric.
-std::vector<MlflowPoint> missing_points(std::vector<MlflowPoint> points,
-                                        const std::map<std::string, std::int64_t>& latest_steps);
 
 // Sends a run to MLflow on its own thread, so that training never waits for a server. add() and
 // end() must come from one thread. The log must outlive it.
@@ -100,15 +95,14 @@ class MlflowSender {
   std::thread thread_;
 };
 
-// The MLflow sink sends parameters and tags once, metrics during training, and files and the status
-// at the end.
 struct MlflowFiles {
   std::vector<std::filesystem::path> files;  // sent at the end, if they exist
   bool whole_model = false;  // upload the whole model; otherwise only its training.json
 };
 
-// The log must outlive it. Throws Error for a malformed URL. Later server failures are logged as
-// warnings and take no more memory than MlflowSender::kMaxWaiting points.
+// Sends parameters and tags once, metrics during training, and files and the status at the end. The
+// log must outlive it. Throws Error for a malformed URL. Later failures are logged as warnings and
+// take no more memory than MlflowSender::kMaxWaiting points.
 std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
 
 }  // namespace kiln
