@@ -54,29 +54,6 @@ const char* set_name(const AuditedImage& image) {
   return image.validates ? "valid" : "train";
 }
 
-// The rows of doubtful.csv: one per image, with all reasons to doubt it.
-class DoubtfulRows {
- public:
-  void add(const AuditedImage& image, const std::string& reason, const std::string& suggested = "",
-           const std::string& confidence = "") {
-    const auto [entry, is_new] = place_.emplace(image.file, rows_.size());
-    if (is_new)
-      rows_.push_back({image.file, image.label, suggested, confidence, reason});
-    else
-      rows_[entry->second].back() += "; " + reason;
-  }
-
-  std::string text() const {
-    std::string text = "path,label,suggested,confidence,reason\n";
-    for (const std::vector<std::string>& row : rows_) text += csv_row(row);
-    return text;
-  }
-
- private:
-  std::map<std::string, std::size_t> place_;
-  std::vector<std::vector<std::string>> rows_;
-};
-
 }  // namespace
 
 std::int64_t num_probably_wrong(const AuditRecord& record) {
@@ -86,9 +63,9 @@ std::int64_t num_probably_wrong(const AuditRecord& record) {
 }
 
 std::size_t num_copies_across_sets(const AuditRecord& record) {
-  return static_cast<std::size_t>(std::count_if(
-      record.copies.begin(), record.copies.end(),
-      [](const CopiedImage& copy) { return copy.first.validates != copy.other.validates; }));
+  return static_cast<std::size_t>(std::ranges::count_if(record.copies, [](const CopiedImage& copy) {
+    return copy.first.validates != copy.other.validates;
+  }));
 }
 
 std::string audit_json(const AuditRecord& record) {
@@ -125,33 +102,40 @@ std::string audit_json(const AuditRecord& record) {
 }
 
 std::string doubtful_csv(const AuditRecord& record) {
-  DoubtfulRows rows;
+  std::vector<std::vector<std::string>> rows;
+  std::map<std::string, std::size_t> row_of;  // by image
+  const auto add = [&](const AuditedImage& image, const std::string& reason,
+                       const std::string& suggested = "", const std::string& confidence = "") {
+    const auto [row, is_new] = row_of.emplace(image.file, rows.size());
+    if (is_new)
+      rows.push_back({image.file, image.label, suggested, confidence, reason});
+    else
+      rows[row->second].back() += "; " + reason;
+  };
   for (const DoubtfulLabel& doubtful : record.doubtful)
-    rows.add(doubtful.image, "label", doubtful.suggested, formatted("%.4f", doubtful.confidence));
+    add(doubtful.image, "label", doubtful.suggested, formatted("%.4f", doubtful.confidence));
   for (const CopiedImage& copy : record.copies) {
     if (copy.first.label == copy.other.label) continue;
     const char* kind = copy.is_exact ? "copy of " : "looks like ";
-    const auto add = [&](const AuditedImage& image, const AuditedImage& other) {
-      if (image.validates) return;  // --labels corrects the training data only
-      rows.add(image,
-               kind + other.file + (other.validates ? " (validation) in " : " in ") + other.label);
-    };
-    add(copy.first, copy.other);
-    add(copy.other, copy.first);
+    for (const auto& [image, other] :
+         {std::pair(&copy.first, &copy.other), std::pair(&copy.other, &copy.first)})
+      if (!image->validates)  // --labels corrects the training data only
+        add(*image,
+            kind + other->file + (other->validates ? " (validation) in " : " in ") + other->label);
   }
-  for (const OddImage& odd : record.outliers) rows.add(odd.image, odd.kind);
-  for (const OddImage& odd : record.flawed) rows.add(odd.image, odd.kind);
-  return rows.text();
+  for (const auto* list : {&record.outliers, &record.flawed})
+    for (const OddImage& odd : *list) add(odd.image, odd.kind);
+  std::string text = "path,label,suggested,confidence,reason\n";
+  for (const std::vector<std::string>& row : rows) text += csv_row(row);
+  return text;
 }
 
-bool was_edited(std::string_view doubtful_csv, std::string_view audit_json) {
-  try {
-    const nlohmann::json json = parse_json(audit_json);
-    const auto hash = json.is_object() ? json.find(kDoubtfulHash) : json.end();
-    return hash != json.end() && *hash != hex_digits(content_hash(doubtful_csv));
-  } catch (const JsonFault&) {
-    return false;
-  }
+bool was_edited(std::string_view doubtful_csv, std::string_view audit_json) try {
+  const nlohmann::json json = parse_json(audit_json);
+  const auto hash = json.is_object() ? json.find(kDoubtfulHash) : json.end();
+  return hash != json.end() && *hash != hex_digits(content_hash(doubtful_csv));
+} catch (const JsonFault&) {
+  return false;
 }
 
 std::string duplicates_csv(const AuditRecord& record) {

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
@@ -27,20 +27,16 @@ using Settings = std::map<std::string, std::string>;
 constexpr int kVersion = 2;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
-struct Count {
-  const char* name;
-  std::int64_t ScoreProgress::*member;
-};
-constexpr std::array<Count, 8> kCounts{
-    {{"images", &ScoreProgress::num_images},
-     {"labeled", &ScoreProgress::num_labeled},
-     {"right", &ScoreProgress::num_right},
-     {"unsure", &ScoreProgress::num_unsure},
-     {"seen_in_training", &ScoreProgress::num_seen_in_training},
-     {"seen_in_validation", &ScoreProgress::num_seen_in_validation},
-     {"bad", &ScoreProgress::num_bad},
-     {"damaged", &ScoreProgress::num_damaged}}};
-constexpr std::size_t kNumKeys = kCounts.size() + 7;
+constexpr std::pair<const char*, std::int64_t ScoreProgress::*> kCounts[] = {
+    {"images", &ScoreProgress::num_images},
+    {"labeled", &ScoreProgress::num_labeled},
+    {"right", &ScoreProgress::num_right},
+    {"unsure", &ScoreProgress::num_unsure},
+    {"seen_in_training", &ScoreProgress::num_seen_in_training},
+    {"seen_in_validation", &ScoreProgress::num_seen_in_validation},
+    {"bad", &ScoreProgress::num_bad},
+    {"damaged", &ScoreProgress::num_damaged}};
+constexpr std::size_t kNumKeys = std::size(kCounts) + 7;
 
 [[noreturn]] void fail(const std::string& clause) {
   throw JsonFault(1, clause);
@@ -81,10 +77,6 @@ Settings settings_of(const Json& root, const char* key) {
   return settings;
 }
 
-void require(bool holds) {
-  if (!holds) fail("has counts that contradict each other");
-}
-
 }  // namespace
 
 std::string format_score_progress(const ScoreProgress& progress) {
@@ -92,7 +84,7 @@ std::string format_score_progress(const ScoreProgress& progress) {
   root["version"] = kVersion;
   root["rows"] = progress.settings.rows;
   root["bits"] = progress.settings.bits;
-  for (const Count& count : kCounts) root[count.name] = progress.*count.member;
+  for (const auto& [name, count] : kCounts) root[name] = progress.*count;
   root["first_bad"] = progress.first_bad;
   root["names"] = hex_digits(progress.names);
   root["bytes"] = progress.bytes;
@@ -108,17 +100,18 @@ ScoreProgress parse_score_progress(std::string_view json) {
   if (root.size() != kNumKeys) fail("has unknown keys");
   ScoreProgress progress;
   progress.settings = {settings_of(root, "rows"), settings_of(root, "bits")};
-  for (const Count& count : kCounts) progress.*count.member = count_of(root, count.name);
+  for (const auto& [name, count] : kCounts) progress.*count = count_of(root, name);
   progress.first_bad = text_of(at(root, "first_bad"), "first_bad");
   progress.names = hash_of(root, "names");
   progress.bytes = static_cast<std::uint64_t>(count_of(root, "bytes"));
   progress.hash = hash_of(root, "hash");
   const std::int64_t num_answered = progress.num_images - progress.num_bad;
-  require(num_answered >= 0 && progress.num_labeled <= num_answered &&
-          progress.num_right <= progress.num_labeled && progress.num_unsure <= num_answered &&
-          progress.num_damaged <= progress.num_images &&
-          progress.num_seen_in_training <= progress.num_images &&
-          progress.num_seen_in_validation <= progress.num_images);
+  if (num_answered < 0 || progress.num_labeled > num_answered ||
+      progress.num_right > progress.num_labeled || progress.num_unsure > num_answered ||
+      progress.num_damaged > progress.num_images ||
+      progress.num_seen_in_training > progress.num_images ||
+      progress.num_seen_in_validation > progress.num_images)
+    fail("has counts that contradict each other");
   return progress;
 }
 
@@ -154,20 +147,17 @@ void require_place_for(const fs::path& path) {
                      did_you_mean_path(folder));
   const fs::file_status status = fs::status(path, failure);
   if (fs::exists(status) && !fs::is_regular_file(status))
-    refuse(path,
-           std::string(fs::is_directory(status) ? "it is a folder" : "it is a device or pipe") +
-               ". Choose a file.");
+    refuse(path, fs::is_directory(status) ? "it is a folder. Choose a file."
+                                          : "it is a device or pipe. Choose a file.");
 }
 
 template <typename Action>
-void as_error(Action&& action) {
-  try {
-    action();
-  } catch (const std::runtime_error& failure) {
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                std::string(failure.what()) +
-                    " Free space or fix the permissions there, or choose another --output-path.");
-  }
+void as_error(Action&& action) try {
+  action();
+} catch (const std::runtime_error& failure) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              std::string(failure.what()) +
+                  " Free space or fix the permissions there, or choose another --output-path.");
 }
 
 void sync_file(const fs::path& path) {
@@ -188,13 +178,11 @@ void cut(const fs::path& path, std::uint64_t size) {
     fail_to_write(path, errno);
 }
 
-// Removes temporary files that killed processes left while writing `path`. Does nothing if the
-// folder cannot be listed.
-void tidy(const fs::path& path) {
-  try {
-    remove_leftovers_of(path);
-  } catch (const fs::filesystem_error&) {
-  }
+// Removes temporary files that killed processes left while writing `path`, if the folder can be
+// listed.
+void tidy(const fs::path& path) try {
+  remove_leftovers_of(path);
+} catch (const fs::filesystem_error&) {
 }
 
 // Returns the hash of the file's first `count` bytes; empty if fewer can be read.

@@ -38,12 +38,9 @@ struct ScoreProgress {
   bool operator==(const ScoreProgress&) const = default;
 };
 
-// Far more than the JSON of a ScoreProgress takes.
-constexpr std::size_t kMaxProgressBytes = 1 << 20;
-
+constexpr std::size_t kMaxProgressBytes = 1 << 20;  // far more than the JSON takes
 // A JSON object, ASCII.
 std::string format_score_progress(const ScoreProgress& progress);
-
 // Throws JsonFault for text that format_score_progress() would not write.
 ScoreProgress parse_score_progress(std::string_view json);
 

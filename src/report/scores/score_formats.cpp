@@ -278,7 +278,6 @@ std::vector<ParquetColumn> columns_of(const std::vector<std::string>& labels, bo
 struct TypeNames {
   const char *pandas, *numpy, *element, *kind;
 };
-
 TypeNames names_of(ParquetType type) {
   if (type == ParquetType::kText) return {"unicode", "object", "str", "String"};
   if (type == ParquetType::kInteger) return {"int64", "int64", "int64", "Numeric"};
