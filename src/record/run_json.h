@@ -20,8 +20,6 @@
 
 namespace kiln {
 
-// Shared by all JSON output: numbers, pairs of strings, and serialization.
-
 using Json = nlohmann::ordered_json;
 
 // JSON cannot represent non-finite numbers.
@@ -275,7 +273,6 @@ concept HasFields = requires(T& record) {
   visit_fields(record, [](const char*, auto&) {});
 };
 
-// Conversion of single values to and from JSON, each pair side by side.
 // from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
 // std::invalid_argument for invalid ones.
 
@@ -352,11 +349,6 @@ inline void from_json(const Json& json, ConfusionMatrix& matrix) {
     from_json(cell.at(2), matrix.at(truth, guess));
   }
 }
-
-template <HasFields Record>
-Json as_json(const Record& record);
-template <HasFields Record>
-void from_json(const Json& json, Record& record);
 
 inline Json as_json(const double (&values)[3]) {
   return {as_json(values[0]), as_json(values[1]), as_json(values[2])};

@@ -61,21 +61,15 @@ std::string labeled(const std::string& label, std::size_t column, const std::str
 }
 
 int count_faults(const RunEnd& end, const std::string& data_set, bool damaged) {
-  return static_cast<int>(std::count_if(
-      end.image_faults.begin(), end.image_faults.end(), [&](const ImageFaultRecord& fault) {
-        return fault.data_set == data_set && fault.damaged == damaged;
-      }));
+  return static_cast<int>(std::ranges::count_if(end.image_faults, [&](const auto& fault) {
+    return fault.data_set == data_set && fault.damaged == damaged;
+  }));
 }
 
 // "68.3 % (95 % interval 55.8 to 78.7 %)".
 std::string accuracy_text(double value, const Interval& interval) {
   return percent(value) +
          formatted(" (95 %% interval %.1f to %.1f %%)", 100 * interval.low, 100 * interval.high);
-}
-
-std::string baseline_text(const RunRecord& run) {
-  const RunSummary summary = summary_of(run);
-  return summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share);
 }
 
 class Console : public RunSink {
@@ -121,8 +115,7 @@ class Console : public RunSink {
   }
 
   void end(const RunRecord& run) override {
-    const bool has_model = kept_epoch(run) != nullptr && !run.end.model_path.empty();
-    if (has_model)
+    if (kept_epoch(run) != nullptr && !run.end.model_path.empty())
       tell_results(run);
     else
       for (const std::string& loss : run.losses) log_.info("lost: " + loss);
@@ -156,12 +149,14 @@ class Console : public RunSink {
            formatted("%d of %zu", end.saved_epoch, run.epochs.size()) +
                (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
     if (end.automatic) result("kept by --auto", end.automatic->reason);
-    const Totals& valid = kept_epoch(run)->valid;
+    const RunSummary summary = summary_of(run);
+    const Totals& valid = summary.kept->valid;
     result("top-1 accuracy",
-           accuracy_text(valid.top1_accuracy(), top1_interval(valid)) + baseline_text(run));
+           accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
+               (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
     if (has_top5(run.start.data))
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
-    if (const auto& macro = kept_epoch(run)->macro)
+    if (const auto& macro = summary.kept->macro)
       result("macro recall", percent(macro->recall) +
                                  formatted(", macro F1 %.3f (means over the classes)", macro->f1));
     result("validation loss", formatted("%.5f", valid.loss()));
@@ -179,7 +174,7 @@ class Console : public RunSink {
           "temperature",
           formatted("%.3f (of the softmax, fitted on the %s images, so slightly optimistic there)",
                     calibration.temperature, judged.folds > 0 ? "out-of-fold" : "validation"));
-    result("images/s", formatted("%.1f", summary_of(run).images_per_second));
+    result("images/s", formatted("%.1f", summary.images_per_second));
     if (run.start.data.augment != "none") result("augmentation", run.start.data.augment);
     result("total time",
            duration_text(end.total_seconds) +
@@ -196,9 +191,7 @@ class Console : public RunSink {
                      count_faults(end, "training", false), count_faults(end, "validation", false),
                      count_faults(end, "training", true), count_faults(end, "validation", true)));
     result("model", end.model_path);
-    const auto& whole = run.whole_sinks;
-    if (std::find(whole.begin(), whole.end(), kReportName) != whole.end())
-      result("report", page_.string());
+    if (std::ranges::count(run.whole_sinks, kReportName) > 0) result("report", page_.string());
     for (const std::string& loss : run.losses) result("lost", loss);
     log_.info("  " + verdict(run).text);
   }

@@ -10,27 +10,20 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
-
 FailureReport report_errors(const std::vector<Error>& errors) {
-  FailureReport report;
-  std::string joined;
-  for (const Error& error : errors) {
-    report.messages.push_back(error.message());
-    joined += (joined.empty() ? "" : "\n") + error.message();
-  }
+  std::vector<std::string> messages;
+  for (const Error& error : errors) messages.push_back(error.message());
   const ErrorCode first = errors.front().code();
-  report.error_info = error_info_of(std::string(error_id(first)), static_cast<int>(first), joined);
-  report.exit_code = exit_code(first);
-  return report;
+  return {
+      messages,
+      error_info_of(std::string(error_id(first)), static_cast<int>(first), joined(messages, "\n")),
+      exit_code(first)};
 }
 
 FailureReport report_bug(const std::string& what) {
-  FailureReport report;
-  report.messages = {"This is a bug in kiln: " + what +
-                     ". Please report it with the command line and the log."};
-  report.error_info = error_info_of("InternalError", 1000, report.messages.front());
-  return report;
+  const std::string message =
+      "This is a bug in kiln: " + what + ". Please report it with the command line and the log.";
+  return {{message}, error_info_of("InternalError", 1000, message)};
 }
 
 }  // namespace
@@ -40,14 +33,14 @@ std::string error_info_of_success() {
 }
 
 std::string error_info_of(const std::string& id, int code, const std::string& message) {
+  constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
   const std::string text =
       message.size() >= kLongMessage ? cut_to_bytes(message, kCutMessage) : message;
-  Json exception;
-  exception["ErrorId"] = id;
-  exception["ErrorCode"] = code;
-  exception["ExceptionType"] = code == 1000 ? "LibraryException" : "ModuleException";
-  exception["Traceback"] = "";
-  exception["Message"] = (code == 1000 ? "Library Error - " : "") + id + ": " + text;
+  const Json exception = {{"ErrorId", id},
+                          {"ErrorCode", code},
+                          {"ExceptionType", code == 1000 ? "LibraryException" : "ModuleException"},
+                          {"Traceback", ""},
+                          {"Message", (code == 1000 ? "Library Error - " : "") + id + ": " + text}};
   return json_text({{"Exception", exception}}, 2);
 }
 

@@ -8,7 +8,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxReportImages = 24, kMaxReportBytes = 400'000;
 constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
@@ -267,11 +266,11 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
   std::string html;
   std::size_t num_bytes = 0, num_shown = 0;
   for (const JudgedImage& image : doubtful) {
-    if (num_shown == kMaxReportImages) break;
+    if (num_shown == kMaxPictures) break;
     const std::string guess = class_name(data, image.guess);
     const std::string truth = class_name(data, image.truth);
     const std::string shown = picture(image.thumbnail, truth + ", perhaps " + guess);
-    if (shown.empty() || num_bytes + shown.size() > kMaxReportBytes) continue;
+    if (shown.empty() || num_bytes + shown.size() > kMaxPictureBytes) continue;
     html += captioned(shown,
                       caption_line("guess", name_html(guess) + "? " + percent(image.confidence)) +
                           caption_line("truth", "labeled " + name_html(truth)) +

@@ -12,7 +12,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxNames = 10, kMaxImages = 24, kMaxImageBytes = 400'000;
 constexpr std::int64_t kFewImages = 300;
 constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
 
@@ -77,7 +76,7 @@ std::string faults_section(const EvaluatedModel& model) {
   std::string items;
   for (const ImageFaultRecord& fault : model.faults) {
     items += fault_item(fault);
-    if (items.size() > kMaxImageBytes) break;
+    if (items.size() > kMaxPictureBytes) break;
   }
   return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
 }
@@ -161,7 +160,7 @@ std::string differences_section(const EvaluationRecord& record) {
     for (const DifferingImage& image : pair.images) {
       const std::string encoded = base64(image.thumbnail.jpeg);
       if (encoded.empty()) continue;
-      if (num_bytes + encoded.size() > kMaxImageBytes || num_shown == kMaxImages) break;
+      if (num_bytes + encoded.size() > kMaxPictureBytes || num_shown == kMaxPictures) break;
       figures += difference_figure(image, encoded);
       num_bytes += encoded.size();
       ++num_shown;
@@ -222,7 +221,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
                               " of classes that the model does "
                               "not know (" +
-                              quoted_among(model.unknown_labels, model.data.classes, kMaxNames) +
+                              quoted_among(model.unknown_labels, model.data.classes, 10) +
                               ") and left out: it would get every one of them wrong.");
   if (model.num_bad > 0)
     add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +

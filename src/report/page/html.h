@@ -52,6 +52,7 @@ std::string section(const std::string& id, const std::string& heading, const std
 // A gallery of pictures, each with lines below it:
 
 inline constexpr int kSmallImage = 96;  // pixels: up to this size images are not smoothed
+inline constexpr std::size_t kMaxPictures = 24, kMaxPictureBytes = 400'000;  // of a list
 
 // An `<img>` of a JPEG file in base64; empty if that is empty. `alt` is plain text.
 std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -171,12 +172,6 @@ std::string saved_text(const RunEnd& end) {
   return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
 }
 
-constexpr std::size_t kMaxRows = 1000;
-constexpr int kMaxMatrixRows = 40;
-constexpr std::size_t kMaxPairs = 12;
-constexpr std::size_t kMaxImages = 24;
-constexpr std::size_t kMaxImageBytes = 400'000;
-
 // A row of the table "Answers by target accuracy". `wanted`: the target, 0 to 1.
 Cells answer_row(const std::vector<AnswerBin>& answers, double wanted) {
   const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
@@ -200,14 +195,13 @@ std::string trade_chart(const std::vector<AnswerBin>& answers) {
                   .series = {{"right", 0, false, false, {}}},
                   .x_name = "answered",
                   .x_unit = Unit::kPercent};
-  std::int64_t images = 0, answered = 0, right = 0;
-  for (const AnswerBin& bin : answers) images += bin.images;
-  for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
-    if (bin->images == 0) continue;
-    answered += bin->images;
-    right += bin->right;
-    chart.series[0].points.push_back({static_cast<double>(answered) / static_cast<double>(images),
-                                      static_cast<double>(right) / static_cast<double>(answered)});
+  const std::int64_t images = answer_rate(answers, 0).images;
+  std::int64_t answered = 0, right = 0;
+  for (const AnswerBin& bin : answers | std::views::reverse) {
+    if (bin.images == 0) continue;
+    answered += bin.images;
+    right += bin.right;
+    chart.series[0].points.push_back({share_of(answered, images), share_of(right, answered)});
   }
   return element("div class=\"charts\"", line_chart_html(chart));
 }
@@ -267,7 +261,7 @@ std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
 
 std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
   std::vector<Cells> rows;
-  for (const Confusion& pair : worst_confusions(matrix, kMaxPairs))
+  for (const Confusion& pair : worst_confusions(matrix, 12))
     rows.push_back(
         {label_html(data, pair.truth), label_html(data, pair.guess), grouped(pair.images)});
   if (rows.empty()) return "";
@@ -387,6 +381,7 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
 std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
   std::vector<Cells> rows;
   const std::vector<ClassScore> scores = class_scores(details.confusion);
+  constexpr std::size_t kMaxRows = 1000;
   for (const ClassScore& score : scores) {
     if (rows.size() == kMaxRows) break;
     rows.push_back(
@@ -415,7 +410,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
 
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
   if (matrix.empty()) return "";
-  const CondensedMatrix small = condensed(matrix, kMaxMatrixRows);
+  const CondensedMatrix small = condensed(matrix, 40);
   std::string lead = "Rows are true classes, columns are predicted classes.";
   if (small.num_others > 0)
     lead += formatted(
@@ -432,11 +427,11 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
                           const std::vector<Thumbnail>& heat_maps) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
-  for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxImages; ++i) {
+  for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxPictures; ++i) {
     const std::string encoded = base64(wrong[i].thumbnail.jpeg);
     const std::string encoded_map = i < heat_maps.size() ? base64(heat_maps[i].jpeg) : "";
     const std::size_t size = encoded.size() + encoded_map.size();
-    if (encoded.empty() || num_bytes + size > kMaxImageBytes) continue;
+    if (encoded.empty() || num_bytes + size > kMaxPictureBytes) continue;
     figures += mistake(data, wrong[i], encoded, encoded_map);
     num_bytes += size;
     ++num_shown;
