@@ -36,8 +36,7 @@ struct CalibrationBin {
   double accuracy() const { return share_of(right, images); }
 };
 
-// Sums over the images of one model. Memory grows with the number of classes, not of images. One
-// thread.
+// Sums over the images of one model, in memory that grows with the number of classes. One thread.
 class Evaluation {
  public:
   // Bin b holds confidences in (b / 15, (b + 1) / 15], as in Guo et al. (see below).
@@ -186,27 +185,21 @@ struct EvaluationRecord {
   std::vector<ModelPair> pairs;  // every pair of models
 };
 
-// A model's name on pages and the console: its network and folder.
-std::string name_of(const EvaluatedModel& model);
-
-// The accuracy of always predicting the largest class.
-double majority_share(const Evaluation& figures);
+std::string name_of(const EvaluatedModel& model);  // on pages and the console: network and folder
+double majority_share(
+    const Evaluation& figures);  // accuracy of always predicting the largest class
 
 inline constexpr const char* kEvaluationFileName = "evaluation.json";
 
 // All results except pictures: {"data_path", "models": [{"path", "top1", "classes": […], …}],
 // "pairs": […], …}. Undefined values, such as the recall of a class without images, are null.
 std::string evaluation_json(const EvaluationRecord& record);
-
 // One row per model, ending with the columns that the designer's Evaluate Model has for more than
 // two classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall.
 std::string evaluation_csv(const EvaluationRecord& record);
 
-// One row per class of each model.
-std::string classes_csv(const EvaluationRecord& record);
-
-// One row per image on which two models differ and one of them is right.
-std::string differences_csv(const EvaluationRecord& record);
+std::string classes_csv(const EvaluationRecord& record);      // one row per class of each model
+std::string differences_csv(const EvaluationRecord& record);  // one per image of ModelPair::images
 
 // A model's metrics for TensorBoard and MLflow, in the group "evaluation".
 std::vector<Metric> evaluation_metrics(const EvaluatedModel& model);

@@ -25,8 +25,7 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make,
   }
 }
 
-template <typename Call>
-void RunReporter::notify(Guarded& guarded, Call&& call, bool is_record) {
+void RunReporter::notify(Guarded& guarded, const Call& call, bool is_record) {
   if (!guarded.has_begun) {
     guarded.num_failed += is_record ? 1 : 0;
     return;
@@ -53,13 +52,11 @@ void RunReporter::warn_of_failure(const Guarded& guarded) {
                  "without them.");
 }
 
-template <typename Call>
-void RunReporter::notify_all(Call&& call, bool is_record) {
+void RunReporter::notify_all(const Call& call, bool is_record) {
   for (Guarded& guarded : sinks_) notify(guarded, call, is_record);
 }
 
-template <typename Call>
-void RunReporter::begin(Call&& call) {
+void RunReporter::begin(const Call& call) {
   notify_all(call);
   for (Guarded& guarded : sinks_) guarded.has_begun = guarded.num_failed == 0;
 }
@@ -83,7 +80,7 @@ void RunReporter::resume(RunStart start, const std::string& record_text,
   begin([&](RunSink& sink) { sink.resume(run_); });
   const std::vector<std::string> recorded = run_.warnings;
   for (const std::string& text : log_.take_warnings())
-    if (std::find(recorded.begin(), recorded.end(), text) == recorded.end()) note_warning(text);
+    if (std::ranges::count(recorded, text) == 0) note_warning(text);
 }
 
 std::string RunReporter::record_text() const {
@@ -144,8 +141,7 @@ void RunReporter::end(RunEnd end) {
   run_.end = std::move(end);
   for (Guarded& guarded : sinks_) {
     note_losses();
-    notify(
-        guarded, [&](RunSink& sink) { sink.end(run_); }, /*is_record=*/true);
+    notify(guarded, [&](RunSink& sink) { sink.end(run_); });
     guarded.has_ended = true;
   }
   note_losses();
@@ -158,8 +154,9 @@ void RunReporter::note_losses() {
   if (const std::string lost = log_.lost(); !lost.empty()) run_.losses.push_back(lost);
   for (const Guarded& guarded : sinks_) {
     const std::string name{guarded.sink->name()};
-    if (guarded.num_failed == 0) run_.whole_sinks.push_back(name);
-    if (guarded.num_failed > 0)
+    if (guarded.num_failed == 0)
+      run_.whole_sinks.push_back(name);
+    else
       run_.losses.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
                             guarded.first_failure);
     if (!guarded.has_ended) continue;

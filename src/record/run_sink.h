@@ -87,14 +87,12 @@ class RunReporter {
     std::string first_failure;
     bool has_begun = true, has_ended = false;
   };
+  using Call = std::function<void(RunSink&)>;
   // Progress is not part of the record, so missing it is not a loss.
-  template <typename Call>
-  void notify(Guarded& guarded, Call&& call, bool is_record);
+  void notify(Guarded& guarded, const Call& call, bool is_record = true);
+  void notify_all(const Call& call, bool is_record = true);
+  void begin(const Call& call);
   void warn_of_failure(const Guarded& guarded);
-  template <typename Call>
-  void begin(Call&& call);
-  template <typename Call>
-  void notify_all(Call&& call, bool is_record = true);
   void note_warnings();
   void note_warning(const std::string& text);
   void note_losses();

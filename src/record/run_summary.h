@@ -70,8 +70,7 @@ inline Interval top5_interval(const Totals& totals) {
   return wilson_interval(totals.top5, totals.count);
 }
 
-// The time of the last record, in Unix seconds.
-double last_time(const RunRecord& run);
+double last_time(const RunRecord& run);  // of the last record, in Unix seconds
 
 // Seconds without a new record after which a job whose process cannot be checked is considered
 // dead: long compared with the gaps between its records, which include whole validations.
@@ -82,31 +81,20 @@ double idle_seconds(const RunRecord& run);
 
 // "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) to repeat".
 std::string resume_text(const Interruption& interruption);
-
 // "once", "2 times; 40 steps (2 min 3 s) repeated"; empty without interruptions.
 std::string interruptions_text(const RunRecord& run);
 
-// "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
-std::string status_text(const RunEnd& end);
+std::string status_text(const RunEnd& end);    // "finished", "stopped early", "running or killed"
+std::string run_title(const RunStart& start);  // "resnet18 on cifar10-small": model, data folder
 
 // Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
 // that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);
 
-// "resnet18 on cifar10-small": the model, and the folder that holds the data.
-std::string run_title(const RunStart& start);
-
-// "1 image", "1,200 images".
-std::string plural(long long count, const char* one, const char* many);
-
-// A row of a CSV file, with its line end.
-std::string csv_row(std::vector<std::string> fields);
-
-// "71.3 %"; "100 %" and "0 %" only for exact values.
-std::string percent(double share);
-
-// "2026-03-01 14:05 UTC".
-std::string utc_text(double unix_seconds);
+std::string plural(long long count, const char* one, const char* many);  // "1,200 images"
+std::string csv_row(std::vector<std::string> fields);                    // with its line end
+std::string percent(double share);          // "71.3 %"; "100 %" and "0 %" only for exact values
+std::string utc_text(double unix_seconds);  // "2026-03-01 14:05 UTC"
 
 // `text` made printable, and truncated to `most` characters with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
@@ -114,11 +102,9 @@ std::string shortened(std::string_view text, std::size_t most);
 // The name of class `label`, made printable, at most 40 characters; "class 7" if the record has no
 // name for it.
 std::string class_name(const DataRecord& data, int label);
-
 // The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
 // does not reorder the sentence.
 std::string quoted_class(const DataRecord& data, int label);
-
 // The count of class `label`; 0 if there is none.
 long long count_of(const std::vector<long long>& counts, int label);
 
@@ -136,7 +122,6 @@ struct ClassScore {
 
 // In label order; empty for an empty matrix.
 std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix);
-
 // Worst recall first, then more images first; classes without images last.
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix);
 
@@ -166,10 +151,7 @@ std::string option_of(const RunStart& start, std::string_view name);
 // The price of an hour of all machines of the run together, in the user's currency; 0 if unknown.
 // The record need not be trusted.
 double price_per_hour(const RunStart& start);
-
-// "12.30"; with more decimals for small prices, "0.0042".
-std::string price_text(double price);
-
+std::string price_text(double price);  // "12.30"; with more decimals for small prices, "0.0042"
 // "12.30 (4 h 01 min at 3.06 an hour)", for the time that the run was running. If epochs remain,
 // adds an estimate for the whole run from those so far. Empty if unknown.
 std::string cost_text(const RunRecord& run);
@@ -179,13 +161,9 @@ struct Metric {
   double value = 0;  // may be NaN or infinite
 };
 
-// Indexed by epoch number.
-std::vector<Metric> epoch_metrics(const EpochRecord& epoch);
-// Indexed by global_step().
-std::vector<Metric> step_metrics(const StepRecord& step);
-
-// Steps since training began, from 1.
-long long global_step(const StepRecord& step);
+std::vector<Metric> epoch_metrics(const EpochRecord& epoch);  // indexed by epoch number
+std::vector<Metric> step_metrics(const StepRecord& step);     // indexed by global_step()
+long long global_step(const StepRecord& step);                // steps since training began, from 1
 
 // The metrics that Amazon SageMaker parses from epoch_line() (report/console.h): a JSON list of
 // {"Name", "Regex"}, as MetricDefinitions of a training job; the first group is the value.

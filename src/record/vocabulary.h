@@ -15,8 +15,7 @@ namespace kiln {
 // What images are packed into.
 enum class ShardFormat { kTar, kTfRecord, kRecordIo };
 
-// What is done with the EXIF orientation of image files, with which cameras say how they were held:
-// kApply turns pictures upright.
+// Whether the EXIF orientation of image files, how cameras were held, turns pictures upright.
 enum class Exif { kIgnore, kApply };
 
 inline std::string exif_name(Exif exif) {
@@ -102,11 +101,9 @@ inline constexpr std::array<std::string_view, 7> kAugmentStepNames = {
 
 class Augment {
  public:
-  // The named sets: nothing; flip; crop and flip; crop, flip, trivial and erase.
-  static const Augment kNone, kFlip, kStandard, kStrong;
+  static const Augment kNone, kFlip, kStandard, kStrong;  // the named sets
 
   constexpr Augment() = default;
-
   constexpr bool has(AugmentStep step) const { return (bits_ & bit_of(step)) != 0; }
   constexpr Augment with(AugmentStep step) const {
     Augment more = *this;
@@ -136,8 +133,7 @@ std::vector<std::string> augment_texts(Augment augment);
 // The same, joined by commas; empty for kNone.
 std::string augment_text(Augment augment);
 
-// Why a text is not a valid set, worded to follow the option's name: "contains 'flop', but must be
-// …".
+// Why a text is not a valid set, to follow the option's name: "contains 'flop', but must be …".
 class AugmentFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -148,8 +144,7 @@ class AugmentFault : public std::runtime_error {
 // name of a set inside a list.
 Augment parse_augment(std::string_view text);
 
-// Whether each epoch crops an image differently. If not, the operations always start from the same
-// pixels.
+// Whether each epoch crops an image differently, rather than starting from the same pixels.
 inline bool takes_random_parts(Augment augment) {
   return augment.has(AugmentStep::kCrop);
 }

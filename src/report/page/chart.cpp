@@ -10,8 +10,6 @@
 namespace kiln {
 namespace {
 
-constexpr int kMarks = 5;
-
 double round_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -24,12 +22,10 @@ double round_step(double least) {
 void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kept) {
   const Point *lowest = nullptr, *highest = nullptr, *odd = nullptr;
   for (const Point* point = begin; point != end; ++point) {
-    if (!std::isfinite(point->y)) {
-      odd = point;
-      continue;
-    }
-    if (lowest == nullptr || point->y < lowest->y) lowest = point;
-    if (highest == nullptr || point->y > highest->y) highest = point;
+    const bool is_finite = std::isfinite(point->y);
+    if (!is_finite) odd = point;
+    if (is_finite && (lowest == nullptr || point->y < lowest->y)) lowest = point;
+    if (is_finite && (highest == nullptr || point->y > highest->y)) highest = point;
   }
   for (const Point* point = begin; point != end; ++point)
     if (point == lowest || point == highest || point == odd) kept->push_back(*point);
@@ -37,9 +33,7 @@ void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kep
 
 constexpr double kWidth = 440, kHeight = 240;
 constexpr double kLeft = 60, kRight = 12, kTop = 12, kBottom = 28;
-constexpr std::size_t kMaxPoints = 600;
-constexpr std::size_t kMaxRows = 200;
-constexpr std::size_t kMaxDots = 40;
+constexpr std::size_t kMaxPoints = 600, kMaxRows = 200, kMaxDots = 40;
 
 std::string axis_text(const Scale& scale, double value, Unit unit) {
   if (unit != Unit::kPercent) return scale.mark_text(value);
@@ -124,10 +118,9 @@ std::string legend(const LineChart& chart) {
 
 std::string in_words(const LineChart& chart) {
   std::string text = chart.title + " by " + chart.x_name + ".";
-  for (const Series* series : told(chart)) {
+  for (const Series* series : told(chart))
     text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
             " to " + value_text(series->points.back().y, chart.unit) + ".";
-  }
   return text + " The table below lists the values.";
 }
 
@@ -206,7 +199,7 @@ Scale value_scale(const std::vector<double>& values) {
   }
   if (low > high) return {0, 1, 0.2};
   if (low > 0 && low < 0.5 * high) low = 0;
-  return round_scale(low, high, kMarks);
+  return round_scale(low, high, 5);
 }
 
 std::string value_text(double value, Unit unit) {
@@ -226,7 +219,7 @@ double ChartFrame::top(double value) const {
   return kHeight - kBottom - y.place(value) * (kHeight - kTop - kBottom);
 }
 
-std::string ChartFrame::grid() const {
+std::string ChartFrame::svg(const std::string& label, const std::string& content) const {
   std::string lines, numbers;
   for (const double mark : y.marks()) {
     lines += formatted("M%.0f %.1fH%.0f", kLeft, top(mark), kWidth - kRight);
@@ -240,10 +233,8 @@ std::string ChartFrame::grid() const {
           formatted("text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\"", left(mark), kHeight - 8),
           axis_text(x, mark, x_unit));
   numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), escaped(x_name));
-  return "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
-}
-
-std::string ChartFrame::svg(const std::string& label, const std::string& content) const {
+  const std::string grid =
+      "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
   const double bottom = kHeight - kBottom;
   return element(
       formatted("svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" tabindex=\"0\" data-unit=\"%s\" ",
@@ -256,12 +247,11 @@ std::string ChartFrame::svg(const std::string& label, const std::string& content
           formatted("data-frame=\"%.9g %.9g %.9g %.9g %.0f %.0f %.0f %.0f\" aria-label=\"", x.low,
                     x.high, y.low, y.high, kLeft, kWidth - kRight, bottom, kTop) +
           escaped(label) + "\"",
-      grid() + "\n" + content);
+      grid + "\n" + content);
 }
 
 std::string line_chart_html(const LineChart& chart) {
-  if (std::all_of(chart.series.begin(), chart.series.end(),
-                  [](const Series& series) { return series.points.empty(); }))
+  if (std::ranges::all_of(chart.series, [](auto& series) { return series.points.empty(); }))
     return "";
   const ChartFrame frame = frame_of(chart);
   std::string lines;

@@ -7,9 +7,8 @@
 
 namespace kiln {
 
-// A point in data units.
 struct Point {
-  double x = 0, y = 0;
+  double x = 0, y = 0;  // in data units
 };
 
 // Reduces `points` to about `most`, in order, so that curves keep their peaks: keeps the minimum,
@@ -21,10 +20,8 @@ struct Scale {
   double low = 0, high = 1, step = 1;  // `step`: between tick marks
 
   std::vector<double> marks() const;
-  // Position on the axis: 0 at `low`, 1 at `high`.
-  double place(double value) const { return (value - low) / (high - low); }
-  // `value` with enough decimals to distinguish the tick marks.
-  std::string mark_text(double value) const;
+  double place(double value) const { return (value - low) / (high - low); }  // 0 at `low`
+  std::string mark_text(double value) const;  // with decimals that distinguish the tick marks
 };
 
 // A scale from `low` to `high` with about `most` tick marks, spaced by 1, 2 or 5 times a power of
@@ -36,8 +33,7 @@ Scale value_scale(const std::vector<double>& values);
 
 enum class Unit { kPlain, kPercent, kSeconds };
 
-// "0.5123", "71.3 %", "4.2 s"; also "NaN" and "∞".
-std::string value_text(double value, Unit unit);
+std::string value_text(double value, Unit unit);  // "0.5123", "71.3 %", "4.2 s", "∞"
 
 struct Series {
   std::string name;
@@ -68,9 +64,7 @@ struct ChartFrame {
 
   double left(double value) const;
   double top(double value) const;
-  // The grid and its numbers.
-  std::string grid() const;
-  // A whole `<svg>` around `content`; `label` is plain text.
+  // A whole `<svg>` with the grid, its numbers and `content`; `label` is plain text.
   std::string svg(const std::string& label, const std::string& content) const;
 };
 

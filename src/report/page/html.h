@@ -11,10 +11,8 @@ namespace kiln {
 
 // `text`, made printable and escaped for elements and quoted attributes.
 std::string escaped(std::string_view text);
-
 // The same, with text between backticks as `<code>`.
 std::string prose(std::string_view text);
-
 // `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);
 
@@ -64,10 +62,8 @@ std::string gallery(std::string_view captioned_pictures);
 // The frame shared by all pages: style and script around a header and main part, in one
 // self-contained file. Its Content-Security-Policy forbids loading anything else.
 std::string page_html(const std::string& title, const std::string& header, const std::string& main);
-// The header of a page. `more` follows the heading.
 std::string header_html(const std::string& heading, const std::string& more = "");
-// The line of circumstances in a header; `text` is plain.
-std::string facts_html(const std::string& text);
+std::string facts_html(const std::string& text);  // the circumstances, below a heading; plain text
 
 // Replaces each `{{name}}` in `text` with its entry in `values`, in one pass. Throws
 // std::out_of_range for an unknown name.
