@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "record/run_record.h"
-#include "record/training_record.h"
 
 namespace kiln {
 
@@ -24,8 +23,7 @@ struct AuditedImage {
 // An image whose label is probably wrong.
 struct DoubtfulLabel {
   AuditedImage image;
-  // The most probable class, according to models that have not seen the image.
-  std::string suggested;
+  std::string suggested;       // the most probable class, to models that have not seen the image
   double confidence = 0;       // its probability
   double self_confidence = 0;  // that of the given label
 };
@@ -80,16 +78,12 @@ inline bool can_judge(const AuditRecord& record) {
 
 // The number of labels that are probably wrong, as estimated by confident learning.
 std::int64_t num_probably_wrong(const AuditRecord& record);
-
 // The number of copies between the training and the validation dataset.
 std::size_t num_copies_across_sets(const AuditRecord& record);
 
-// The files of `kiln audit` beside its page.
-
 inline constexpr const char* kAuditFileName = "audit.json";
 
-// All numbers and lists, without thumbnails.
-std::string audit_json(const AuditRecord& record);
+std::string audit_json(const AuditRecord& record);  // numbers and lists, without thumbnails
 
 // Columns path,label,suggested,confidence,reason: a file for people to edit, which `--labels`
 // reads. One row per image: first doubtful labels; then copies with different classes, outliers and
@@ -97,8 +91,7 @@ std::string audit_json(const AuditRecord& record);
 // reasons are joined by "; ".
 std::string doubtful_csv(const AuditRecord& record);
 
-// Whether a doubtful.csv was edited after the audit that also wrote `audit_json`. False if
-// `audit_json` cannot be parsed.
+// Whether a doubtful.csv was edited after the audit that also wrote `audit_json`, if that is JSON.
 bool was_edited(std::string_view doubtful_csv, std::string_view audit_json);
 
 // Columns path,other,kind,same_class, and set,other_set if there is a validation set. kind is

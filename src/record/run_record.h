@@ -38,9 +38,7 @@ struct RunStart {
   std::string precision = {}, precision_reason = {};
   TextPairs plan = {};  // the plan, as shown on the console: label, text
   long long num_parameters = 0;
-  int num_ranks = 1;
-  int num_epochs = 0;
-  int steps_per_epoch = 0;
+  int num_ranks = 1, num_epochs = 0, steps_per_epoch = 0;
   int global_batch = 0;  // images per step, over all ranks
   DataRecord data;
 };
@@ -95,11 +93,9 @@ struct RunRecord {
   std::vector<std::string> warnings;
   ValidationDetails details;  // of the epoch whose model is kept
   std::vector<Interruption> interruptions;
-  RunEnd end;  // for a resumed run that has not ended: the usage up to its checkpoint
-  // Only in a checkpoint's record: what sinks need to resume, by sink name (RunSink::state).
-  TextPairs sink_states;
-  // Only in a RunReporter: the lines of the file.
-  std::string text;
+  RunEnd end;             // for a resumed run that has not ended: the usage up to its checkpoint
+  TextPairs sink_states;  // only in a checkpoint's record: RunSink::state() by name
+  std::string text;       // only in a RunReporter: the lines of the file
   // Not in the file. Set at the end of the run: the sinks that lost nothing, and what the other
   // sinks and the log have lost.
   std::vector<std::string> whole_sinks, losses;

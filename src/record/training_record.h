@@ -13,9 +13,7 @@ namespace kiln {
 // Sums over images; averages are over good images only.
 struct Totals {
   double loss_sum = 0;
-  std::int64_t top1 = 0;
-  std::int64_t top5 = 0;
-  std::int64_t count = 0;
+  std::int64_t top1 = 0, top5 = 0, count = 0;
 
   double loss() const { return per_image(loss_sum); }
   double top1_accuracy() const { return per_image(static_cast<double>(top1)); }
@@ -26,7 +24,7 @@ struct Totals {
 };
 
 // Whether an epoch with validation totals `candidate` replaces the best one so far: higher top-1,
-// or equal top-1 and lower loss; the earlier epoch wins a tie.
+// or equal top-1 and lower loss.
 inline bool is_better(const Totals& candidate, const Totals& best) {
   if (candidate.top1_accuracy() != best.top1_accuracy())
     return candidate.top1_accuracy() > best.top1_accuracy();
@@ -91,8 +89,7 @@ inline void count_answer(double confidence, bool is_right, std::vector<AnswerBin
 
 inline constexpr double kLowestTemperature = 0.05, kHighestTemperature = 20;
 
-// Whether the fit ended at a limit: the confidence then does not tell right answers from wrong
-// ones.
+// Whether the fit ended at a limit: confidence then does not tell right answers from wrong ones.
 inline bool is_at_limit(double temperature) {
   return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
 }
@@ -127,11 +124,9 @@ struct StepTimes {
 // The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
 // weighted by the number of images.
 struct StepRecord {
-  double time = 0;  // Unix time
-  int epoch = 0;    // from 1
-  int num_epochs = 0;
-  int step = 0;  // from 1, within the epoch
-  int num_steps = 0;
+  double time = 0;                // Unix time
+  int epoch = 0, num_epochs = 0;  // from 1
+  int step = 0, num_steps = 0;    // from 1, within the epoch
   double learning_rate = 0;
   StepTimes times;  // of the epoch so far
   double batch_seconds = 0, epoch_seconds = 0;
@@ -143,18 +138,14 @@ struct StepRecord {
   std::optional<double> max_seconds_left = {};
 };
 
-// Seconds during which gradients were being all-reduced, and the part of them in which nothing else
-// was going on.
 struct CommunicationTime {
-  double summing = 0;
-  double waiting = 0;
+  double summing = 0;  // seconds during which gradients were being all-reduced
+  double waiting = 0;  // those of them in which nothing else was going on
 };
 
-// Load of this rank's GPU as reported by NVIDIA's management library (NVML), averaged over an
-// epoch.
+// Load of this rank's GPU, from NVIDIA's management library (NVML), averaged over an epoch.
 struct GpuLoad {
-  double utilization_percent = 0;
-  double power_watts = 0;
+  double utilization_percent = 0, power_watts = 0;
 };
 
 struct EpochRecord {
@@ -262,8 +253,7 @@ struct AutomaticRecord {
 
 struct ImageFaultRecord {
   std::string data_set;  // "training" or "validation"
-  std::string file;
-  std::string fault;
+  std::string file, fault;
   bool damaged = false;  // partly decoded, and used
 };
 

@@ -30,13 +30,11 @@ class PersistentHttp {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `complain` is called with the reason, on the calling thread, after three failed attempts in a
-  // row.
+  // `complain` is called with the reason, on the calling thread, after three failed attempts.
   PersistentHttp(const HttpLogin& login, std::function<void(const std::string&)> complain)
       : client_(login), complain_(std::move(complain)) {}
 
-  // Returns the first final response, or the last failure if there is no time for another attempt.
-  // One thread.
+  // Returns the first final response, or the last failure if no time is left. One thread.
   HttpAnswer call(HttpCall call);
 
   // From now on no attempt starts after `end`, and only those that may stall (HttpCall::stall_s),
@@ -99,19 +97,16 @@ class MlflowFailure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The server does not accept what a request holds (status 400), such as a name that breaks its
-// rules.
+// The server does not accept what a request holds (status 400), such as a name.
 class MlflowRefusal : public MlflowFailure {
  public:
   using MlflowFailure::MlflowFailure;
 };
 
-// All calls except end_by() must come from one thread; they wait for the server and throw
-// MlflowFailure.
+// All calls except end_by() come from one thread, wait for the server and throw MlflowFailure.
 class MlflowServer {
  public:
-  // `complain` is called with the reason when a call keeps being retried. Throws Error for a
-  // malformed URL.
+  // `complain`: see PersistentHttp. Throws Error for a malformed URL.
   MlflowServer(MlflowSettings settings, std::function<void(const std::string&)> complain);
 
   const std::string& url() const { return url_; }

@@ -117,7 +117,6 @@ std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair);
 
 // What to try next, most promising first. No two suggestions contradict each other.
 std::vector<std::string> next_steps(const RunRecord& run);
-
 // Time breakdown and advice; empty before the end of the first epoch.
 std::string time_finding(const RunRecord& run);
 
@@ -133,7 +132,6 @@ std::vector<Rung> speed_ladder(const RunRecord& run);
 
 // Best top-1 of the saved model first; runs without a finished epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);
-
 // The heads of a table, then a row of plain texts for each run and its saved model; for the
 // terminal and the page.
 std::vector<std::vector<std::string>> comparison_rows(const std::vector<NamedRun>& runs);
@@ -141,7 +139,6 @@ std::vector<std::vector<std::string>> comparison_rows(const std::vector<NamedRun
 // Whether the first two of the sorted runs differ significantly, or cannot be compared; empty if
 // fewer than two have an accuracy.
 std::string comparison_finding(const std::vector<NamedRun>& runs);
-
 // The complete comparison, aligned for a terminal.
 std::string comparison_text(const std::vector<NamedRun>& runs);
 
@@ -155,11 +152,8 @@ struct AccuracyFigure {
   Interval interval;    // 95 % confidence
   double guessing = 0;  // accuracy of always predicting the largest class; 0: not shown
 };
-// Draws the interval as a bar.
-std::string accuracy_tile(const AccuracyFigure& accuracy);
-
+std::string accuracy_tile(const AccuracyFigure& accuracy);  // draws the interval as a bar
 std::string verdict_line(const Finding& verdict);
-// A `<ul>`.
 std::string findings_list(const std::vector<Finding>& findings);
 
 }  // namespace kiln

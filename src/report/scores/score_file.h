@@ -71,12 +71,10 @@ class ScoreFile {
 
   // Reads and verifies what remains, using little memory.
   UnfinishedScores unfinished();
-
   void restart();
   // Continues after the rows of `progress`, which unfinished() returned; cuts off what follows
   // them.
   void resume(const ScoreProgress& progress);
-
   void write(std::string_view rows);
   // Makes the rows written so far durable: they survive a kill and a power failure. Fills in the
   // bytes and hash of `progress`. Not for standard output.
