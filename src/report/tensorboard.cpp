@@ -18,8 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kEnding = ".kiln";
-constexpr std::string_view kBeginning = "events.out.tfevents.";
+constexpr std::string_view kEnding = ".kiln", kBeginning = "events.out.tfevents.";
 
 ProtoMessage metadata(std::string_view plugin, std::string_view content) {
   return ProtoMessage().message(1, ProtoMessage().text(1, plugin).text(2, content));

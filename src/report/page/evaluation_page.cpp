@@ -50,12 +50,6 @@ std::string tiles_of(const EvaluatedModel& model) {
               "cross-entropy");
 }
 
-std::string verdict_section(const EvaluatedModel& model) {
-  return section(
-      "verdict", "How good is it?",
-      verdict_line(verdict_of(model)) + element("dl class=\"tiles\"", "\n" + tiles_of(model)));
-}
-
 std::string calibration_section(const EvaluatedModel& model) {
   LineChart chart{.title = "Accuracy by confidence",
                   .unit = Unit::kPercent,
@@ -84,7 +78,9 @@ std::string faults_section(const EvaluatedModel& model) {
 std::string sections_of(const EvaluatedModel& model) {
   ValidationDetails details;
   details.confusion = model.figures.confusion();
-  return verdict_section(model) +
+  return section("verdict", "How good is it?",
+                 verdict_line(verdict_of(model)) +
+                     element("dl class=\"tiles\"", "\n" + tiles_of(model))) +
          section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
          classes_html(model.data, details) + confusion_html(model.data, details.confusion) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -10,20 +11,15 @@
 namespace kiln {
 
 std::string escaped(std::string_view text) {
+  constexpr std::pair<char, std::string_view> kEntities[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string html;
   for (const char c : printable(text)) {
-    if (c == '&')
-      html += "&amp;";
-    else if (c == '<')
-      html += "&lt;";
-    else if (c == '>')
-      html += "&gt;";
-    else if (c == '"')
-      html += "&quot;";
-    else if (c == '\'')
-      html += "&#39;";
-    else
+    const auto* found = std::ranges::find(kEntities, c, &std::pair<char, std::string_view>::first);
+    if (found == std::end(kEntities))
       html += c;
+    else
+      html += found->second;
   }
   return html;
 }
@@ -41,12 +37,8 @@ std::string prose(std::string_view text) {
 std::string element(std::string_view name_and_attributes, std::string_view html) {
   const std::string_view name = name_and_attributes.substr(0, name_and_attributes.find(' '));
   std::string text = "<";
-  text += name_and_attributes;
-  text += '>';
-  text += html;
-  text += "</";
-  text += name;
-  return text += '>';
+  text.append(name_and_attributes).append(">").append(html);
+  return text.append("</").append(name).append(">");
 }
 
 std::string name_html(std::string_view text, std::size_t most) {
@@ -71,9 +63,8 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
   std::string head, body;
   for (std::size_t i = 0; i < columns.size(); ++i)
     head += cell("th scope=\"col\"", i, escaped(columns[i].title));
-  const bool has_head = std::any_of(columns.begin(), columns.end(),
-                                    [](const Column& column) { return !column.title.empty(); });
-  if (has_head) head = element("thead", element("tr", head));
+  if (!std::ranges::all_of(columns, &std::string::empty, &Column::title))
+    head = element("thead", element("tr", head));
   for (const Cells& row : rows) {
     std::string html;
     for (std::size_t i = 0; i < row.size(); ++i)
@@ -137,8 +128,7 @@ std::string filled(std::string_view text, const TemplateValues& values) {
     if (open == text.size()) break;
     const std::size_t close = text.find("}}", open);
     const std::string_view name = text.substr(open + 2, close - open - 2);
-    const auto value = std::find_if(values.begin(), values.end(),
-                                    [&](const auto& pair) { return pair.first == name; });
+    const auto value = std::ranges::find(values, name, &TemplateValues::value_type::first);
     if (value == values.end()) throw std::out_of_range("no value for " + std::string(name));
     html += value->second;
     begin = close + 2;

@@ -338,21 +338,6 @@ double cpu_share(const std::vector<EpochRecord>& epochs) {
   return share / static_cast<double>(epochs.size());
 }
 
-std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
-  if (times.data_wait > kMuchWaiting * train)
-    return percent(times.data_wait / train) +
-           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see docs/performance.md.";
-  if (times.communication > kMuchSumming * train)
-    return percent(times.communication / train) +
-           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
-           "`--accumulate` or a larger `--batch-size` would help.";
-  if (validation > kMuchValidation * all)
-    return percent(validation / all) +
-           " of the time was spent on validation: use a smaller validation set.";
-  return "";
-}
-
 Rung loader_rung(const RunSummary& summary) {
   const double share = summary.times.data_wait / summary.train_seconds;
   const std::string measured = "Loading: " + percent(share) + " of training waited for images";
@@ -370,12 +355,6 @@ Rung processor_rung(double share, bool waits) {
                            (is_worth_it ? ". Other programs or a CPU limit took the rest: give the "
                                           "run its own cores, or raise the limit."
                                         : ".")};
-}
-
-Rung batch_rung(double busy) {
-  return {busy < kBusy,
-          "Batch: the GPU was busy for " + percent(busy) + " of the time." +
-              (busy < kBusy ? " A larger `--batch-size` makes better use of it." : "")};
 }
 
 // Returns a sentence, with a leading space, on the price per hour below which a CPU-only machine is
@@ -426,17 +405,26 @@ Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
 
 std::string time_finding(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
-  const double all = summary.train_seconds + summary.valid_seconds;
-  if (!(all > 0)) return "";
   const StepTimes& times = summary.times;
-  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
-  if (!cost.empty()) return cost;
+  const double train = summary.train_seconds, all = train + summary.valid_seconds;
+  if (!(all > 0)) return "";
+  if (times.data_wait > kMuchWaiting * train)
+    return percent(times.data_wait / train) +
+           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
+           "pack` would help; see docs/performance.md.";
+  if (times.communication > kMuchSumming * train)
+    return percent(times.communication / train) +
+           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
+           "`--accumulate` or a larger `--batch-size` would help.";
+  if (summary.valid_seconds > kMuchValidation * all)
+    return percent(summary.valid_seconds / all) +
+           " of the time was spent on validation: use a smaller validation set.";
   if (const double busy = gpu_share(run.epochs); busy > 0 && busy < kBusy)
     return "The GPU was busy for " + percent(busy) +
            " of the time, and did not wait for images: a larger `--batch-size` would use more of "
            "it.";
   return "Training did not wait for images: " +
-         percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
+         percent(std::max(0.0, 1 - times.data_wait / train)) +
          " of its time was spent computing. A faster device, more ranks or a smaller model would "
          "speed it up.";
 }
@@ -448,7 +436,12 @@ std::vector<Rung> speed_ladder(const RunRecord& run) {
   std::vector<Rung> rungs = {loader_rung(summary)};
   if (const double share = cpu_share(run.epochs); share > 0)
     rungs.push_back(processor_rung(share, rungs.front().is_worth_it));
-  if (busy > 0) rungs.push_back(batch_rung(busy));
+  if (busy > 0)
+    rungs.push_back({busy < kBusy, "Batch: the GPU was busy for " + percent(busy) +
+                                       " of the time." +
+                                       (busy < kBusy ? " A larger `--batch-size` makes better use "
+                                                       "of it."
+                                                     : "")});
   rungs.push_back(device_rung(run, summary, busy, rungs.front().is_worth_it));
   rungs.push_back(machine_rung(run, summary));
   return rungs;
