@@ -63,9 +63,8 @@ std::int64_t num_probably_wrong(const AuditRecord& record) {
 }
 
 std::size_t num_copies_across_sets(const AuditRecord& record) {
-  return static_cast<std::size_t>(std::ranges::count_if(record.copies, [](const CopiedImage& copy) {
-    return copy.first.validates != copy.other.validates;
-  }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      record.copies, [](auto& copy) { return copy.first.validates != copy.other.validates; }));
 }
 
 std::string audit_json(const AuditRecord& record) {

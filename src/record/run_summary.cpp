@@ -160,8 +160,7 @@ double plausible_silence(const RunRecord& run) {
 
 const EpochRecord* kept_epoch(const RunRecord& run) {
   const int number = run.end.saved_epoch > 0 ? run.end.saved_epoch : run.details.epoch;
-  const auto kept = std::find_if(run.epochs.begin(), run.epochs.end(),
-                                 [&](const EpochRecord& epoch) { return epoch.epoch == number; });
+  const auto kept = std::ranges::find(run.epochs, number, &EpochRecord::epoch);
   return kept == run.epochs.end() ? nullptr : &*kept;
 }
 
@@ -309,8 +308,7 @@ CondensedMatrix condensed(const ConfusionMatrix& matrix, int most) {
 }
 
 std::string option_of(const RunStart& start, std::string_view name) {
-  const auto found = std::find_if(start.options.begin(), start.options.end(),
-                                  [&](const auto& option) { return option.first == name; });
+  const auto found = std::ranges::find(start.options, name, &TextPairs::value_type::first);
   return found == start.options.end() ? "" : found->second;
 }
 

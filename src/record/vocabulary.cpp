@@ -37,8 +37,8 @@ std::string lower(std::string_view text) {
 }
 
 const Augment* named_set(std::string_view word) {
-  const auto found = std::find_if(kNamedSets.begin(), kNamedSets.end(),
-                                  [&](const auto& named) { return named.first == word; });
+  const auto* found =
+      std::ranges::find(kNamedSets, word, &std::pair<std::string_view, Augment>::first);
   return found == kNamedSets.end() ? nullptr : &found->second;
 }
 

@@ -40,8 +40,7 @@ class EpochsCsv : public RunSink {
     }
     text += std::to_string(epoch.epoch);
     for (const std::string& column : columns) {
-      const auto found = std::find_if(metrics.begin(), metrics.end(),
-                                      [&](const Metric& metric) { return metric.name == column; });
+      const auto found = std::ranges::find(metrics, column, &Metric::name);
       text += "," + (found == metrics.end() ? "" : number(found->value));
     }
     if (!file_) file_.emplace(path_);

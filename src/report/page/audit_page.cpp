@@ -37,9 +37,8 @@ double agreed_share(const AuditRecord& record) {
 }
 
 std::size_t copies_between_classes(const AuditRecord& record) {
-  return static_cast<std::size_t>(
-      std::count_if(record.copies.begin(), record.copies.end(),
-                    [](const CopiedImage& copy) { return copy.first.label != copy.other.label; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      record.copies, [](auto& copy) { return copy.first.label != copy.other.label; }));
 }
 
 std::string tiles_of(const AuditRecord& record) {
@@ -74,69 +73,48 @@ std::string what_to_do() {
   return element("ol", items);
 }
 
-std::string doubtful_section(const AuditRecord& record) {
+// The first `most` of `entries` as pictures below `lead`; empty if there are none. `files`: names
+// the file that lists all.
+template <typename Entry>
+std::string pictures_section(const char* id, const char* heading, const std::string& lead,
+                             const std::vector<Entry>& entries, std::size_t most, const char* files,
+                             std::string (*picture_of)(const Entry&)) {
+  const std::size_t shown = std::min(entries.size(), most);
+  if (shown == 0) return "";
   std::string html;
-  const std::size_t shown = std::min(record.doubtful.size(), record.num_shown);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const DoubtfulLabel& doubtful = record.doubtful[i];
-    html += captioned(
-        picture(doubtful.image.thumbnail, doubtful.image.label + ", perhaps " + doubtful.suggested),
-        caption_line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
-            caption_line("truth", "labeled " + name_html(doubtful.image.label) + ", " +
-                                      percent(doubtful.self_confidence)) +
-            caption_line("file", name_html(doubtful.image.file)));
-  }
-  if (html.empty()) return "";
-  return section("doubtful", "Labels that are probably wrong",
-                 element("p",
-                         "Judged by models that have not seen the image. Above: the suggested "
-                         "label and its probability; below: the given label and its probability." +
-                             how_many_shown(record.doubtful.size(), shown, "doubtful.csv")) +
-                     gallery(html));
+  for (std::size_t i = 0; i < shown; ++i) html += picture_of(entries[i]);
+  return section(id, heading,
+                 element("p", lead + how_many_shown(entries.size(), shown, files)) + gallery(html));
 }
 
-std::string copies_section(const AuditRecord& record) {
-  std::string html;
-  const std::size_t shown = std::min(record.copies.size(), record.num_shown);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const CopiedImage& copy = record.copies[i];
-    const bool same = copy.first.label == copy.other.label;
-    html += captioned(
-        element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
-                                          picture(copy.other.thumbnail, copy.other.file)),
-        caption_line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
-                                  (same ? "" : ", two labels")) +
-            caption_line("truth", name_html(copy.first.label) +
-                                      (same ? "" : " and " + name_html(copy.other.label))) +
-            caption_line("file", file_html(copy.first)) +
-            caption_line("file", file_html(copy.other)));
-  }
-  if (html.empty()) return "";
-  return section(
-      "copies", "Copies",
-      element(
-          "p",
-          "Pairs of images that are identical byte for byte, or look the same at a different size, "
-          "format or quality. If their labels differ, one is wrong. Duplicates on both sides of a "
-          "split inflate the accuracy; `kiln train --data-path` keeps them on one side." +
-              how_many_shown(record.copies.size(), shown, "duplicates.csv")) +
-          gallery(html));
+std::string doubtful_picture(const DoubtfulLabel& doubtful) {
+  const AuditedImage& image = doubtful.image;
+  return captioned(
+      picture(image.thumbnail, image.label + ", perhaps " + doubtful.suggested),
+      caption_line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
+          caption_line("truth", "labeled " + name_html(image.label) + ", " +
+                                    percent(doubtful.self_confidence)) +
+          caption_line("file", name_html(image.file)));
 }
 
-std::string odd_section(const char* id, const char* heading, const char* lead,
-                        const std::vector<OddImage>& images, std::size_t most) {
-  std::string html;
-  const std::size_t shown = std::min(images.size(), most);
-  for (std::size_t i = 0; i < shown; ++i)
-    html += captioned(picture(images[i].image.thumbnail, images[i].kind),
-                      caption_line("guess", escaped(images[i].kind)) +
-                          caption_line("truth", name_html(images[i].image.label)) +
-                          element("span", escaped(images[i].reason)) +
-                          caption_line("file", name_html(images[i].image.file)));
-  if (html.empty()) return "";
-  return section(
-      id, heading,
-      element("p", lead + how_many_shown(images.size(), shown, "audit.json")) + gallery(html));
+std::string copy_picture(const CopiedImage& copy) {
+  const bool same = copy.first.label == copy.other.label;
+  return captioned(
+      element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
+                                        picture(copy.other.thumbnail, copy.other.file)),
+      caption_line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
+                                (same ? "" : ", two labels")) +
+          caption_line("truth", name_html(copy.first.label) +
+                                    (same ? "" : " and " + name_html(copy.other.label))) +
+          caption_line("file", file_html(copy.first)) +
+          caption_line("file", file_html(copy.other)));
+}
+
+std::string odd_picture(const OddImage& odd) {
+  return captioned(
+      picture(odd.image.thumbnail, odd.kind),
+      caption_line("guess", escaped(odd.kind)) + caption_line("truth", name_html(odd.image.label)) +
+          element("span", escaped(odd.reason)) + caption_line("file", name_html(odd.image.file)));
 }
 
 std::string noise_section(const AuditRecord& record) {
@@ -243,20 +221,30 @@ std::string audit_html(const AuditRecord& record) {
                                  ? ""
                                  : ", and copies in " + shortened(record.valid_data_path, 100)) +
                             " · " + std::to_string(record.num_folds) + " folds";
+  const std::size_t most = record.num_shown;
   const std::string main =
       section("verdict", "How many labels are wrong?",
               verdict_line(audit_verdict(record)) +
                   element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
-      section("next", "What to do", what_to_do()) + doubtful_section(record) +
-      copies_section(record) +
-      odd_section("outliers", "Outliers",
-                  "Images that look unlike the rest of their class to the network. Keep rare "
-                  "views; remove images of something else.",
-                  record.outliers, record.num_shown) +
-      odd_section("flawed", "Dark, bright, blurred and nearly empty",
-                  "Images that differ from the typical image of this dataset.", record.flawed,
-                  record.num_shown) +
+      section("next", "What to do", what_to_do()) +
+      pictures_section("doubtful", "Labels that are probably wrong",
+                       "Judged by models that have not seen the image. Above: the suggested label "
+                       "and its probability; below: the given label and its probability.",
+                       record.doubtful, most, "doubtful.csv", doubtful_picture) +
+      pictures_section("copies", "Copies",
+                       "Pairs of images that are identical byte for byte, or look the same at a "
+                       "different size, format or quality. If their labels differ, one is wrong. "
+                       "Duplicates on both sides of a split inflate the accuracy; `kiln train "
+                       "--data-path` keeps them on one side.",
+                       record.copies, most, "duplicates.csv", copy_picture) +
+      pictures_section("outliers", "Outliers",
+                       "Images that look unlike the rest of their class to the network. Keep rare "
+                       "views; remove images of something else.",
+                       record.outliers, most, "audit.json", odd_picture) +
+      pictures_section("flawed", "Dark, bright, blurred and nearly empty",
+                       "Images that differ from the typical image of this dataset.", record.flawed,
+                       most, "audit.json", odd_picture) +
       noise_section(record) + faults_section(record) +
       settings_section(record.options, record.versions);
   return page_html(title, header_html(escaped(title), facts_html(facts)), main);

@@ -100,8 +100,7 @@ std::string unseen_classes(const DataRecord& data) {
 
 // Whether the network began with weights that were trained before.
 bool starts_from_weights(const RunRecord& run) {
-  return std::any_of(run.start.plan.begin(), run.start.plan.end(),
-                     [](const auto& line) { return line.first == "weights"; });
+  return std::ranges::count(run.start.plan, "weights", &TextPairs::value_type::first) > 0;
 }
 
 // Returns a sentence, with a leading space, on what the run did for small classes or, if nothing,
@@ -242,8 +241,7 @@ class Finder {
   void class_counts() {
     const DataRecord& data = run_.start.data;
     if (data.train_counts.empty()) return;
-    const auto [smallest, largest] =
-        std::minmax_element(data.train_counts.begin(), data.train_counts.end());
+    const auto [smallest, largest] = std::ranges::minmax_element(data.train_counts);
     const auto name = [&](auto place) {
       return quoted_class(data, static_cast<int>(place - data.train_counts.begin()));
     };
