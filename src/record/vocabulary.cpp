@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -95,20 +96,16 @@ Augment parse_augment(std::string_view text) {
 
 RecordKeys parse_record_keys(const std::string& text) {
   RecordKeys keys;
-  const std::array<std::pair<std::string, std::string*>, 4> parts = {
-      {{"image", &keys.image}, {"label", &keys.label}, {"text", &keys.text}, {"name", &keys.name}}};
+  const std::map<std::string, std::string*> parts = {
+      {"image", &keys.image}, {"label", &keys.label}, {"text", &keys.text}, {"name", &keys.name}};
   std::istringstream all(text);
   for (std::string part; std::getline(all, part, ',');) {
     const std::size_t equals = part.find('=');
-    bool is_known = false;
-    for (const auto& [name, key] : parts) {
-      if (equals == part.npos || part.substr(0, equals) != name) continue;
-      *key = part.substr(equals + 1);
-      is_known = !key->empty();
-    }
-    if (!is_known)
+    const auto key = parts.find(part.substr(0, equals));
+    if (key == parts.end() || equals == part.npos || equals + 1 == part.size())
       throw std::invalid_argument("'" + part +
                                   "' is not image=KEY, label=KEY, text=KEY or name=KEY");
+    *key->second = part.substr(equals + 1);
   }
   return keys;
 }

@@ -15,8 +15,7 @@ namespace kiln {
 // `Epoch: [1/3]<TAB>Iter: [1/2]<TAB>Avg_Time_Batch/Avg_Time_Epoch(s): 0.281/0.281<TAB>…`
 std::string iteration_line(const StepRecord& record);
 
-// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,top1 acc
-// 0.16667,…`
+// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,…`
 std::string epoch_line(const EpochRecord& record);
 
 // `learning rate 0.05, train images/s 512.31`, and with several ranks the time of all-reduce.
@@ -41,9 +40,8 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live);
 std::string validation_line(const StepRecord& at, const LiveLine& live);
 
 // For `kiln score`, after `done` of `total` images and `seconds` of work: `[######....] 1,200/5,000
-// images 512 images/s left 2 min 10 s`. If `total` is 0 it is unknown, and there is no bar and no
-// time left. `before` of the images done were done by an earlier job and are not counted in
-// `seconds`.
+// images 512 images/s left 2 min 10 s`. Without bar and time left if `total` is 0: unknown.
+// `before` of the images were done by an earlier job, not in `seconds`.
 std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
                          long long before = 0);
 

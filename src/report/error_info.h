@@ -12,16 +12,12 @@
 
 namespace kiln {
 
-// `{"Exception": null}`, indented by 2 spaces.
-std::string error_info_of_success();
+std::string error_info_of_success();  // `{"Exception": null}`, indented by 2 spaces
 std::string error_info_of(const std::string& id, int code, const std::string& message);
-
 // The message in the text of an error_info.json; empty if there is none.
 std::string message_of_error_info(const std::string& text);
 
-// Whether Azure ML runs this program (AZUREML_RUN_ID is set); it expects error_info.json in a place
-// of its own.
-bool is_run_of_azure_ml();
+bool is_run_of_azure_ml();  // AZUREML_RUN_ID is set
 
 // Where the file goes: `./outputs/module_statistics` under Azure ML, else inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);

@@ -17,11 +17,10 @@ inline constexpr const char* kEpochsFileName = "epochs.csv";
 // the first row is written; every row is flushed.
 std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path);
 
-// A run's metrics for Kubeflow Pipelines 2. `executor_input` is the JSON that its launcher
-// substitutes for `{executorInput: null}`. At the end the metrics of the saved epoch are written as
-// metadata of the output artifact of type Metrics (or else the one named "metrics") to
-// `outputs.outputFile`, which the launcher reads and the Metrics tab shows. Throws Error kUserError
-// if the JSON has no such artifact.
+// The metrics of the saved epoch for Kubeflow Pipelines 2, whose launcher substitutes
+// `executor_input`, JSON, for `{executorInput: null}`: at the end, as metadata of the output
+// artifact of type Metrics (or else named "metrics") in `outputs.outputFile`, which the Metrics tab
+// shows. Throws Error kUserError if the JSON has no such artifact.
 std::unique_ptr<RunSink> make_kfp_artifact(const std::string& executor_input);
 
 // TensorBoard's event file: metrics as scalars, the confusion matrix and predictions as images,

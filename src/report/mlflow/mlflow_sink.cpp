@@ -41,12 +41,9 @@ constexpr std::size_t kMaxRefused = 20;
 std::string name_of(const MlflowPoint& point) {
   return point.name;
 }
-std::string name_of(const std::pair<std::string, std::string>& pair) {
+std::string name_of(const TextPairs::value_type& pair) {
   return pair.first;
 }
-
-// Azure ML accepts 50 metric names per run; this leaves room for the other metrics.
-constexpr std::size_t kMaxClassesByName = 20;
 
 TextPairs params_of(const RunStart& start) {
   TextPairs params = start.options;
@@ -75,7 +72,6 @@ TextPairs tags_of(const RunStart& start) {
 std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double time,
                                    long long step) {
   std::vector<MlflowPoint> points;
-  points.reserve(metrics.size());
   for (const Metric& metric : metrics)
     points.push_back({metric.name, metric.value, static_cast<std::int64_t>(time * 1000), step});
   return points;
@@ -92,7 +88,8 @@ std::vector<MlflowPoint> points_of(const EpochRecord& epoch) {
 // classes would get the same metric name, the later one is named by its number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const std::vector<std::string>& classes = run.start.data.classes;
-  if (classes.size() > kMaxClassesByName) return {};
+  constexpr std::size_t kMaxClasses = 20;  // Azure ML accepts 50 metric names per run
+  if (classes.size() > kMaxClasses) return {};
   std::vector<Metric> recalls;
   std::set<std::string> names;
   for (const ClassScore& score : scores_by_label(run.details.confusion)) {
@@ -242,7 +239,7 @@ void MlflowSender::send(std::vector<MlflowPoint> points) {
   std::size_t num_lost = points.size();
   if (open_) {
     std::erase_if(points, [&](const MlflowPoint& point) {
-      return std::find(refused_.begin(), refused_.end(), point.name) != refused_.end();
+      return std::ranges::count(refused_, point.name) > 0;
     });
     num_lost -= points.size();
     num_lost += deliver_all(points, kMaxMlflowMetrics, [&](std::span<const MlflowPoint> portion) {

@@ -128,16 +128,16 @@ std::string in_words(const LineChart& chart) {
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
   std::vector<Column> columns = {{chart.x_name}};
-  std::map<double, std::vector<std::string>> by_x;
+  std::map<double, Cells> by_x;
   for (std::size_t i = 0; i < series.size(); ++i) {
     columns.push_back({series[i]->name});
     for (const Point& point : series[i]->points) {
-      auto& cells = by_x[point.x];
+      Cells& cells = by_x[point.x];
       cells.resize(series.size());
       cells[i] = escaped(value_text(point.y, chart.unit));
     }
   }
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   const std::size_t stride = (by_x.size() + kMaxRows - 1) / kMaxRows;
   std::size_t number = 0;
   for (auto& [x, cells] : by_x) {

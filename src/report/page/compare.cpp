@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 
@@ -45,10 +46,10 @@ std::vector<Cells> option_differences(const std::vector<NamedRun>& runs) {
   std::vector<std::string> names;
   for (const NamedRun& named : runs)
     for (const auto& [name, value] : named.run.start.options)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::ranges::count(names, name) == 0) names.push_back(name);
   std::vector<Cells> differences;
   for (const std::string& name : names) {
-    if (std::find(kOwnPaths.begin(), kOwnPaths.end(), name) != kOwnPaths.end()) continue;
+    if (std::ranges::count(kOwnPaths, name) > 0) continue;
     Cells row = {name};
     for (const NamedRun& named : runs) row.push_back(option_of(named.run.start, name));
     if (std::count(row.begin() + 1, row.end(), row[1]) < std::ssize(runs))
@@ -154,10 +155,9 @@ std::string differences_html(const std::vector<NamedRun>& runs) {
 }  // namespace
 
 void sort_by_accuracy(std::vector<NamedRun>* runs) {
-  std::stable_sort(runs->begin(), runs->end(), [](const NamedRun& a, const NamedRun& b) {
-    const EpochRecord *one = summary_of(a.run).kept, *other = summary_of(b.run).kept;
-    if (one == nullptr || other == nullptr) return one != nullptr && other == nullptr;
-    return one->valid.top1_accuracy() > other->valid.top1_accuracy();
+  std::ranges::stable_sort(*runs, std::ranges::greater{}, [](const NamedRun& named) {
+    const EpochRecord* kept = summary_of(named.run).kept;
+    return kept != nullptr ? kept->valid.top1_accuracy() : -1;
   });
 }
 

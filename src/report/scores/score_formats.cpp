@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -247,10 +248,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kSamples = 3, kShownRows = 100;
-constexpr std::size_t kMaxMeta = 1 << 16;
-constexpr const char* kTrueLabels = "category";
-constexpr const char* kAnswers = "Scored Labels";
+constexpr std::size_t kSamples = 3, kShownRows = 100, kMaxMeta = 1 << 16;
+constexpr const char *kTrueLabels = "category", *kAnswers = "Scored Labels";
 constexpr const char* kMeta =
     "type: DataFrameDirectory\n"
     "visualization:\n"
@@ -319,11 +318,6 @@ Json table_json(Json records, Json features, std::int64_t num_rows) {
 Json feature_json(const std::string& name, std::size_t index, const char* element,
                   const std::string& type) {
   return {{"name", name}, {"index", index}, {"elementType", element}, {"featureType", type}};
-}
-
-// Returns `rows` records of `length` cells that all hold `value`.
-Json same_records(std::size_t rows, const Json& value, std::size_t length) {
-  return Json(rows, Json(length, value));
 }
 
 // Creates and locks the folder. Throws Error if it is a directory of another type.
@@ -410,15 +404,15 @@ std::string ScoredDataset::visualization() const {
     of_statistics.push_back(feature_json(name, of_statistics.size(), "float64", "Numeric Feature"));
   for (const char* name : {"Histogram", "Boxplot"})
     of_layout.push_back(feature_json(name, of_layout.size(), "object", "Object Feature"));
-  const std::size_t num_columns = columns_.size();
-  const auto num_rows = static_cast<std::int64_t>(num_columns);
-  return Json{
-      {"visualizationType", "default"},
-      {"data", table_json(std::move(rows), std::move(features), num_rows_)},
-      {"statistics", table_json(same_records(num_columns, {{"isNan", true}}, of_statistics.size()),
-                                of_statistics, num_rows)},
-      {"layout",
-       table_json(same_records(num_columns, nullptr, of_layout.size()), of_layout, num_rows)}}
+  const auto num_rows = std::ssize(columns_);
+  const auto records_of = [&](const Json& value, std::size_t length) {
+    return Json(columns_.size(), Json(length, value));
+  };
+  return Json{{"visualizationType", "default"},
+              {"data", table_json(std::move(rows), std::move(features), num_rows_)},
+              {"statistics", table_json(records_of({{"isNan", true}}, of_statistics.size()),
+                                        of_statistics, num_rows)},
+              {"layout", table_json(records_of(nullptr, of_layout.size()), of_layout, num_rows)}}
       .dump();
 }
 
