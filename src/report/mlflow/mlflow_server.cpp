@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -57,12 +56,6 @@ std::int64_t milliseconds_now() {
   return static_cast<std::int64_t>(unix_seconds() * 1000);
 }
 
-void blot_out(const std::string& secret, std::string* text) {
-  if (secret.empty()) return;
-  for (std::size_t at = 0; (at = text->find(secret, at)) != std::string::npos; at += 3)
-    text->replace(at, secret.size(), "***");
-}
-
 // Returns the error message in a JSON response; empty if there is none. Credentials, which the
 // server may have echoed, are masked.
 std::string message_of(const std::string& body, const HttpLogin& login) {
@@ -71,7 +64,8 @@ std::string message_of(const std::string& body, const HttpLogin& login) {
   std::string text = json["message"].get<std::string>();
   for (const std::string& secret :
        {login.token, login.password, base64(login.user + ":" + login.password)})
-    blot_out(secret, &text);
+    for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos; at += 3)
+      text.replace(at, secret.size(), "***");
   return printable(cut_to_bytes(text, 300));
 }
 

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
 
 #include "base/text.h"
 #include "record/run_summary.h"
