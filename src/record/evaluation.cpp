@@ -131,11 +131,6 @@ std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, doubl
   return best;
 }
 
-void PairedAnswers::add(bool first_is_right, bool second_is_right) {
-  ++(first_is_right ? (second_is_right ? both : only_first)
-                    : (second_is_right ? only_second : neither));
-}
-
 McNemarTest mcnemar_test(const PairedAnswers& answers) {
   constexpr std::int64_t kFew = 25;
   const std::int64_t differing = answers.only_first + answers.only_second;

@@ -118,7 +118,10 @@ struct PairedAnswers {
   // Which of the two models is right.
   std::int64_t both = 0, only_first = 0, only_second = 0, neither = 0;
 
-  void add(bool first_is_right, bool second_is_right);
+  void add(bool first_is_right, bool second_is_right) {
+    ++(first_is_right ? (second_is_right ? both : only_first)
+                      : (second_is_right ? only_second : neither));
+  }
   std::int64_t images() const { return both + only_first + only_second + neither; }
 };
 

@@ -135,17 +135,14 @@ bool has_finished_epoch(const std::filesystem::path& path) {
 }
 
 // True if `record` can be read and is that of the run that began at `start_time`.
-bool is_of_run(const std::filesystem::path& record, double start_time) {
+bool is_of_run(const std::filesystem::path& record, double start_time) try {
   std::error_code fault;
   if (!std::filesystem::is_regular_file(record, fault)) return false;
   std::ifstream file(record, std::ios::binary);
   std::string line;
-  if (!std::getline(file, line)) return false;
-  try {
-    return parse_run(line + "\n").start.time == start_time;
-  } catch (const Error&) {
-    return false;
-  }
+  return std::getline(file, line) && parse_run(line + "\n").start.time == start_time;
+} catch (const Error&) {
+  return false;
 }
 
 class RunFile : public RunSink {

@@ -399,10 +399,6 @@ std::vector<Metric> step_metrics(const StepRecord& step) {
           {"Step/images per second", step.batch_images_per_second}};
 }
 
-long long global_step(const StepRecord& step) {
-  return static_cast<long long>(step.epoch - 1) * step.num_steps + step.step;
-}
-
 std::string metric_definitions() {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [name, in_line] : kLogFigures)

@@ -163,7 +163,10 @@ struct Metric {
 
 std::vector<Metric> epoch_metrics(const EpochRecord& epoch);  // indexed by epoch number
 std::vector<Metric> step_metrics(const StepRecord& step);     // indexed by global_step()
-long long global_step(const StepRecord& step);                // steps since training began, from 1
+// Steps since training began, from 1.
+inline long long global_step(const StepRecord& step) {
+  return static_cast<long long>(step.epoch - 1) * step.num_steps + step.step;
+}
 
 // The metrics that Amazon SageMaker parses from epoch_line() (report/console.h): a JSON list of
 // {"Name", "Regex"}, as MetricDefinitions of a training job; the first group is the value.

@@ -77,10 +77,6 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
       element("table", element("caption", label) + head + element("tbody", body)));
 }
 
-std::string folded(std::string_view summary, std::string_view html) {
-  return element("details", element("summary", escaped(summary)) + std::string(html));
-}
-
 std::string section(const std::string& id, const std::string& heading, const std::string& html) {
   if (html.empty()) return "";
   return element("section id=\"" + id + "\"", element("h2", escaped(heading)) + "\n" + html) + "\n";
@@ -92,32 +88,12 @@ std::string image_html(const std::string& alt, const std::string& base64_jpeg, b
          "\" src=\"data:image/jpeg;base64," + base64_jpeg + "\">";
 }
 
-std::string caption_line(std::string_view style, std::string_view html) {
-  return element("span class=\"" + std::string(style) + "\"", html);
-}
-
-std::string captioned(std::string_view pictures, std::string_view lines) {
-  return element("figure", std::string(pictures) + element("figcaption", lines)) + "\n";
-}
-
-std::string gallery(std::string_view captioned_pictures) {
-  return element("div class=\"mistakes\"", "\n" + std::string(captioned_pictures));
-}
-
 std::string page_html(const std::string& title, const std::string& header,
                       const std::string& main) {
   return filled(kPageHtml, {{"title", escaped(title + " – Kiln")},
                             {"style", std::string(kReportCss)},
                             {"body", header + element("main", main)},
                             {"script", std::string(kReportJs)}});
-}
-
-std::string header_html(const std::string& heading, const std::string& more) {
-  return element("header", element("p class=\"brand\"", "Kiln") + element("h1", heading) + more);
-}
-
-std::string facts_html(const std::string& text) {
-  return element("p class=\"facts\"", escaped(text));
 }
 
 std::string filled(std::string_view text, const TemplateValues& values) {

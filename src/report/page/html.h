@@ -42,7 +42,9 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
                   const std::vector<Cells>& rows);
 
 // A `<details>` element, initially closed; `summary` is plain text.
-std::string folded(std::string_view summary, std::string_view html);
+inline std::string folded(std::string_view summary, const std::string& html) {
+  return element("details", element("summary", escaped(summary)) + html);
+}
 
 // A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
 std::string section(const std::string& id, const std::string& heading, const std::string& html);
@@ -55,15 +57,26 @@ inline constexpr std::size_t kMaxPictures = 24, kMaxPictureBytes = 400'000;  // 
 // An `<img>` of a JPEG file in base64; empty if that is empty. `alt` is plain text.
 std::string image_html(const std::string& alt, const std::string& base64_jpeg, bool is_small);
 // A line of the style "guess", "truth" or "file" of report.css.
-std::string caption_line(std::string_view style, std::string_view html);
-std::string captioned(std::string_view pictures, std::string_view lines);
-std::string gallery(std::string_view captioned_pictures);
+inline std::string caption_line(const std::string& style, std::string_view html) {
+  return element("span class=\"" + style + "\"", html);
+}
+inline std::string captioned(const std::string& pictures, std::string_view lines) {
+  return element("figure", pictures + element("figcaption", lines)) + "\n";
+}
+inline std::string gallery(const std::string& captioned_pictures) {
+  return element("div class=\"mistakes\"", "\n" + captioned_pictures);
+}
 
 // The frame shared by all pages: style and script around a header and main part, in one
 // self-contained file. Its Content-Security-Policy forbids loading anything else.
 std::string page_html(const std::string& title, const std::string& header, const std::string& main);
-std::string header_html(const std::string& heading, const std::string& more = "");
-std::string facts_html(const std::string& text);  // the circumstances, below a heading; plain text
+inline std::string header_html(const std::string& heading, const std::string& more = "") {
+  return element("header", element("p class=\"brand\"", "Kiln") + element("h1", heading) + more);
+}
+// The circumstances, below a heading. Plain text.
+inline std::string facts_html(std::string_view text) {
+  return element("p class=\"facts\"", escaped(text));
+}
 
 // Replaces each `{{name}}` in `text` with its entry in `values`, in one pass. Throws
 // std::out_of_range for an unknown name.
