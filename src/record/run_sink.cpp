@@ -16,13 +16,11 @@ void RunSink::resume(const RunRecord& so_far) {
 }
 
 void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make,
-                      const std::filesystem::path& folder) {
-  try {
-    sinks_.push_back({.sink = make(), .folder = folder, .first_failure = {}});
-  } catch (const std::exception& failure) {
-    log_.warning(failure.what());
-    never_made_.emplace_back(failure.what());
-  }
+                      const std::filesystem::path& folder) try {
+  sinks_.push_back({.sink = make(), .folder = folder, .first_failure = {}});
+} catch (const std::exception& failure) {
+  log_.warning(failure.what());
+  never_made_.emplace_back(failure.what());
 }
 
 void RunReporter::notify(Guarded& guarded, const Call& call, bool is_record) {

@@ -134,8 +134,7 @@ std::vector<std::string> augment_texts(Augment augment);
 std::string augment_text(Augment augment);
 
 // Why a text is not a valid set, to follow the option's name: "contains 'flop', but must be …".
-class AugmentFault : public std::runtime_error {
- public:
+struct AugmentFault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 

@@ -63,33 +63,29 @@ std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
          "module_statistics" / "error_info.json";
 }
 
-void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) {
-  try {
-    std::filesystem::create_directories(path.parent_path());
-    write_file_durably(path, text);
-  } catch (const std::exception& failure) {
-    log.warning(std::string("error_info.json could not be written: ") + failure.what());
-  }
+void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) try {
+  std::filesystem::create_directories(path.parent_path());
+  write_file_durably(path, text);
+} catch (const std::exception& failure) {
+  log.warning(std::string("error_info.json could not be written: ") + failure.what());
 }
 
-FailureReport report_failure(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(explained(failure));
-  } catch (const Error& error) {
-    return report_errors({error});
-  } catch (const Problems& problems) {
-    return report_errors(problems.errors());
-  } catch (const std::filesystem::filesystem_error& fault) {  // the user's files: not a bug
-    return report_errors({Error(ErrorCode::kFailedToCompleteOperation,
-                                quoted_path(fault.path1()) +
-                                    " cannot be used: " + system_words(fault.code().value()) +
-                                    ". Check the path and its permissions.")});
-  } catch (const FailedElsewhere& other) {
-    return {{other.what()}, "", other.exit_code()};
-  } catch (const std::exception& other) {
-    const std::string_view what = other.what();
-    return report_bug(std::string(what.substr(0, what.find('\n'))));
-  }
+FailureReport report_failure(const std::exception_ptr& failure) try {
+  std::rethrow_exception(explained(failure));
+} catch (const Error& error) {
+  return report_errors({error});
+} catch (const Problems& problems) {
+  return report_errors(problems.errors());
+} catch (const std::filesystem::filesystem_error& fault) {  // the user's files: not a bug
+  return report_errors(
+      {Error(ErrorCode::kFailedToCompleteOperation,
+             quoted_path(fault.path1()) + " cannot be used: " + system_words(fault.code().value()) +
+                 ". Check the path and its permissions.")});
+} catch (const FailedElsewhere& other) {
+  return {{other.what()}, "", other.exit_code()};
+} catch (const std::exception& other) {
+  const std::string_view what = other.what();
+  return report_bug(std::string(what.substr(0, what.find('\n'))));
 }
 
 }  // namespace kiln

@@ -34,11 +34,8 @@ ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data
 
 // `summary`: a Summary message, with each value in a field 1.
 std::string values_event(const ProtoMessage& summary, double time, long long step) {
-  return tfrecord(ProtoMessage()
-                      .real(1, time)
-                      .integer(2, static_cast<std::uint64_t>(step))
-                      .message(5, summary)
-                      .bytes());
+  const auto number = static_cast<std::uint64_t>(step);
+  return tfrecord(ProtoMessage().real(1, time).integer(2, number).message(5, summary).bytes());
 }
 
 ProtoMessage image(int height, int width, const std::string& file) {
@@ -156,11 +153,8 @@ namespace fs = std::filesystem;
 // Makes TensorBoard discard what it has read before.
 std::string restart_event(double time) {
   constexpr int kStart = 1;
-  return tfrecord(ProtoMessage()
-                      .real(1, time)
-                      .integer(2, 0)
-                      .message(7, ProtoMessage().integer(1, kStart))
-                      .bytes());
+  const ProtoMessage log = ProtoMessage().integer(1, kStart);
+  return tfrecord(ProtoMessage().real(1, time).integer(2, 0).message(7, log).bytes());
 }
 
 // The time in the name of an event file, in whole Unix seconds; 0 if there is none.

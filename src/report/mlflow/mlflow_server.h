@@ -91,14 +91,12 @@ struct MlflowSettings {
 };
 
 // A failed request. what() is part of a sentence and contains no secrets.
-class MlflowFailure : public std::runtime_error {
- public:
+struct MlflowFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // The server does not accept what a request holds (status 400), such as a name.
-class MlflowRefusal : public MlflowFailure {
- public:
+struct MlflowRefusal : MlflowFailure {
   using MlflowFailure::MlflowFailure;
 };
 

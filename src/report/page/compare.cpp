@@ -143,8 +143,7 @@ std::string differences_html(const std::vector<NamedRun>& runs) {
     columns.push_back(text_column(shortened(named.name, kMaxName)));
   std::vector<Cells> rows = option_differences(runs);
   for (Cells& row : rows) {
-    for (std::size_t i = 1; i < row.size(); ++i)
-      row[i] = row[i].empty() ? "–" : name_html(row[i], kMaxName);
+    for (std::size_t i = 1; i < row.size(); ++i) row[i] = row[i].empty() ? "–" : name_html(row[i]);
     row[0] = escaped(row[0]);
   }
   return section("options", "Differences",
