@@ -150,8 +150,7 @@ McNemarTest mcnemar_test(const PairedAnswers& answers) {
 
 namespace {
 
-// Undefined values are null, not strings as in a run's record, because other programs read this
-// file.
+// Undefined values are null, not strings as in a run's record: other programs read this file.
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json();
 }

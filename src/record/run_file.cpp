@@ -60,8 +60,7 @@ std::string fault_text(const std::exception& failure) {
   return failure.what();
 }
 
-// Adds a line to the run and returns its event. Ignores unknown events, which newer versions may
-// write.
+// Adds a line to the run and returns its event. Ignores unknown events, those of newer versions.
 std::string add_run_line(std::string_view text, RunRecord* run) {
   const Json line = parse_ordered_json(text, kMaxLineValues);
   auto event = line.at("event").get<std::string>();
@@ -95,8 +94,7 @@ std::uint64_t record_bytes(const RunRecord& run) {
          run.sink_states.size() * sizeof(TextPairs::value_type);
 }
 
-// Calls `visit` with the offset and the text of each complete line. Returns the offset of the
-// incomplete last line.
+// Calls `visit` with the offset and text of each complete line. Returns the offset after them.
 template <typename Visit>
 std::size_t for_each_line(std::string_view text, Visit&& visit) {
   std::size_t begin = 0;
@@ -157,8 +155,7 @@ class RunFile : public RunSink {
     remove_next();
     file_->append(run_line(start));
   }
-  // Replaces the old record only once the new one, which is cut back to the checkpoint, is
-  // complete.
+  // Replaces the old record only once the new one, cut back to the checkpoint, is complete.
   void resume(const RunRecord& so_far) override {
     replaces_ =
         so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);

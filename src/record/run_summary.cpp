@@ -150,8 +150,7 @@ double plausible_silence(const RunRecord& run) {
     if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
       gaps.push_back(times[i] - times[i - 1]);
   if (gaps.empty()) return kBeforeTheFirstStep;
-  // Before the end of the first epoch, allows as much time as the run has taken so far: the first
-  // validation takes less than the training before it.
+  // Allows the first validation as much time as the run has taken so far: it takes less.
   const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
   std::sort(gaps.begin(), gaps.end());
   return std::max({kLeast, 20 * gaps[gaps.size() / 2], 3 * gaps.back(), all});

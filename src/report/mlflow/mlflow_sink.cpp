@@ -13,8 +13,7 @@
 namespace kiln {
 namespace {
 
-// Returns an environment variable, or an empty string if it is not set. Trims whitespace, because
-// secrets read from files often end with a newline.
+// Returns an environment variable or "", trimmed: secrets read from files often end with a newline.
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
   std::string text = value == nullptr ? "" : value;

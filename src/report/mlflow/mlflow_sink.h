@@ -34,8 +34,7 @@ struct MlflowPast {
   std::vector<MlflowPoint> points;
 };
 
-// Sends a run to MLflow on its own thread, so that training never waits for a server. add() and
-// end() must come from one thread. The log must outlive it.
+// Sends a run on its own thread; add() and end() come from one other. The log must outlive it.
 class MlflowSender {
  public:
   // Throws Error for a malformed URL; does not check whether the server exists. With `past` it

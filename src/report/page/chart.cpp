@@ -17,8 +17,7 @@ double round_step(double least) {
   return 10 * power;
 }
 
-// Appends the points of one interval, [begin, end), that thinned() keeps: the lowest, the highest
-// and one that is not finite, in order.
+// Appends the points of [begin, end) to keep: the lowest, the highest and one that is not finite.
 void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kept) {
   const Point *lowest = nullptr, *highest = nullptr, *odd = nullptr;
   for (const Point* point = begin; point != end; ++point) {

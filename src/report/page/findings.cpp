@@ -35,8 +35,7 @@ const EpochRecord* diverged_epoch(const std::vector<EpochRecord>& epochs) {
   return nullptr;
 }
 
-// The epoch to compare with the last one to see whether top-1 is still rising: a quarter of the
-// epochs earlier.
+// Top-1 is still rising if the last epoch's is higher than that of this one, a quarter earlier.
 const EpochRecord& earlier_epoch(const std::vector<EpochRecord>& epochs) {
   return epochs[epochs.size() - 1 - epochs.size() / 4];
 }
@@ -84,8 +83,7 @@ bool has_learned(const RunSummary& summary) {
                          summary.largest_share);
 }
 
-// Names the classes without validation images: "“cat”, “cow”, “dog” and 2 more classes". Empty if
-// there are none.
+// Names the classes without validation images, if any: "“cat”, “cow”, “dog” and 2 more classes".
 std::string unseen_classes(const DataRecord& data) {
   constexpr int kMaxNamed = 3;
   std::string text;
@@ -266,8 +264,7 @@ class Finder {
          "is probably lower.");
   }
 
-  // Warns if the compute threads got too little CPU time, unless that is because they waited for
-  // images.
+  // Warns if the compute threads got too little CPU time and did not just wait for images.
   void cores() {
     double wall = 0, used = 0, waited = 0;
     for (const EpochRecord& epoch : run_.epochs) {

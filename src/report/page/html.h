@@ -16,8 +16,7 @@ std::string prose(std::string_view text);
 // `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);
 
-// A name or path of at most `most` characters, which does not reorder the text around it, whatever
-// its direction.
+// A name or path, cut to `most` characters, which reorders no text around it in any script.
 std::string name_html(std::string_view text, std::size_t most = 60);
 
 // A value that scripts and tests can parse: `<data id="best-top1" value="0.7134">71.3 %</data>`.

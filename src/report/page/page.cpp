@@ -101,8 +101,7 @@ class HtmlReport : public RunSink {
  public:
   explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
   std::string_view name() const override { return kReportName; }
-  // Removes an earlier run's page after the first epoch: if this run were killed, that page would
-  // be mistaken for its own.
+  // Removes an earlier run's page: if this run were killed, it would be taken for its own.
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     if (!std::exchange(has_epoch_, true)) ::unlink(path_.c_str());
   }

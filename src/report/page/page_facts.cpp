@@ -75,8 +75,7 @@ std::string imbalance_text(const std::vector<long long>& counts) {
   return *smallest > 0 ? text + formatted(" (1 : %.3g)", share_of(*largest, *smallest)) : text;
 }
 
-// The time breakdown: what the time of an epoch was spent on, in the order of the stack, bottom
-// first.
+// What the time of an epoch was spent on, in the order of the stack, bottom first.
 struct Part {
   const char* name;
   int color;
@@ -329,8 +328,7 @@ double gpu_share(const std::vector<EpochRecord>& epochs) {
   return percents / 100 / static_cast<double>(epochs.size());
 }
 
-// Returns the CPU time of a run without a GPU as a share of that of its compute threads; 0 if it
-// was not measured.
+// The same for the CPU time of a run without a GPU, as a share of that of its compute threads.
 double cpu_share(const std::vector<EpochRecord>& epochs) {
   double share = 0;
   for (const EpochRecord& epoch : epochs) share += epoch.cpu_share;
@@ -357,8 +355,7 @@ Rung processor_rung(double share, bool waits) {
 }
 
 // Returns a sentence, with a leading space, on the price per hour below which a CPU-only machine is
-// cheaper than this one, whose GPU is mostly idle. Empty if the price or speed of this one is
-// unknown.
+// cheaper than this one, whose GPU is mostly idle. Empty if its price or speed is unknown.
 std::string cheaper_processor(const RunRecord& run, double images_per_second) {
   const double price = price_per_hour(run.start);
   if (price == 0 || !(images_per_second > 0)) return "";

@@ -137,14 +137,12 @@ class ReadableLines : public ScoreEncoder {
   }
 };
 
-// Parquet files are written by a module that is loaded only when needed: few runs use it, and Arrow
-// is 50 MB. Throws Error kUserError if libkiln_parquet.so, which is installed next to the program,
-// cannot be opened.
+// Parquet files are written by a module, libkiln_parquet.so beside the program, that is loaded only
+// when needed: few runs use it, and Arrow is 50 MB. Throws Error kUserError if it cannot be opened.
 const ParquetModule& open_module() {
   const std::filesystem::path path =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_parquet.so";
-  // RTLD_DEEPBIND, because LibTorch and Arrow both contain protobuf, and each must use its own
-  // copy.
+  // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr)
     throw Error(ErrorCode::kUserError,
