@@ -12,7 +12,7 @@
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "kiln_bench.h"
-#include "record/augment_set.h"
+#include "record/vocabulary.h"
 #include "run/process/versions.h"
 
 namespace kiln {

@@ -22,7 +22,6 @@
 #include "run/prepare/shared_sources.h"
 #include "train/features/head_fit.h"
 #include "train/schedule/catalogue.h"
-#include "train/schedule/schedule.h"
 
 namespace kiln {
 namespace {

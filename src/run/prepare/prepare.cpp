@@ -26,7 +26,7 @@
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "train/precision.h"
-#include "train/replicas.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {
