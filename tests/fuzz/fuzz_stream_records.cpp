@@ -75,7 +75,8 @@ Outcome read_all(const std::string& path, std::size_t size) {
   Outcome outcome;
   std::size_t sum = 0;
   try {
-    const std::unique_ptr<RecordStream> records = open_records(bytes, {});
+    LeftOut left_out;
+    const std::unique_ptr<RecordStream> records = open_records(bytes, {}, left_out);
     for (StreamRecord record; records->next(record);) {
       sum += record.bytes.size();
       outcome.records.push_back(std::move(record));

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -119,19 +118,23 @@ void ByteStream::fail_cut_off() const {
                               static_cast<unsigned long long>(position_)));
 }
 
+std::string_view ByteStream::take_some(std::size_t size) {
+  if (begin_ == buffer_.size() && !fill()) return {};
+  const std::string_view taken = std::string_view(buffer_).substr(begin_, size);
+  begin_ += taken.size();
+  position_ += taken.size();
+  return taken;
+}
+
 bool ByteStream::read(std::size_t size, std::string& target) {
   target.clear();
   while (target.size() < size) {
-    if (begin_ == buffer_.size() && !fill()) {
-      if (target.empty()) return false;
-      fail_cut_off();
-    }
-    const std::size_t taken = std::min(size - target.size(), buffer_.size() - begin_);
-    if (target.capacity() < target.size() + taken)
+    const std::string_view taken = take_some(size - target.size());
+    if (taken.empty() && target.empty()) return false;
+    if (taken.empty()) fail_cut_off();
+    if (target.capacity() < target.size() + taken.size())
       target.reserve(std::min(size, std::max(kFirstReserve, 2 * target.size())));
-    target.append(buffer_, begin_, taken);
-    begin_ += taken;
-    position_ += taken;
+    target += taken;
   }
   return true;
 }
@@ -142,23 +145,11 @@ std::string ByteStream::take(std::size_t size) {
   return bytes;
 }
 
-std::size_t ByteStream::take_some(char* target, std::size_t size) {
-  if (begin_ == buffer_.size() && !fill()) return 0;
-  const std::size_t taken = std::min(size, buffer_.size() - begin_);
-  std::memcpy(target, buffer_.data() + begin_, taken);
-  begin_ += taken;
-  position_ += taken;
-  return taken;
-}
-
 void ByteStream::skip(std::uint64_t size) {
   while (size > 0) {
-    if (begin_ == buffer_.size() && !fill()) fail_cut_off();
-    const std::size_t taken =
-        static_cast<std::size_t>(std::min<std::uint64_t>(size, buffer_.size() - begin_));
-    begin_ += taken;
-    position_ += taken;
-    size -= taken;
+    const std::string_view taken = take_some(size);
+    if (taken.empty()) fail_cut_off();
+    size -= taken.size();
   }
 }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/archive/record_reader.h"
+
 namespace kiln {
 
 // Why a stream cannot be read, as a clause without its name.
@@ -34,12 +36,12 @@ struct StreamWatch {
 };
 
 // Use from one thread.
-class ByteStream {
+class ByteStream final : public ByteSource {
  public:
   // The first read opens the stream, and waits for a pipe that does not exist yet and for its
   // writer. `path` "-" is standard input. `watch` must outlive this object.
   ByteStream(std::string path, StreamWatch& watch);
-  ~ByteStream();
+  ~ByteStream() override;
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
@@ -48,10 +50,8 @@ class ByteStream {
   bool is_pipe() const { return is_pipe_; }
   void reopen();
 
-  // The next `size` bytes, at most kMaxPeeked, without consuming them; fewer only at the end.
-  // Valid until the next call.
+  // The next `size` bytes without consuming them; fewer only at the end. Valid until the next call.
   std::string_view peek(std::size_t size);
-  static constexpr std::size_t kMaxPeeked = 4096;
 
   // Replaces `target` with the next `size` bytes; memory grows with the bytes that have arrived.
   // False if the stream ended before the first byte. Throws StreamFault if it ends later, and if
@@ -60,14 +60,17 @@ class ByteStream {
   // The same, but an end of the stream is always a fault.
   std::string take(std::size_t size);
   void skip(std::uint64_t size);
-  // Takes up to `size` bytes, as many as are available, and returns their number; 0 only at the
-  // end.
-  std::size_t take_some(char* target, std::size_t size);
+  // Takes up to `size` bytes, as many as are available.
+  std::size_t read(char* target, std::size_t size) override {
+    return take_some(size).copy(target, size);
+  }
 
   std::uint64_t position() const { return position_; }  // bytes taken since it was opened
 
  private:
   bool fill();  // false at the end
+  // Empty only at the end; valid until the next call.
+  std::string_view take_some(std::size_t size);
   void open();
   [[noreturn]] void fail_cut_off() const;
 

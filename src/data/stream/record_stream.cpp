@@ -2,71 +2,272 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <filesystem>
 #include <optional>
-#include <string>
-#include <utility>
+#include <system_error>
+#include <unordered_map>
+#include <vector>
 
+#include "base/content_hash.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "data/archive/image_record.h"
-#include "data/archive/record_reader.h"
 #include "data/archive/tar.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/image_bytes.h"
 
 namespace kiln {
 namespace {
 
-class StreamBytes final : public ByteSource {
+constexpr std::string_view kEpoch = "{epoch}";
+constexpr std::size_t kMaxWaiting = 64, kMaxWaitingBytes = 64'000'000;
+// The most zeros after an end mark, where tars are padded. Without a limit, /dev/zero would be read
+// forever.
+constexpr std::uint64_t kMaxZeroBytes = 16 << 20;
+
+// The names that a tar's memory of them has room for, at about 50 bytes each.
+constexpr std::size_t kMaxNames = 1'000'000;
+
+RawLabel written(const std::string& text) {
+  return {.text = text, .is_written = true};
+}
+
+// Label files decide, by the rule of LabelFiles, as soon as one has come; before that, images have
+// the label of their folder. An image leaves once its own label file is there, the others of its
+// key when the key changes.
+class TarRecords final : public RecordStream {
  public:
-  explicit StreamBytes(ByteStream& bytes) : bytes_(bytes) {}
-  std::size_t read(char* target, std::size_t size) override {
-    return bytes_.take_some(target, size);
+  TarRecords(ByteStream& bytes, LeftOut& left_out) : bytes_(bytes), left_out_(left_out) {}
+
+  bool next(StreamRecord& record) override {
+    while (complete_.empty() && read_entry()) {
+    }
+    if (complete_.empty()) return false;
+    record = std::move(complete_.front());
+    complete_.pop_front();
+    return true;
   }
 
- private:
-  ByteStream& bytes_;
-};
-
-class FramedRecords final : public RecordStream {
- public:
-  FramedRecords(ByteStream& bytes, RecordFormat format, const RecordOptions& options)
-      : source_(bytes), format_(format), keys_(options.keys), reader_(source_, format) {}
-
-  bool next(StreamRecord& image) override {
-    while (read(image))
-      if (!is_header_) return true;
-    return false;
-  }
-
-  const LeftOut& left_out() const override { return left_out_; }
+  void begin_epoch() override { contents_.clear(); }
 
  private:
-  // Reads a record, which may be a header. False at the end.
-  bool read(StreamRecord& image) {
-    is_header_ = false;
-    Record record;
-    if (!take(record)) return false;
-    image = {.name = "record " + std::to_string(++count_), .bytes = {}, .label = {}, .fault = {}};
-    image.fault = record.fault;
-    if (!record.fault.empty()) return true;
-    if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes)) {
-      image.bytes = std::move(record.bytes);
-      take_manifest_label(image);
+  // Reads an entry or an end mark. False at the end of the stream.
+  bool read_entry() {
+    const std::uint64_t at = bytes_.position();
+    std::string header;
+    if (!bytes_.read(kTarBlock, header)) {
+      if (!ended_) throw StreamFault("ends before the tar's end marker");
+      finish_key();
+      return !complete_.empty();
+    }
+    ended_ = is_zero(header);
+    zero_bytes_ = ended_ ? zero_bytes_ + kTarBlock : 0;
+    if (zero_bytes_ > kMaxZeroBytes) throw StreamFault("has sent 16 MiB of zeros and no image");
+    if (ended_) {
+      finish_key();
+      key_.clear();
+      contents_.clear();
       return true;
     }
-    try {
-      ImageRecord parsed = image_record(record.bytes, format_, keys_);
-      is_header_ = parsed.is_header;
-      if (is_header_) left_out_.other_files.add(image.name + " (a header without an image)");
-      if (!parsed.name.empty()) image.name = parsed.name;
-      image.bytes = std::move(parsed.bytes);
-      image.label.text = parsed.class_text;
-      if (!parsed.labels.empty())
-        image.label.number = std::max<std::int64_t>(parsed.labels.front(), -1);
-    } catch (const RecordFault& fault) {
-      image.fault = fault.what();
+    const TarHeaders::Entry entry = headers_.read(header, at);
+    if (entry.kind == TarHeaders::Kind::kExtra) {
+      headers_.take_extra(entry, data_of(entry));
+      return true;
+    }
+    const std::string name = headers_.take_name(entry, header);
+    const bool is_data = !has_part_that_is_never_data(name);
+    if (entry.kind == TarHeaders::Kind::kDevice && is_data)
+      left_out_.add(LeftOut::Kind::kDevice, name);
+    if (entry.kind == TarHeaders::Kind::kLink && is_data)
+      throw StreamFault("contains the link '" + printable(name) +
+                        "', which a stream cannot follow. Write the tar with the files that its "
+                        "links lead to (tar --dereference --hard-dereference)");
+    const bool is_file = entry.kind == TarHeaders::Kind::kFile && is_data && !name.ends_with('/');
+    if (is_file && has_image_extension(name)) {
+      if (std::string data = data_of(entry); is_new(name, data)) add_image(name, std::move(data));
+    } else if (is_file && is_label_file(name)) {
+      if (entry.size > 2 * kMaxLabelBytes) label_in(name, std::string(2 * kMaxLabelBytes, '-'));
+      if (const std::string text = data_of(entry); is_new(name, text)) add_label(name, text);
+    } else {
+      if (is_file) left_out_.other_files.add(name);
+      bytes_.skip(tar_padded(entry.size));
     }
     return true;
   }
 
+  std::string data_of(const TarHeaders::Entry& entry) {
+    if (entry.size > kMaxImageBytes) throw StreamFault("holds a file that is larger than 1 GiB");
+    std::string data = bytes_.take(entry.size);
+    bytes_.skip(tar_padded(entry.size) - entry.size);
+    return data;
+  }
+
+  // False if the tar has had a file of this name; its content must be the same.
+  bool is_new(const std::string& name, const std::string& data) {
+    const std::uint64_t content = content_hash(data);
+    if (const auto found = contents_.find(fnv1a(name)); found != contents_.end()) {
+      if (found->second != content)
+        throw StreamFault("contains '" + printable(name) + "' twice, with two contents");
+      left_out_.add(LeftOut::Kind::kRepeatedName, name);
+      return false;
+    }
+    if (contents_.size() < kMaxNames) contents_.emplace(fnv1a(name), content);
+    return true;
+  }
+
+  void enter_key_of(const std::string& name) {
+    if (key_of(name) == key_) return;
+    finish_key();
+    key_ = key_of(name);
+  }
+
+  void add_image(const std::string& name, std::string data) {
+    enter_key_of(name);
+    images_.push_back({.name = name, .bytes = std::move(data)});
+    waiting_bytes_ += images_.back().bytes.size();
+    ++num_waiting_;
+    release(images_.size() - 1);
+    if (num_waiting_ <= kMaxWaiting && waiting_bytes_ <= kMaxWaitingBytes) return;
+    if (has_labels_)
+      throw StreamFault("has more than 64 images or 64 MB of the key '" + printable(key_) +
+                        "' without a label file of their own: write each image and its label file "
+                        "one after the other");
+    finish_key();
+  }
+
+  void add_label(const std::string& name, const std::string& text) {
+    if (num_by_folder_ > 0)
+      throw StreamFault("has the label file '" + printable(name) + "' after " +
+                        grouped(num_by_folder_) + (num_by_folder_ == 1 ? " image" : " images") +
+                        " without one: write each image and its label file one after the "
+                        "other");
+    enter_key_of(name);
+    labels_.add(name, text);
+    has_labels_ = true;
+    for (std::size_t i = 0; i < images_.size(); ++i)
+      if (without_extension(images_[i].name) == without_extension(name)) release(i);
+  }
+
+  // Lets the image go if its own label file is there. Its name stays, for the rest of its key.
+  void release(std::size_t i) {
+    const std::string* own = labels_.own_label(images_[i].name);
+    if (own == nullptr) return;
+    StreamRecord& image = images_[i];
+    complete_.push_back({image.name, std::exchange(image.bytes, {}), written(*own)});
+    is_released_.resize(images_.size());
+    is_released_[i] = true;
+    --num_waiting_;
+    waiting_bytes_ -= complete_.back().bytes.size();
+  }
+
+  // Completes the images of a key after its last file.
+  void finish_key() {
+    std::vector<std::string_view> names;
+    for (const StreamRecord& image : images_) names.push_back(image.name);
+    const LabelFiles::Match match = labels_.match(names);
+    is_released_.resize(images_.size());
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      if (is_released_[i]) continue;
+      StreamRecord& image = images_[i];
+      const auto& [kind, label] = match.images[i];
+      if (kind == ImageLabel::Kind::kBesidePhotograph) {
+        left_out_.add(LeftOut::Kind::kBesidePhotograph, image.name);
+        continue;
+      }
+      if (kind == ImageLabel::Kind::kGiven)
+        image.label = written(labels_.labels()[static_cast<std::size_t>(label)]);
+      else if (has_labels_)
+        image.fault = "it has no label file, but others have";
+      else if (const std::optional<LeftOut::Kind> outside = label_by_folder(image)) {
+        left_out_.add(*outside, image.name);
+        continue;
+      }
+      complete_.push_back(std::move(image));
+    }
+    for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);
+    images_.clear();
+    is_released_.clear();
+    labels_ = {};
+    num_waiting_ = waiting_bytes_ = 0;
+  }
+
+  // The class folders are those beside the first image's: a later image below one of them, or next
+  // to them, is left out as in an archive. One elsewhere shows that they are not the classes.
+  std::optional<LeftOut::Kind> label_by_folder(StreamRecord& image) {
+    const std::string_view name = image.name;
+    if (first_name_.empty()) {
+      first_name_ = name;
+      const std::string_view folder = name.substr(0, std::min(name.rfind('/'), name.size()));
+      base_ = name.substr(0, folder.rfind('/') + 1);
+    } else if (!name.starts_with(base_)) {
+      throw StreamFault("has images in folders that are not beside each other: '" +
+                        printable(first_name_) + "' and '" + printable(name) +
+                        "'. Write only the class folders, one level deep");
+    }
+    const std::string_view inside = name.substr(base_.size());
+    const std::size_t slash = inside.find('/');
+    if (slash == inside.npos && num_by_folder_ > 0) return LeftOut::Kind::kRootImage;
+    if (slash != inside.npos && inside.find('/', slash + 1) != inside.npos)
+      return LeftOut::Kind::kDeepImage;
+    if (slash != inside.npos) image.label = {.text = std::string(inside.substr(0, slash))};
+    ++num_by_folder_;
+    return {};
+  }
+
+  ByteStream& bytes_;
+  LeftOut& left_out_;
+  TarHeaders headers_;
+  bool ended_ = false;             // after the end mark of a tar
+  std::uint64_t zero_bytes_ = 0;   // in a row, up to here
+  bool has_labels_ = false;        // a label file has come
+  long long num_by_folder_ = 0;    // images that have the label of their folder
+  std::string first_name_, base_;  // of an image with the label of its folder; the folder above it
+  std::unordered_map<std::uint64_t, std::uint64_t> contents_;  // hashes, by that of the name
+  // Of the current key:
+  std::string key_;
+  std::vector<StreamRecord> images_;
+  std::vector<bool> is_released_;  // those that have left
+  LabelFiles labels_;
+  std::size_t num_waiting_ = 0, waiting_bytes_ = 0;
+  std::deque<StreamRecord> complete_;
+};
+
+class FramedRecords final : public RecordStream {
+ public:
+  FramedRecords(ByteStream& bytes, RecordFormat format, const RecordKeys& keys, LeftOut& left_out)
+      : format_(format), keys_(keys), left_out_(left_out), reader_(bytes, format) {}
+
+  bool next(StreamRecord& image) override {
+    while (true) {
+      Record record;
+      if (!take(record)) return false;
+      image = {.name = "record " + std::to_string(++count_), .fault = record.fault};
+      if (!record.fault.empty()) return true;
+      if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes)) {
+        image.bytes = std::move(record.bytes);
+        take_manifest_label(image);
+        return true;
+      }
+      try {
+        ImageRecord parsed = image_record(record.bytes, format_, keys_);
+        if (parsed.is_header) {
+          left_out_.other_files.add(image.name + " (a header without an image)");
+          continue;
+        }
+        if (!parsed.name.empty()) image.name = parsed.name;
+        image.bytes = std::move(parsed.bytes);
+        image.label.text = parsed.class_text;
+        if (!parsed.labels.empty())
+          image.label.number = std::max<std::int64_t>(parsed.labels.front(), -1);
+      } catch (const RecordFault& fault) {
+        image.fault = fault.what();
+      }
+      return true;
+    }
+  }
+
+ private:
   bool take(Record& record) {
     if (ahead_) {
       record = *std::exchange(ahead_, std::nullopt);
@@ -91,29 +292,80 @@ class FramedRecords final : public RecordStream {
     }
   }
 
-  StreamBytes source_;
   const RecordFormat format_;
   const RecordKeys keys_;
+  LeftOut& left_out_;
   RecordReader reader_;
   std::optional<Record> ahead_;
-  bool is_header_ = false;
-  LeftOut left_out_;
   long long count_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options) {
+std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options,
+                                           LeftOut& left_out) {
   const std::string first(bytes.peek(kTarBlock));
   if (first.empty()) throw StreamFault("ends before its first byte");
   if (is_compressed(first))
     throw StreamFault(
         "is compressed: decompress it on the fly, such as `gzip -dc FILE | kiln train …`");
-  if (begins_as_tar(first)) return open_tar_records(bytes);
+  if (begins_as_tar(first)) return std::make_unique<TarRecords>(bytes, left_out);
   if (const std::optional<RecordFormat> format = record_format(first))
-    return std::make_unique<FramedRecords>(bytes, *format, options);
+    return std::make_unique<FramedRecords>(bytes, *format, options.keys, left_out);
   throw StreamFault("begins with '" + printable(first.substr(0, 16)) +
                     "', and is neither tar, TFRecord nor RecordIO");
+}
+
+bool is_stream_path(const std::string& path) {
+  std::error_code absent;
+  return path == "-" || path.find(kEpoch) != std::string::npos ||
+         std::filesystem::is_fifo(path, absent);
+}
+
+std::string stream_path(const std::string& path, int epoch) {
+  std::string whole = path;
+  for (std::size_t at = 0; (at = whole.find(kEpoch, at)) != std::string::npos;)
+    whole.replace(at, kEpoch.size(), std::to_string(epoch));
+  return whole;
+}
+
+Error error_of_stream(const std::string& name, const std::exception& fault) {
+  const bool is_clause = dynamic_cast<const StreamFault*>(&fault) != nullptr;
+  return Error(ErrorCode::kInvalidDataset,
+               name + ": the stream " + (is_clause ? "" : "cannot be read: ") + fault.what() +
+                   ". Check the program that writes it, and write it again from the start.");
+}
+
+bool StreamSource::begin_epoch(int number) {
+  const std::string path = stream_path(path_, number);
+  if (!bytes_ || path != path_) {
+    records_.reset();
+    bytes_ = std::make_unique<ByteStream>(path, watch_);
+    ended_ = false;
+    return false;
+  }
+  if (reopen()) return false;
+  if (records_) records_->begin_epoch();
+  return true;
+}
+
+bool StreamSource::next(StreamRecord& record) {
+  if (ended_) return false;
+  if (!records_) records_ = open_records(*bytes_, options_, left_out_);
+  if (records_->next(record)) {
+    ++watch_.images;
+    return true;
+  }
+  ended_ = true;
+  return false;
+}
+
+bool StreamSource::reopen() {
+  if (!ended_ || !bytes_->is_pipe()) return false;
+  records_.reset();
+  bytes_->reopen();
+  ended_ = false;
+  return true;
 }
 
 }  // namespace kiln

@@ -18,8 +18,7 @@
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/image_cache.h"
-#include "data/stream/class_ids.h"
-#include "data/stream/stream_source.h"
+#include "data/stream/record_stream.h"
 
 namespace kiln {
 namespace {
@@ -143,6 +142,77 @@ struct Item {
 };
 
 }  // namespace
+
+StreamSilence::StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn)
+    : watch_(watch),
+      limits_(limits),
+      warn_(warn),
+      received_(watch.received),
+      images_(watch.images),
+      next_warning_(limits.warning_seconds) {}
+
+void StreamSilence::judge(const std::string& name) {
+  if (const std::uint64_t now = watch_.received; now != std::exchange(received_, now))
+    without_data_ = {};
+  if (const std::uint64_t now = watch_.images; now != std::exchange(images_, now)) {
+    without_image_ = {};
+    next_warning_ = limits_.warning_seconds;
+  }
+  const double seconds = without_image_.seconds();
+  const bool is_over = seconds >= limits_.deadline_seconds;
+  if (!is_over && seconds < next_warning_) return;
+  const StreamWatch::State state = watch_.state;
+  const bool sends_data = without_data_.seconds() <= seconds / 2;
+  const std::string text =
+      name +
+      (state == StreamWatch::State::kAbsent      ? " does not exist"
+       : state == StreamWatch::State::kUnwritten ? " is a pipe without a writer"
+       : sends_data                              ? " has sent data but no image"
+                                                 : " has sent no data") +
+      formatted(" for %.0f s", sends_data ? seconds : without_data_.seconds());
+  if (is_over)
+    throw Error(ErrorCode::kInvalidDataset,
+                text + (sends_data ? ". Check" : ". Start") +
+                    " the program that writes it, or wait longer with --collective-timeout.");
+  next_warning_ += limits_.warning_seconds;
+  warn_(text + "; training is waiting for it");
+}
+
+ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
+                   std::string stream)
+    : first_(first), reads_numbers_(reads_numbers), stream_(std::move(stream)) {
+  for (std::size_t id = 0; id < classes.size(); ++id) {
+    ids_.emplace(classes[id], static_cast<int>(id));
+    if (is_class_number(classes[id]) &&
+        class_number(classes[id]) - first != static_cast<std::int64_t>(id))
+      has_confusing_names_ = true;
+  }
+}
+
+int ClassIds::of(const RawLabel& label, const std::string& image) const {
+  if (label.text.empty() && label.number < 0)
+    throw Error(ErrorCode::kNotLabeledDataset,
+                stream_ + ": the image '" + printable(image) +
+                    "' has no label. Give a tar with a .cls file next to each image or a folder "
+                    "for each class, or records with a label.");
+  const auto named = ids_.find(label.text);
+  if (named != ids_.end() && !(label.is_written && reads_numbers_)) return named->second;
+  std::int64_t number = label.number;
+  if (label.is_written && (reads_numbers_ || !has_confusing_names_))
+    number = class_number(label.text);
+  if (number >= first_ && static_cast<std::size_t>(number - first_) < ids_.size())
+    return static_cast<int>(number - first_);
+  const std::string shown = label.text.empty() ? std::to_string(label.number) : label.text;
+  const bool is_number = is_class_number(shown);
+  throw Error(ErrorCode::kInvalidDataset,
+              stream_ + ": the image '" + printable(image) + "' has the label '" + excerpt(shown) +
+                  "', which is not one of the " + std::to_string(ids_.size()) +
+                  " classes from --classes or else from the validation images" +
+                  (is_number ? ", whose numbers count from " + std::to_string(first_) : "") +
+                  ". Give a --classes file that lists it" +
+                  (is_number ? ", give --first-label if they do not" : "") +
+                  ", or remove the image.");
+}
 
 std::size_t StreamLoader::Plan::step_images() const {
   return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);

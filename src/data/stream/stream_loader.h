@@ -14,15 +14,64 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "base/system.h"
+#include "data/dataset/found_labels.h"
 #include "data/loader/batches.h"
 #include "data/loader/loader_threads.h"
-#include "data/stream/stream_silence.h"
+#include "data/stream/byte_stream.h"
 #include "data/transform/image_pipeline.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
+
+// Watches for how long a stream has sent no image while it was waited for: when to warn, and when
+// it is an error. Use from one thread, other than the one that reads.
+class StreamSilence {
+ public:
+  struct Limits {
+    double warning_seconds = 60, deadline_seconds = 300;
+  };
+  using Warn = std::function<void(const std::string&)>;
+
+  // Starts the wait. All arguments must outlive this object.
+  StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn);
+
+  // Call it from time to time while waiting. Warns after every `warning_seconds` without an image,
+  // even if other data arrives, since a stream may send that forever; throws Error kInvalidDataset
+  // at the deadline. `name` is the name of the stream: "Training dataset '-'".
+  void judge(const std::string& name);
+
+ private:
+  const StreamWatch& watch_;
+  const Limits& limits_;
+  const Warn& warn_;
+  std::uint64_t received_, images_;
+  Stopwatch without_data_, without_image_;
+  double next_warning_;
+};
+
+// Maps the labels of a stream to classes that are known in advance.
+class ClassIds {
+ public:
+  // `first` is the number of the first class. With `reads_numbers`, written labels are numbers;
+  // otherwise they are names, or numbers where these cannot be confused. `stream` is its name in
+  // errors: "Training dataset '-'".
+  ClassIds(const std::vector<std::string>& classes, int first, bool reads_numbers,
+           std::string stream);
+
+  // Throws Error kNotLabeledDataset if there is no label, kInvalidDataset if there is no such
+  // class.
+  int of(const RawLabel& label, const std::string& image) const;
+
+ private:
+  std::unordered_map<std::string, int> ids_;
+  int first_;
+  bool reads_numbers_, has_confusing_names_ = false;
+  std::string stream_;
+};
 
 class StreamLoader {
  public:

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "data/dataset/image_index.h"
 #include "data/split/split_files.h"
-#include "data/stream/stream_source.h"
+#include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "data/dataset/readers.h"
 #include "data/stream/byte_stream.h"
-#include "data/stream/stream_source.h"
+#include "data/stream/record_stream.h"
 
 namespace kiln {
 namespace {

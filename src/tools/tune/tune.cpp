@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/options.h"
-#include "data/stream/stream_source.h"
+#include "data/stream/record_stream.h"
 #include "parallel/device/device.h"
 #include "run/prepare/choices.h"
 #include "tools/commands.h"

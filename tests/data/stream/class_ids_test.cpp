@@ -1,5 +1,5 @@
 // The classes of a stream's labels.
-#include "data/stream/class_ids.h"
+#include "data/stream/stream_loader.h"
 
 #include <gtest/gtest.h>
 
