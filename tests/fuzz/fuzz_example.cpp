@@ -1,5 +1,5 @@
 // A tf.train.Example.
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 // The framing of record files, one a target: KILN_FUZZ_FORMAT. Whatever a record holds is parsed.
 #include <algorithm>
 
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/record_checksums.h"
 

@@ -10,7 +10,6 @@
 #include "base/crc32c.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
-#include "data/archive/tar.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/found_labels.h"
 #include "data/stream/record_stream.h"
@@ -110,13 +109,13 @@ void require_listed(const std::filesystem::path& path, const std::vector<StreamR
   const OpenFile file(path);
   std::vector<std::pair<std::string, std::string>> images;  // names and bytes
   bool has_others = false;  // label files and links have rules of their own
-  const auto read_image = [&](const ArchiveEntry& entry) {
-    if (has_part_that_is_never_data(entry.name)) return;
-    has_others = has_others || is_label_file(entry.name);
-    if (!has_image_extension(entry.name)) return;
-    std::string bytes(entry.size, '\0');
-    fuzz::require(file.read_at(entry.offset, bytes.data(), bytes.size()) == bytes.size());
-    images.emplace_back(entry.name, std::move(bytes));
+  const auto read_image = [&](std::string_view name, const ArchiveMember& member) {
+    if (has_part_that_is_never_data(name)) return;
+    has_others = has_others || is_label_file(name);
+    if (!has_image_extension(name)) return;
+    std::string bytes = file.bytes_at(member.offset, member.size);
+    fuzz::require(bytes.size() == member.size);
+    images.emplace_back(name, std::move(bytes));
   };
   const auto see_link = [&](const ArchiveLink&) { has_others = true; };
   if (!fuzz::accepts<ArchiveFault>([&] { list_tar(file, read_image, see_link); })) return;

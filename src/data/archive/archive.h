@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -94,14 +95,8 @@ struct ArchiveMember {
 // The path without "." and empty parts, which lead nowhere; a slash at the beginning stays.
 std::string normal_name(std::string_view path);
 
-// Lists the members of an uncompressed tar with their locations.
-// Formats: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header"; GNU tar manual, "Basic
-// Tar Format" (long names, numbers in base 256).
-struct ArchiveEntry {
-  std::string_view name;  // as normal_name() gives it; valid during the visit
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-};
+// `name` is as normal_name() gives it, and valid during the visit.
+using MemberVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
 
 // A link, a device or a pipe. Valid during the visit.
 struct ArchiveLink {
@@ -112,39 +107,89 @@ struct ArchiveLink {
 };
 using LinkVisit = std::function<void(const ArchiveLink&)>;
 
+// Tars, uncompressed. Formats: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header"; GNU
+// tar manual, "Basic Tar Format" (long names, numbers in base 256).
+
 // Calls `visit` for every regular file, in order, and `visit_link`, if given, for every link and
 // device; folders are skipped. Checks each header's checksum, each size against the file, each
 // name (relative, no ".."), and the end mark, after which another tar may follow if `may_go_on`.
 // Throws ArchiveFault, std::system_error.
-void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-              const LinkVisit& visit_link = {}, bool may_go_on = false);
+void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link = {},
+              bool may_go_on = false);
 
 // Whether the first block of `file` is a tar header.
 bool is_tar(const OpenFile& file);
 
-// Writes tar members: POSIX.1-2017, pax, "ustar Interchange Format". Times, owners and hosts are
-// not stored, so the same images give the same bytes.
+constexpr std::size_t kTarBlock = 512;
 
-// Header, data and padding. `name` has at most 100 bytes, `bytes` fewer than 8 GiB; throws
+// A member's data is padded with zero bytes to a multiple of the block size.
+constexpr std::uint64_t tar_padded(std::uint64_t size) {
+  return (size + kTarBlock - 1) / kTarBlock * kTarBlock;
+}
+
+bool is_zero(std::string_view bytes);
+// Whether a tar may begin with these bytes, of which kTarBlock are needed: a header or an end mark.
+bool begins_as_tar(std::string_view first_bytes);
+
+// Parses the headers one after another, whether the tar is read in place or as a stream.
+class TarHeaders {
+ public:
+  enum class Kind {
+    kFile,
+    kLink,    // hard or symbolic
+    kDevice,  // or a pipe
+    kFolder,
+    kExtra,   // describes the next entry; pass its data to take_extra()
+    kStrange  // sparse or split
+  };
+  struct Entry {
+    Kind kind = Kind::kFolder;
+    char type = 0;           // as in the header
+    std::uint64_t size = 0;  // of the data that follows the header
+  };
+
+  // Reads the header at byte `at` of the tar. Checks its checksum and numbers. Throws ArchiveFault.
+  Entry read(std::string_view header, std::uint64_t at);
+
+  // Takes the data of a kExtra entry. Throws ArchiveFault.
+  void take_extra(const Entry& entry, std::string_view data);
+
+  // The name of an entry other than kExtra: for folders as stored, with their slash at the end, for
+  // others normal_name(), checked. Call it exactly once per entry. Throws ArchiveFault, also for a
+  // kStrange entry.
+  std::string take_name(const Entry& entry, std::string_view header);
+
+  // The target of the kLink entry whose name was taken last, as stored.
+  const std::string& link_target() const { return link_target_; }
+
+ private:
+  void read_pax(char type, std::string_view data);
+  void read_pax_record(char type, std::string_view key, std::string_view value);
+
+  std::optional<std::string> long_name_, long_target_;  // of the next entry
+  std::string link_target_;
+  std::optional<std::uint64_t> pax_size_;
+};
+
+// Writes a tar member: header, data and padding. Times, owners and hosts are not stored, so the
+// same images give the same bytes. `name` has at most 100 bytes, `bytes` fewer than 8 GiB; throws
 // InternalError otherwise.
 std::string tar_member(std::string_view name, std::string_view bytes);
 
 // The end mark.
 std::string tar_end();
 
-// Lists the entries of a zip from its central directory: stored or deflated, including zip64.
-// Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
-using ZipVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
+// Zips: entries that are stored or deflated, including zip64. Format: PKWARE's APPNOTE.TXT 6.3.10,
+// sections 4.3 and 4.5.3.
 
 // Calls `visit` for every file, in the order of the directory, and `visit_link`, if given, for
 // every symbolic link, whose data is its target; folders are skipped. Backslashes are separators in
-// names from systems other than Unix, and where no name has a slash. Names are as normal_name()
-// gives them. Checks that the directory has all entries that its end record counts, and ends where
-// that begins; names (relative, no ".."), locations (inside the file, not overlapping) and sizes
-// (what deflate can reach). Throws ArchiveFault, std::system_error. `name` is valid during the
-// visit.
-void list_zip(const OpenFile& file, const ZipVisit& visit, const ZipVisit& visit_link = {});
-void list_zip(std::string_view bytes, const ZipVisit& visit);
+// names from systems other than Unix, and where no name has a slash. Checks that the directory has
+// all entries that its end record counts, and ends where that begins; names (relative, no ".."),
+// locations (inside the file, not overlapping) and sizes (what deflate can reach). Throws
+// ArchiveFault, std::system_error.
+void list_zip(const OpenFile& file, const MemberVisit& visit, const MemberVisit& visit_link = {});
+void list_zip(std::string_view bytes, const MemberVisit& visit);
 
 // The offset of the member's bytes, which follow its local header. `local_header` is the
 // kZipHeaderBytes bytes at the member's offset. Throws ArchiveFault if they are not a local header.

@@ -7,12 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -78,7 +73,7 @@ void unpack_gzip(const fs::path& path, Unpacked& target) {
     void operator()(gzFile_s* file) const { gzclose_r(file); }
   };
   const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rbe"));
-  if (!file) throw std::system_error(errno, std::generic_category(), "'" + path.string() + "'");
+  if (!file) fail(errno, "'" + path.string() + "'");
   std::vector<char> buffer(kPortion);
   int got = 0;
   while ((got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)

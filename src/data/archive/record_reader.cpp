@@ -1,9 +1,12 @@
 #include "data/archive/record_reader.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/proto_message.h"
 
 namespace kiln {
 namespace {
@@ -17,10 +20,6 @@ std::string magic_bytes() {
 }
 
 }  // namespace
-
-std::string_view describe(RecordFormat format) {
-  return format == RecordFormat::kTfRecord ? "TFRecord" : "RecordIO";
-}
 
 std::uint64_t tfrecord_length(std::string_view header) {
   if (from_little_endian(header.substr(8, 4)) != masked_crc32c(crc32c(header.substr(0, 8))))
@@ -165,6 +164,297 @@ std::string recordio_record(std::string_view data) {
   }
   add(data.size(), begin == 0 ? RecordPart::Kind::kWhole : RecordPart::Kind::kLast);
   return record;
+}
+
+namespace {
+
+constexpr std::size_t kMaxLabels = 1 << 16;
+constexpr std::uint64_t kMaxTextBytes = 4096;  // of a key, class name or file name
+
+// A range of bytes in a record's data.
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+  std::uint64_t size() const { return end - begin; }
+};
+
+// Reads the fields of one Protocol Buffers message. Their ranges always lie inside that of the
+// message.
+class MessageReader {
+ public:
+  enum Wire { kVarint = 0, kEightBytes = 1, kCounted = 2, kFourBytes = 5 };
+  struct Field {
+    std::uint64_t number = 0;
+    Wire wire = kVarint;
+    std::uint64_t value = 0;  // of kVarint only
+    Range range;              // of the value; for kCounted, without its length
+  };
+
+  MessageReader(RecordView& record, Range range) : record_(record), left_(range) {}
+
+  bool next(Field& field) {
+    if (left_.begin == left_.end) return false;
+    const std::uint64_t tag = varint();
+    field.number = tag >> 3;
+    field.wire = static_cast<Wire>(tag & 7U);
+    std::uint64_t size = 0;
+    switch (field.wire) {
+      case kVarint:
+        field.value = varint();
+        break;
+      case kEightBytes:
+        size = 8;
+        break;
+      case kFourBytes:
+        size = 4;
+        break;
+      case kCounted:
+        size = varint();
+        break;
+      default:
+        fail();
+    }
+    if (field.number == 0 || size > left_.size()) fail();
+    field.range = {left_.begin, left_.begin + size};
+    left_.begin += size;
+    return true;
+  }
+
+  std::uint64_t varint() {
+    const std::string_view bytes =
+        record_.bytes(left_.begin, std::min<std::uint64_t>(kMaxVarintBytes, left_.size()));
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(bytes[i]);
+      if (i == kMaxVarintBytes - 1 && byte > 1) break;  // more than 64 bits
+      value |= static_cast<std::uint64_t>(byte & 127U) << 7 * i;
+      if (byte < 128) {
+        left_.begin += i + 1;
+        return value;
+      }
+    }
+    fail();
+  }
+
+  bool at_end() const { return left_.begin == left_.end; }
+
+  [[noreturn]] static void fail() {
+    throw RecordFault("it is not a tf.train.Example: its protocol buffer is damaged");
+  }
+
+ private:
+  static constexpr std::size_t kMaxVarintBytes = 10;
+
+  RecordView& record_;
+  Range left_;
+};
+
+using Field = MessageReader::Field;
+
+// Calls `visit` with the range of each field with this number that is a message, a string or bytes.
+template <typename Visit>
+void for_each_counted(RecordView& record, Range range, std::uint64_t number, Visit&& visit) {
+  MessageReader reader(record, range);
+  for (Field field; reader.next(field);)
+    if (field.number == number && field.wire == MessageReader::kCounted) visit(field.range);
+}
+
+class ExampleReader {
+ public:
+  ExampleReader(RecordView& record, const RecordKeys& keys) : record_(record), keys_(keys) {}
+
+  RecordContents read() {
+    for_each_counted(record_, {0, record_.size()}, 1, [&](Range features) {
+      for_each_counted(record_, features, 1, [&](Range entry) { read_entry(entry); });
+    });
+    if (!has_image_) {
+      throw RecordFault("it has no feature '" + keys_.image + "'" +
+                        (seen_.empty() ? std::string(": no tf.train.Example with any features")
+                                       : ", only " + seen_ + " (--record-keys selects others)"));
+    }
+    return std::move(contents_);
+  }
+
+ private:
+  // Reads an entry of the map of features: key and value, in any order.
+  void read_entry(Range entry) {
+    std::string key;
+    Range value;
+    MessageReader reader(record_, entry);
+    for (Field field; reader.next(field);) {
+      if (field.wire != MessageReader::kCounted) continue;
+      if (field.number == 1) key = text(field.range, "the name of a feature");
+      if (field.number == 2) value = field.range;
+    }
+    note_seen(key);
+    if (key == keys_.image) read_image(value);
+    if (key == keys_.label) read_labels(value);
+    if (key == keys_.text) contents_.class_text = read_text(key, value);
+    if (key == keys_.name) contents_.name = read_text(key, value);
+  }
+
+  void note_seen(const std::string& key) {
+    if (++num_seen_ <= kMaxSeen) seen_ += (seen_.empty() ? "'" : ", '") + key.substr(0, 80) + "'";
+    if (num_seen_ == kMaxSeen + 1) seen_ += ", …";
+  }
+
+  std::string text(Range range, const std::string& what) {
+    if (range.size() > kMaxTextBytes) throw RecordFault(what + " has more than 4096 bytes");
+    return std::string(record_.bytes(range.begin, range.size()));
+  }
+
+  // Returns the values of a feature that is a list of bytes, but at most two of them.
+  std::vector<Range> byte_values(const std::string& key, Range feature) {
+    std::vector<Range> values;
+    MessageReader reader(record_, feature);
+    for (Field field; reader.next(field);) {
+      if (field.number != 1 || field.wire != MessageReader::kCounted)
+        throw RecordFault("its feature '" + key + "' is not a bytes list");
+      for_each_counted(record_, field.range, 1, [&](Range value) {
+        if (values.size() == 2) values.pop_back();  // two are enough to tell that there are several
+        values.push_back(value);
+      });
+    }
+    return values;
+  }
+
+  void read_image(Range feature) {
+    const std::vector<Range> values = byte_values(keys_.image, feature);
+    if (values.size() != 1) {
+      throw RecordFault("its feature '" + keys_.image + "' has " +
+                        (values.empty() ? "no image" : "several images"));
+    }
+    contents_.image_begin = values[0].begin;
+    contents_.image_size = values[0].size();
+    has_image_ = true;
+  }
+
+  std::string read_text(const std::string& key, Range feature) {
+    const std::vector<Range> values = byte_values(key, feature);
+    return values.empty() ? std::string() : text(values[0], "its feature '" + key + "'");
+  }
+
+  // Reads a list of int64, which is packed or value by value.
+  void read_labels(Range feature) {
+    contents_.labels.clear();
+    MessageReader lists(record_, feature);
+    for (Field list; lists.next(list);) {
+      if (list.number != 3 || list.wire != MessageReader::kCounted)
+        throw RecordFault("its feature '" + keys_.label + "' is not an int64 list");
+      MessageReader values(record_, list.range);
+      for (Field value; values.next(value);) {
+        if (value.number != 1) continue;
+        if (value.wire == MessageReader::kVarint) {
+          add_label(value.value);
+        } else if (value.wire == MessageReader::kCounted) {
+          for (MessageReader packed(record_, value.range); !packed.at_end();)
+            add_label(packed.varint());
+        }
+      }
+    }
+  }
+
+  void add_label(std::uint64_t value) {
+    if (contents_.labels.size() == kMaxLabels)
+      throw RecordFault("its feature '" + keys_.label + "' has more than 65536 values");
+    contents_.labels.push_back(static_cast<std::int64_t>(value));
+  }
+
+  static constexpr int kMaxSeen = 10;
+
+  RecordView& record_;
+  const RecordKeys& keys_;
+  RecordContents contents_;
+  bool has_image_ = false;
+  std::string seen_;  // names of the features, for the error message
+  int num_seen_ = 0;
+};
+
+constexpr std::size_t kImageHeaderBytes = 24;
+
+std::int64_t whole_label(std::string_view bytes) {
+  const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(from_little_endian(bytes)));
+  constexpr float kMost = 1 << 24;  // beyond that, floats cannot represent every integer
+  if (!(std::abs(value) <= kMost) || value != std::floor(value))
+    throw RecordFault("its label is not an integer");
+  return static_cast<std::int64_t>(value);
+}
+
+ProtoMessage bytes_feature(std::string_view value) {
+  return ProtoMessage().message(1, ProtoMessage().text(1, value));
+}
+
+}  // namespace
+
+RecordContents parse_example(RecordView& record, const RecordKeys& keys) {
+  return ExampleReader(record, keys).read();
+}
+
+RecordContents parse_recordio_image(RecordView& record) {
+  if (record.size() < kImageHeaderBytes) throw RecordFault("it is shorter than an image header");
+  const std::string header(record.bytes(0, kImageHeaderBytes));
+  const std::uint64_t num_labels = from_little_endian(header.substr(0, 4));
+  RecordContents contents;
+  if (num_labels == 0) {
+    contents.labels.push_back(whole_label(std::string_view(header).substr(4, 4)));
+  } else {
+    if (num_labels > kMaxLabels || num_labels * 4 > record.size() - kImageHeaderBytes)
+      throw RecordFault("its header counts more labels than it has");
+    contents.is_header = num_labels > 1 && record.size() == kImageHeaderBytes + num_labels * 4;
+    const std::string_view labels = record.bytes(kImageHeaderBytes, num_labels * 4);
+    for (std::size_t i = 0; i < num_labels && !contents.is_header; ++i)
+      contents.labels.push_back(whole_label(labels.substr(i * 4, 4)));
+  }
+  contents.image_begin = kImageHeaderBytes + num_labels * 4;
+  contents.image_size = record.size() - contents.image_begin;
+  return contents;
+}
+
+bool is_bare_image(std::string_view data) {
+  return data.starts_with("\xff\xd8\xff") || data.starts_with("\x89PNG");
+}
+
+std::string manifest_label(std::string_view json) {
+  constexpr std::string_view kAround = "\" \n\r";
+  if (json.size() > kMaxTextBytes) throw RecordFault("its label has more than 4096 bytes");
+  const std::size_t begin = std::min(json.find_first_not_of(kAround), json.size());
+  return std::string(json.substr(begin, json.find_last_not_of(kAround) + 1 - begin));
+}
+
+ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {
+  BytesView view(data);
+  RecordContents contents =
+      format == RecordFormat::kTfRecord ? parse_example(view, keys) : parse_recordio_image(view);
+  return {.name = std::move(contents.name),
+          .bytes = std::string(data.substr(contents.image_begin, contents.image_size)),
+          .labels = std::move(contents.labels),
+          .class_text = std::move(contents.class_text),
+          .is_header = contents.is_header};
+}
+
+std::string example_of(const ImageRecord& image, std::string_view kind) {
+  const RecordKeys keys;
+  ProtoMessage features;
+  const auto add = [&](const std::string& key, const ProtoMessage& feature) {
+    features.message(1, ProtoMessage().text(1, key).message(2, feature));
+  };
+  // The image comes last, so that readers of labels need only the beginning.
+  if (!image.labels.empty()) {
+    ProtoMessage list;
+    for (const std::int64_t label : image.labels)
+      list.integer(1, static_cast<std::uint64_t>(label));
+    add(keys.label, ProtoMessage().message(3, list));
+  }
+  if (!image.class_text.empty()) add(keys.text, bytes_feature(image.class_text));
+  if (!image.name.empty()) add(keys.name, bytes_feature(image.name));
+  if (!kind.empty()) add("image/format", bytes_feature(kind));
+  add(keys.image, bytes_feature(image.bytes));
+  return ProtoMessage().message(1, features).bytes();
+}
+
+std::string recordio_image_of(std::string_view image, std::int64_t label, std::uint64_t id) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(label));
+  return little_endian(0, 4) + little_endian(bits, 4) + little_endian(id, 8) + little_endian(0, 8) +
+         std::string(image);
 }
 
 }  // namespace kiln

@@ -1,5 +1,3 @@
-#include "data/archive/tar.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "data/archive/archive.h"
 
 namespace kiln {
 namespace {
@@ -176,8 +175,8 @@ constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end m
 
 class TarWalk {
  public:
-  TarWalk(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-          const LinkVisit& visit_link, bool may_go_on)
+  TarWalk(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link,
+          bool may_go_on)
       : window_(file),
         visit_(visit),
         visit_link_(visit_link),
@@ -211,7 +210,7 @@ class TarWalk {
       return headers_.take_extra(entry, bytes(data, entry.size));
     const std::string name = headers_.take_name(entry, header);
     if (entry.kind == TarHeaders::Kind::kFile && !name.ends_with('/'))
-      visit_({name, data, entry.size});
+      visit_(name, {.offset = data, .stored_size = entry.size, .size = entry.size});
     using Link = ArchiveLink::Kind;
     if (entry.kind == TarHeaders::Kind::kLink && visit_link_)
       visit_link_(
@@ -234,7 +233,7 @@ class TarWalk {
   }
 
   FileWindow window_;
-  const std::function<void(const ArchiveEntry&)>& visit_;
+  const MemberVisit& visit_;
   const LinkVisit& visit_link_;
   const bool may_go_on_;
   const std::uint64_t end_;
@@ -251,8 +250,8 @@ void put_number(std::string& header, std::size_t at, int digits, std::uint64_t v
 
 }  // namespace
 
-void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit,
-              const LinkVisit& visit_link, bool may_go_on) {
+void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link,
+              bool may_go_on) {
   TarWalk(file, visit, visit_link, may_go_on).walk();
 }
 

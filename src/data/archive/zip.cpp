@@ -190,7 +190,7 @@ void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
   }
 }
 
-void list(const Source& zip, const ZipVisit& visit, const ZipVisit& visit_link = {}) {
+void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_link = {}) {
   const Directory directory = find_directory(zip);
   const std::string bytes = zip.part(directory.offset, directory.size);
   std::string_view left = bytes;
@@ -216,13 +216,13 @@ void list(const Source& zip, const ZipVisit& visit, const ZipVisit& visit_link =
 
 }  // namespace
 
-void list_zip(const OpenFile& file, const ZipVisit& visit, const ZipVisit& visit_link) {
+void list_zip(const OpenFile& file, const MemberVisit& visit, const MemberVisit& visit_link) {
   list({file.size(), [&](std::uint64_t offset, char* target,
                          std::size_t size) { return file.read_at(offset, target, size); }},
        visit, visit_link);
 }
 
-void list_zip(std::string_view bytes, const ZipVisit& visit) {
+void list_zip(std::string_view bytes, const MemberVisit& visit) {
   list({bytes.size(), [&](std::uint64_t offset, char* target,
                           std::size_t size) { return bytes.copy(target, size, offset); }},
        visit);

@@ -302,23 +302,18 @@ bool is_zip(const OpenFile& file) {
 
 void read_members(const OpenFile& file, bool may_go_on, Members& members) {
   if (file.size() == 0) throw ArchiveFault("it is empty");
+  const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
+    members.add(name, member);
+  };
   if (is_zip(file)) {
     std::string target;
-    list_zip(
-        file,
-        [&](std::string_view name, const ArchiveMember& member) { members.add(name, member); },
-        [&](std::string_view name, const ArchiveMember& member) {
-          read_member(file, member, kMaxTargetBytes, target);
-          members.add_link({.name = name, .target = target});
-        });
+    list_zip(file, visit, [&](std::string_view name, const ArchiveMember& member) {
+      read_member(file, member, kMaxTargetBytes, target);
+      members.add_link({.name = name, .target = target});
+    });
   } else if (is_tar(file)) {
     list_tar(
-        file,
-        [&](const ArchiveEntry& entry) {
-          members.add(entry.name,
-                      {.offset = entry.offset, .stored_size = entry.size, .size = entry.size});
-        },
-        [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
+        file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
   } else {
     throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }

@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"

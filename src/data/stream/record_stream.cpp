@@ -12,8 +12,8 @@
 #include "base/content_hash.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "data/archive/image_record.h"
-#include "data/archive/tar.h"
+#include "data/archive/archive.h"
+#include "data/archive/record_reader.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 

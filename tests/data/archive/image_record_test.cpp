@@ -1,4 +1,4 @@
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"

@@ -17,7 +17,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "data/archive/archive.h"
-#include "data/archive/image_record.h"
+#include "data/archive/record_reader.h"
 #include "data/loader/batch_loader.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
