@@ -32,10 +32,10 @@ class ArchiveTree {
   };
   struct Node {
     Node* parent = nullptr;  // nullptr: the archive itself
-    std::string_view name;   // the last part
     std::map<std::string, std::unique_ptr<Node>, std::less<>> inside;
     std::optional<ArchiveMember> member;
     const Link* link = nullptr;
+    bool is_hidden = false;  // it, or a folder that it is in, is never data
     bool is_below(const Node& folder) const;
   };
 
@@ -93,7 +93,7 @@ ArchiveTree::Node& ArchiveTree::node_of(std::string_view name) {
     if (place == node->inside.end()) {
       place = node->inside.emplace(parts.back(), std::make_unique<Node>()).first;
       place->second->parent = node;
-      place->second->name = place->first;
+      place->second->is_hidden = node->is_hidden || is_never_data(place->first);
       ++num_nodes_;
     }
     node = place->second.get();
@@ -156,11 +156,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxTargetBytes = 4097;  // one more than a path may have
 constexpr std::size_t kMaxNameBytes = 4096;
 
-void add_to(SampleTable& table, std::string_view name, const ArchiveMember& member) {
-  const auto id = static_cast<std::int64_t>(table.size());
-  table.push_back({.file_name = name, .label = -1, .id = id, .size = {}}, member);
-}
-
 std::string shown(std::string_view name) {
   return "'" + std::string(name.substr(0, 200)) + "'";
 }
@@ -173,8 +168,8 @@ class Members {
 
   void add(std::string_view name, const ArchiveMember& member) {
     if (!has_part_that_is_never_data(name))
-      return add_to(has_image_extension(name) ? images_ : others_, name, member);
-    add_to(hidden_, name, member);
+      return (has_image_extension(name) ? images_ : others_).add(name, -1, &member);
+    hidden_.add(name, -1, &member);
     const std::string_view base = name.substr(name.rfind('/') + 1);
     if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
       left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
@@ -232,7 +227,7 @@ class Members {
   // Adds what is in a folder that a link leads to. Where label files decide, each folder is read
   // once, as in a walk of folders; those that have a name of their own, by that name.
   void enter(const std::string& name, const ArchiveTree::Node& folder) {
-    if (has_label_files_ && (!is_hidden(folder) || !entered_.insert(&folder).second))
+    if (has_label_files_ && (!folder.is_hidden || !entered_.insert(&folder).second))
       return left_out_.add(LeftOut::Kind::kRepeatedLink, name);
     for (const auto& [part, node] : folder.inside) {
       const std::string inner = name + "/" + part;
@@ -245,12 +240,6 @@ class Members {
       else
         enter(inner, *node);
     }
-  }
-
-  static bool is_hidden(const ArchiveTree::Node& folder) {
-    const ArchiveTree::Node* node = &folder;
-    while (node != nullptr && !is_never_data(node->name)) node = node->parent;
-    return node != nullptr;
   }
 
   std::string content(const ArchiveMember& member) const {

@@ -47,7 +47,7 @@ class Assembly {
     }
     LeftOut left_out = std::move(left_out_);
     for (std::size_t a = 0; a < listings_.size(); ++a) {
-      left_out.add_all(listings_[a].left_out, names_.size() == 1 ? "" : names_[a] + "/");
+      left_out.add_all(listings_[a].left_out, prefix(a));
       if (listings_[a].file.is_open())
         set_.archives.push_back({names_[a], std::move(listings_[a].file)});
     }
@@ -55,6 +55,11 @@ class Assembly {
   }
 
  private:
+  // Of the names of an archive's images.
+  std::string prefix(std::size_t archive) const {
+    return names_.size() == 1 ? "" : names_[archive] + "/";
+  }
+
   void require_utf8(std::string_view name, const std::string& what) const {
     if (is_utf8(name)) return;
     context_.fail("the name of " + what + " '" + printable(name.substr(0, 200)) +
@@ -62,17 +67,12 @@ class Assembly {
   }
 
   void add(std::size_t archive, std::size_t image, int label) {
-    const ArchiveListing& listing = listings_[archive];
-    const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
-    const std::string name = shard + std::string(listing.images.file_name(image));
-    const Sample sample{.file_name = name,
-                        .label = label,
-                        .id = static_cast<std::int64_t>(set_.samples.size()),
-                        .size = {}};
-    if (listing.images.member(image) == nullptr) return set_.samples.push_back(sample);
-    ArchiveMember member = *listing.images.member(image);
+    const SampleTable& images = listings_[archive].images;
+    const std::string name = prefix(archive) + std::string(images.file_name(image));
+    if (images.member(image) == nullptr) return set_.samples.add(name, label);
+    ArchiveMember member = *images.member(image);
     member.archive = static_cast<std::uint16_t>(archive);
-    set_.samples.push_back(sample, member);
+    set_.samples.add(name, label, &member);
   }
 
   // The names that an archive gives itself are those of all, unless --classes gives them.
@@ -292,8 +292,6 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
                  ". Give an archive with one folder of images per class; " + image_names_advice());
   }
   take_source(context, set);
-  set.schema_json = schema_text(set.classes);
-  set.samples_json = samples_text(set);
   return set;
 }
 

@@ -154,8 +154,7 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   std::string path = name + "/";
   for_each_image(found.listing, [&](std::string_view image) {
     path.replace(name.size() + 1, path.npos, image);
-    const auto id = static_cast<std::int64_t>(set.samples.size());
-    set.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
+    set.samples.add(path, label);
   });
 }
 
@@ -235,9 +234,7 @@ class ImageWalk {
       require_class_name(set_.classes.back(), context_);
     }
     for_each_image(listing, [&](std::string_view image) {
-      const std::string path = prefix + std::string(image);
-      const auto id = static_cast<std::int64_t>(set_.samples.size());
-      set_.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
+      set_.samples.add(prefix + std::string(image), label);
     });
     if (listing.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
@@ -322,8 +319,6 @@ Dataset read_folders(const DatasetContext& context) {
                  image_names_advice());
   }
   for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
-  set.schema_json = schema_text(set.classes);
-  set.samples_json = samples_text(set);
   return set;
 }
 

@@ -55,8 +55,6 @@ class CocoReader {
     for_each("annotations",
              [&](const json& annotation, std::size_t i) { read_annotation(annotation, i); });
     find_listed_images(set_, files_, {}, file_, context_);
-    set_.schema_json = schema_text(set_.classes);
-    set_.samples_json = samples_text(set_);
     return std::move(set_);
   }
 

@@ -1,7 +1,9 @@
 #include "data/dataset/dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <unordered_map>
 #include <utility>
 
 #include "base/bytes.h"
@@ -85,7 +87,7 @@ Sample SampleTable::operator[](std::size_t i) const {
   return item;
 }
 
-void SampleTable::push_back(const Sample& item) {
+void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
   const auto number = static_cast<std::int64_t>(size());
   if (item.id != number && ids_.empty()) {
     for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
@@ -95,11 +97,12 @@ void SampleTable::push_back(const Sample& item) {
   ends_.push_back(names_.size());
   labels_.push_back(item.label);
   sizes_.push_back(item.size.value_or(ImageSize{}));
+  if (member != nullptr) members_.push_back(*member);
 }
 
-void SampleTable::push_back(const Sample& item, const ArchiveMember& member) {
-  push_back(item);
-  members_.push_back(member);
+void SampleTable::add(std::string_view file_name, int label, const ArchiveMember* member) {
+  const auto id = static_cast<std::int64_t>(size());
+  push_back({.file_name = file_name, .label = label, .id = id, .size = {}}, member);
 }
 
 void SampleTable::keep_hashes() {
@@ -145,11 +148,7 @@ SampleTable SampleTable::only(const std::vector<bool>& keep) const {
   SampleTable kept;
   for (std::size_t i = 0; i < size(); ++i) {
     if (!keep[i]) continue;
-    if (members_.empty()) {
-      kept.push_back((*this)[i]);
-    } else {
-      kept.push_back((*this)[i], members_[i]);
-    }
+    kept.push_back((*this)[i], member(i));
     if (!hashes_.empty()) kept.hashes_.push_back(hashes_[i]);
   }
   if (!hashes_.empty()) kept.keep_hashes();
@@ -158,8 +157,9 @@ SampleTable SampleTable::only(const std::vector<bool>& keep) const {
 
 void SampleTable::remove_unlabeled() {
   std::vector<bool> keep(size());
-  for (std::size_t i = 0; i < size(); ++i) keep[i] = labels_[i] >= 0;
-  *this = only(keep);
+  std::transform(labels_.begin(), labels_.end(), keep.begin(),
+                 [](int label) { return label >= 0; });
+  if (std::ranges::count(keep, false) > 0) *this = only(keep);
 }
 
 void SampleTable::shrink_to_fit() {
@@ -192,25 +192,10 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
 }
 
 std::string describe(Dataset::Kind kind) {
-  switch (kind) {
-    case Dataset::Kind::kImageDirectory:
-      return "ImageDirectory";
-    case Dataset::Kind::kCoco:
-      return "COCO folder";
-    case Dataset::Kind::kClassFolders:
-      return "class folders";
-    case Dataset::Kind::kUnlabeledFolder:
-      return "folder of images";
-    case Dataset::Kind::kFileList:
-      return "list of images";
-    case Dataset::Kind::kArchives:
-      return "archive";
-    case Dataset::Kind::kRecords:
-      return "record files";
-    case Dataset::Kind::kStream:
-      return "stream";
-  }
-  throw InternalError("unknown kind of dataset");
+  static constexpr std::array kNames = {"ImageDirectory",   "COCO folder",    "class folders",
+                                        "folder of images", "list of images", "archive",
+                                        "record files",     "stream"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 Dataset read_dataset(const fs::path& root, const std::string& name, const RecordOptions& records) {
@@ -249,6 +234,8 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
                 : kind == RootKind::kRecordFile ? read_records(context, {""})
                                                 : read_folder_of_any_kind(context);
+  if (set.schema_json.empty()) set.schema_json = schema_text(set.classes);
+  set.samples_json = samples_text(set);
   set.contents = context.contents;
   set.name = context.name;
   set.read_with = reading_text(context.records) + text_beside(context.root);
@@ -326,10 +313,7 @@ Dataset read_labeled(const DatasetContext& context) {
                  ErrorCode::kNotLabeledDataset);
   }
   const std::size_t listed = set.samples.size();
-  if (std::any_of(set.samples.begin(), set.samples.end(),
-                  [](const Sample& item) { return item.label < 0; })) {
-    set.samples.remove_unlabeled();
-  }
+  set.samples.remove_unlabeled();
   set.samples.shrink_to_fit();
   if (set.samples.empty()) {
     context.fail(listed == 0 ? "its list is empty. Add images to it."
@@ -348,6 +332,217 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     ++counts[static_cast<std::size_t>(set.samples.label(i))];
   return counts;
+}
+
+namespace {
+
+constexpr std::size_t kMaxNamed = 10;
+
+// "a, b, …": the first kMaxNamed.
+std::string few_of(std::vector<std::string> names) {
+  if (names.size() > kMaxNamed) {
+    names.resize(kMaxNamed);
+    names.emplace_back("…");
+  }
+  return joined(names, ", ");
+}
+
+// By id: whether images have the class.
+std::vector<bool> used_classes(const Dataset& set) {
+  std::vector<bool> is_used(set.classes.size());
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      is_used[static_cast<std::size_t>(label)] = true;
+  return is_used;
+}
+
+// Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
+// may share its name with a class.
+std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
+  const std::vector<bool> is_used = used_classes(set);
+  std::unordered_map<std::string, int> ids;
+  for (const bool used : {true, false})
+    for (std::size_t id = 0; id < set.classes.size(); ++id)
+      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
+  return ids;
+}
+
+// The meaning of one set's labels, and what was assumed for both sets.
+LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
+                        const std::string& reading) {
+  if (!first.empty()) meaning.note = first;
+  if (!reading.empty())
+    meaning.note = meaning.note.empty() ? reading : reading + "; " + meaning.note;
+  return meaning;
+}
+
+// Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
+// decision.
+void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
+  const std::vector<int>& ids = meaning.ids[part];
+  std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
+  if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
+  set.classes = meaning.classes;
+  set.first_label = meaning.first_label;
+  std::erase(set.notes, found.note);
+  found.ids = ids;
+  found.note = meaning.note;
+  if (!found.note.empty()) set.notes.push_back(found.note);
+  set.found = std::move(found);
+}
+
+}  // namespace
+
+std::string reading_text(const RecordOptions& records) {
+  if (records == RecordOptions{}) return {};
+  std::string contents;
+  try {
+    if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
+  } catch (const std::exception&) {  // the reader will report it
+  }
+  const RecordKeys& keys = records.keys;
+  return shell_words({keys.image, keys.label, keys.text, keys.name,
+                      std::to_string(records.first_label.value_or(-1)),
+                      records.classes_file.empty() ? "" : hex_digits(content_hash(contents))});
+}
+
+std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file) {
+  std::vector<std::string> ranges;
+  std::size_t count = 0;
+  for (std::size_t id = 0; id < is_category.size();) {
+    std::size_t end = id;
+    while (end < is_category.size() && !is_category[end]) ++end;
+    if (end > id)
+      ranges.push_back(std::to_string(id) +
+                       (end == id + 1 ? "" : " to " + std::to_string(end - 1)));
+    count += end - id;
+    id = end + 1;
+  }
+  if (count == 0) return {};
+  return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
+         std::to_string(count) + " of the " + std::to_string(is_category.size()) +
+         " classes have no images and are named 'Others'. Number the categories from 0 without "
+         "gaps to be rid of them";
+}
+
+void map_classes(const Dataset& train, Dataset& valid) {
+  const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
+  std::vector<int> new_ids(valid.classes.size(), -1);
+  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
+    const auto found = train_ids.find(valid.classes[id]);
+    if (found != train_ids.end()) new_ids[id] = found->second;
+  }
+  std::vector<std::string> lacking;
+  std::vector<bool> is_named(valid.classes.size(), false);
+  for (const Sample& item : valid.samples) {
+    if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
+    is_named[item.label] = true;
+    const std::string& name = valid.classes[item.label];
+    lacking.push_back(quoted_among(name, train.classes));
+    if (lacking.back() != "'" + printable(name) + "'") continue;
+    if (const std::string near = closest(name, train.classes); !near.empty())
+      lacking.back() += " (similar: '" + near + "')";
+  }
+  if (!lacking.empty()) {
+    const DatasetContext context{.root = valid.root, .name = valid.name};
+    context.fail(std::to_string(lacking.size()) +
+                 (lacking.size() == 1 ? " class is" : " classes are") +
+                 " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
+                 ". Add them to the training data, or remove them here. It has " +
+                 quoted_names(train.classes, kMaxNamed) + ".");
+  }
+  for (std::size_t i = 0; i < valid.samples.size(); ++i) {
+    if (const int label = valid.samples.label(i); label >= 0)
+      valid.samples.set_label(i, new_ids[label]);
+  }
+  valid.classes = train.classes;
+  valid.found = {};
+}
+
+FoundLabels found_labels(const Dataset& set) {
+  FoundLabels found = set.found;
+  found.where = set.name + " '" + set.root.string() + "'";
+  if (!found.labels.empty()) return found;
+  const std::vector<bool> is_used = used_classes(set);
+  for (std::size_t id = 0; id < is_used.size(); ++id) {
+    if (!is_used[id]) continue;
+    found.labels.push_back({.number = -1, .text = set.classes[id]});
+    found.ids.push_back(static_cast<int>(id));
+  }
+  using Kind = Dataset::Kind;
+  found.names = set.classes;
+  if (set.kind == Kind::kCoco || set.kind == Kind::kImageDirectory)
+    found.named_by = "its list of classes";
+  return found;
+}
+
+void settle_labels(Dataset& set, std::optional<int> first_label) {
+  const std::string reading = decide_readings({&set.found});
+  std::string note;
+  const LabelParts parts = {&set.found};
+  const std::optional<int> first = find_first_label(parts, {}, first_label, note);
+  take(with_notes(meaning_of(parts, first), note, reading), 0, set.found, set);
+}
+
+void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label) {
+  settle_labels({found_labels(train)}, {found_labels(valid)}, 0, first_label, train, valid);
+}
+
+void settle_labels(std::vector<FoundLabels> trains, std::vector<FoundLabels> valids,
+                   std::size_t rank, std::optional<int> first_label, Dataset& train,
+                   Dataset& valid) {
+  const bool leads = !train.is_stream();
+  std::vector<FoundLabels*> all;
+  LabelParts leaders, others;
+  for (FoundLabels& found : valids) others.push_back(all.emplace_back(&found));
+  if (leads)
+    for (FoundLabels& found : trains) leaders.push_back(all.emplace_back(&found));
+  const std::string reading = decide_readings(all);
+  std::string note;
+  const std::optional<int> first = find_first_label(leaders, others, first_label, note);
+  const LabelMeaning meaning =
+      with_notes(meaning_of(leads ? leaders : others, first), note, reading);
+  if (!leads) {
+    take(meaning, rank, valids[rank], valid);
+    train.classes = valid.classes;
+    train.schema_json = valid.schema_json;
+    if (first) train.first_label = first;
+    return;
+  }
+  take(meaning, rank, trains[rank], train);
+  LabelMeaning own = meaning_of({&valids[rank]}, first);
+  own.note.clear();
+  take(own, 0, valids[rank], valid);
+  map_classes(train, valid);
+}
+
+void take_given_names(const DatasetContext& context, Dataset& set) {
+  FoundLabels& found = set.found;
+  found.where = context.name + " '" + context.root.string() + "'";
+  const fs::path given = context.records.classes_file;
+  const fs::path beside = path_beside(context, kClassesName);
+  if (!given.empty()) {
+    found.named_by = "--classes " + quoted_path(given);
+    found.names = read_class_lines(given, found.named_by, context);
+  } else if (fs::exists(beside)) {
+    if (beside.parent_path() == context.root) set.stamps.push_back(context.stamp(kClassesName));
+    found.named_by = kClassesName;
+    found.names = read_class_lines(beside, found.named_by, context);
+  }
+}
+
+void use_class_names(const DatasetContext& context, Dataset& set) {
+  FoundLabels found = found_labels(set);
+  take_given_names(context, set);
+  found.names = set.found.names;
+  found.named_by = set.found.named_by;
+  found.where = set.found.where;
+  if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
 }
 
 }  // namespace kiln

@@ -14,7 +14,7 @@
 
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
-#include "data/dataset/label_meaning.h"
+#include "data/dataset/found_labels.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
 
@@ -33,13 +33,32 @@ struct Sample {
 // including archive members, and 9 more bytes once hashes are kept.
 class SampleTable {
  public:
-  class Iterator;
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Sample;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = Sample;
+
+    Iterator(const SampleTable& samples, std::size_t i) : samples_(&samples), i_(i) {}
+    Sample operator*() const { return (*samples_)[i_]; }
+    Iterator& operator++() {
+      ++i_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return i_ == other.i_; }
+
+   private:
+    const SampleTable* samples_;
+    std::size_t i_;
+  };
 
   std::size_t size() const { return labels_.size(); }
   bool empty() const { return labels_.empty(); }
   Sample operator[](std::size_t i) const;
-  Iterator begin() const;
-  Iterator end() const;
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
 
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
@@ -48,8 +67,10 @@ class SampleTable {
     return members_.empty() ? nullptr : &members_[i];
   }
 
-  void push_back(const Sample& item);
-  void push_back(const Sample& item, const ArchiveMember& member);  // all or none are members
+  void push_back(const Sample& item,
+                 const ArchiveMember* member = nullptr);  // all or none have one
+  // The same, with a sequence number as its id.
+  void add(std::string_view file_name, int label = -1, const ArchiveMember* member = nullptr);
   // Reserves memory for `count` more samples whose names total `name_bytes` bytes.
   void reserve(std::size_t count, std::size_t name_bytes);
   // Hashes of the images' bytes (content_hash()), known once a loader has read them, or from
@@ -64,7 +85,6 @@ class SampleTable {
   std::vector<std::uint32_t> take_changed();
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
-  void set_member(std::size_t i, const ArchiveMember& member) { members_[i] = member; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
   // The samples `i` with keep[i], in order, including their ids and hashes.
   SampleTable only(const std::vector<bool>& keep) const;
@@ -93,35 +113,6 @@ class SampleTable {
   std::vector<std::uint64_t> hashes_;
   std::vector<Change> changes_;
 };
-
-class SampleTable::Iterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = Sample;
-  using difference_type = std::ptrdiff_t;
-  using pointer = void;
-  using reference = Sample;
-
-  Iterator(const SampleTable& samples, std::size_t i) : samples_(&samples), i_(i) {}
-  Sample operator*() const { return (*samples_)[i_]; }
-  Iterator& operator++() {
-    ++i_;
-    return *this;
-  }
-  bool operator==(const Iterator& other) const { return i_ == other.i_; }
-
- private:
-  const SampleTable* samples_;
-  std::size_t i_;
-};
-
-inline SampleTable::Iterator SampleTable::begin() const {
-  return {*this, 0};
-}
-
-inline SampleTable::Iterator SampleTable::end() const {
-  return {*this, size()};
-}
 
 // A file that contains many images.
 struct ImageArchive {
@@ -213,7 +204,7 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
 // is error 18 naming it.
 void map_classes(const Dataset& train, Dataset& valid);
 
-// What the labels of a set mean (label_meaning.h). For folders and lists of images, whose labels
+// What the labels of a set mean (found_labels.h). For folders and lists of images, whose labels
 // are names, `found` is made from their classes. All but the first throw Error kInvalidDataset.
 
 FoundLabels found_labels(const Dataset& set);

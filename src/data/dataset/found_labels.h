@@ -1,10 +1,11 @@
-// The labels of images as they stand in the data, before it is decided what they mean
-// (label_meaning.h), and the label files (`.cls`) that some of them are in.
+// The labels of images: as they stand in the data, in label files (`.cls`) or elsewhere, and what
+// they mean.
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -110,58 +111,40 @@ struct FoundLabels {
 std::vector<std::string> to_texts(const FoundLabels& found);
 FoundLabels from_texts(const std::vector<std::string>& texts);
 
-// Adds labels that are written as text. Throws Error kInvalidDataset for text that is not UTF-8.
-void take_texts(const std::vector<std::string>& texts, FoundLabels& found);
-
-// Decides whether the written labels of all parts are names or numbers: sets reads_numbers. Those
-// of a part are numbers if all look like it, and not all are given names; where all are both, they
-// are numbers if any other part has numbers. Returns what to log, or nothing. Throws Error
-// kInvalidDataset for numbers among names, and for one number in two spellings.
-std::string decide_readings(const std::vector<FoundLabels*>& parts);
-
-// Throws Error kInvalidDataset: "Training dataset 'PATH': `text`".
-[[noreturn]] void fail_labels(const FoundLabels& found, const std::string& text);
-
 // Up to five digits.
 bool is_class_number(const std::string& text);
 // Their number; -1 for any other text.
 std::int64_t class_number(const std::string& text);
 
-// FoundLabels as the decision looks at them. They must outlive it.
-class LabelPart {
- public:
-  explicit LabelPart(const FoundLabels& found);
+// What labels mean: one decision for all files and parts of a dataset, for both sets of a run, and
+// for every command. docs/formats.md ("What labels mean") states the rule. Conflicts are Error
+// kInvalidDataset, naming both sides.
 
-  const FoundLabels& found() const { return found_; }
-  // found().labels as they are read: none is_written.
-  const std::vector<RawLabel>& labels() const { return labels_; }
-  bool has_numbers() const { return has_numbers_; }
-  // Whether the numbers say which class a label is, and not the names.
-  bool is_numbered() const { return is_numbered_; }
-  bool is_listed() const { return !found_.named_by.empty(); }
-  std::int64_t lowest() const { return lowest_; }
-  std::int64_t highest() const { return highest_; }
-  std::string range() const {
-    return lowest_ == highest_ ? std::to_string(lowest_)
-                               : std::to_string(lowest_) + " to " + std::to_string(highest_);
-  }
-  // The line of a given name; -1: it is none of them.
-  int line(const std::string& name) const;
-  // The number of a label, or of its name; -1: unknown.
-  std::int64_t number(const RawLabel& label) const;
+// Adds labels that are written as text, which must be UTF-8.
+void take_texts(const std::vector<std::string>& texts, FoundLabels& found);
 
-  // Whether the numbers can count from `first`. Numbers with a given name must be its line.
-  bool suits(int first) const { return misfit(first) == nullptr; }
-  // A label that does not suit; nullptr: all do.
-  const RawLabel* misfit(int first) const;
+// Decides whether the written labels of all parts are names or numbers: sets reads_numbers. Those
+// of a part are numbers if all look like it, and not all are given names; where all are both, they
+// are numbers if any other part has numbers. Returns what to log, or nothing. Numbers among names,
+// and one number in two spellings, are conflicts.
+std::string decide_readings(const std::vector<FoundLabels*>& parts);
 
- private:
-  const FoundLabels& found_;
-  std::vector<RawLabel> labels_;
-  std::unordered_map<std::string_view, int> lines_;
-  std::unordered_map<std::string_view, std::int64_t> numbers_;
-  bool has_numbers_ = false, is_numbered_ = false;
-  std::int64_t lowest_ = -1, highest_ = -1;
+using LabelParts = std::vector<const FoundLabels*>;
+
+// The number of the first class, which suits all parts of both sets; empty where no label is a
+// number. `note` gets what was assumed. `given` is --first-label.
+std::optional<int> find_first_label(const LabelParts& train, const LabelParts& valid,
+                                    std::optional<int> given, std::string& note);
+
+struct LabelMeaning {
+  std::vector<std::string> classes;   // by id
+  std::vector<std::vector<int>> ids;  // of each part's labels
+  std::optional<int> first_label;     // as given to meaning_of()
+  std::string note;                   // what became of the numbers; empty: nothing to say
 };
+
+// The classes of one dataset, of which `parts` may be on several ranks. Conflicts are a name that
+// is not given, numbers among names, and a class with two names or two numbers.
+LabelMeaning meaning_of(const LabelParts& parts, std::optional<int> first_label);
 
 }  // namespace kiln

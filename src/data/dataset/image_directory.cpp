@@ -537,7 +537,6 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   }
   if (std::string note = note_of_unused_ids(schema.is_category, names.schema); !note.empty())
     set.notes.push_back(std::move(note));
-  set.samples_json = samples_text(set);  // not the directory's own, which may be a link to any file
   return set;
 }
 

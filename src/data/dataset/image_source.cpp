@@ -32,13 +32,6 @@ Dataset unlabeled_files(const fs::path& root, const std::string& name) {
   return set;
 }
 
-void add_file(std::string_view file, SampleTable& samples) {
-  samples.push_back({.file_name = file,
-                     .label = -1,
-                     .id = static_cast<std::int64_t>(samples.size()),
-                     .size = {}});
-}
-
 }  // namespace
 
 Dataset read_every_image(const fs::path& path, const std::string& name,
@@ -49,7 +42,7 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
     return read_of_any_kind({.root = path, .name = name, .every_image = true, .records = records});
   }
   Dataset set = unlabeled_files(path.parent_path(), name);
-  add_file(path.filename().string(), set.samples);
+  set.samples.add(file);
   return set;
 }
 
@@ -140,7 +133,7 @@ void FileList::take_lines(std::size_t most, SampleTable& samples) {
     if (!has_begun_) line = without_byte_order_mark(line);
     if (line.size() > kMaxPathBytes) break;
     has_begun_ = true;
-    if (!line.empty()) add_file(line, samples);
+    if (!line.empty()) samples.add(line);
     begin = std::min(end + 1, text_.size());
   }
   text_.erase(0, begin);

@@ -178,7 +178,7 @@ ListFaults ArchiveFiles::find_images(Dataset& set) const {
   SampleTable found;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     if (const ArchiveMember* member = find(set.samples.file_name(i)))
-      found.push_back(set.samples[i], *member);
+      found.push_back(set.samples[i], member);
     else
       faults.emplace(i, "is missing");
   }

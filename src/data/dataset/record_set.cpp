@@ -190,10 +190,8 @@ class RecordWalk {
     } else {
       member.checksum = static_cast<std::uint32_t>(contents.image_begin);
     }
-    const auto number = static_cast<std::int64_t>(listing_.images.size());
-    const std::string name = formatted("%09lld", static_cast<long long>(number)) + extension(kind);
-    listing_.images.push_back(
-        {.file_name = name, .label = label_of(contents), .id = number, .size = {}}, member);
+    listing_.images.add(formatted("%09zu", listing_.images.size()) + extension(kind),
+                        label_of(contents), &member);
     listing_.damaged.push_back(damaged);
     listing_.num_several += contents.labels.size() > 1 ? 1 : 0;
   }
@@ -334,11 +332,7 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
       if (!set.found.labels.empty() && label < 0 &&
           (listing.damaged[i] || is_damaged_record(listing.file, member)))
         label = 0;
-      set.samples.push_back({.file_name = folder + std::string(listing.images.file_name(i)),
-                             .label = label,
-                             .id = static_cast<std::int64_t>(set.samples.size()),
-                             .size = {}},
-                            member);
+      set.samples.add(folder + std::string(listing.images.file_name(i)), label, &member);
     }
     set.archives.push_back({files[f], std::move(listing.file)});
     if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
@@ -379,8 +373,6 @@ Dataset read_records(const DatasetContext& context, const std::vector<std::strin
   add_images(files, indices, listings, set);
   if (!set.found.labels.empty()) settle_labels(set, context.records.first_label);
   take_source(context, set);
-  set.schema_json = schema_text(set.classes);
-  set.samples_json = samples_text(set);
   return set;
 }
 

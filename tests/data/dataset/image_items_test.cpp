@@ -58,10 +58,10 @@ TEST(SampleTable, RemovingUnlabeledSamplesKeepsIds) {
 TEST(SampleTable, AnArchiveMemberTakesAtMost120Bytes) {
   SampleTable samples;
   constexpr int kCount = 200'000;
+  const ArchiveMember member{.offset = 1, .stored_size = 2, .size = 3};
   for (int i = 0; i < kCount; ++i) {
     samples.push_back(
-        {.file_name = "n01440764/n01440764_10026.JPEG", .label = 1, .id = 7, .size = {}},
-        {.offset = 1, .stored_size = 2, .size = 3});
+        {.file_name = "n01440764/n01440764_10026.JPEG", .label = 1, .id = 7, .size = {}}, &member);
   }
   samples.shrink_to_fit();
   EXPECT_LE(samples.memory_bytes(), std::size_t{120} * kCount);

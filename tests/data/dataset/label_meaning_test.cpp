@@ -1,5 +1,5 @@
 // What labels mean: the decision, on plain values.
-#include "data/dataset/label_meaning.h"
+#include "data/dataset/found_labels.h"
 
 #include <gtest/gtest.h>
 
