@@ -1,5 +1,3 @@
-#include "data/dataset/archive_files.h"
-
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -14,13 +12,15 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
+#include "data/image/image.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMaxArchives = 65'535;
 constexpr std::uint64_t kMaxSourceBytes = 256;
 
 // Two classes of one name would become one. "Others" stands for ids without a class.
@@ -54,10 +54,70 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
                      "give each a name of its own.");
 }
 
+// Numbered files, such as train-00000-of-00008, must be of one set and below their total. Adds a
+// note if some are missing.
+void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
+                     Dataset& set) {
+  constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
+  std::string first, first_file;
+  std::size_t count = 0;
+  for (const std::string& file : files) {
+    const std::string_view name = packed_stem(file);
+    const std::string_view own = numbered_set_name(name);
+    if (own.empty()) continue;
+    const std::string total(name.substr(name.size() - kTotalBytes));
+    if (name.substr(own.size() + 1, kTotalBytes) >= total)
+      context.fail("the number of '" + file + "' is not below " + total +
+                   ", the number of files. Rename it, or remove it.");
+    const std::string whole = std::string(own) + "-of-" + total;
+    if (count++ == 0) {
+      first = whole;
+      first_file = file;
+    }
+    if (whole != first)
+      context.fail("it has files of several datasets: '" + first_file + "' and '" + file +
+                   "'. Put each into its own folder.");
+  }
+  if (count == 0) return;
+  const std::size_t of = std::stoul(first.substr(first.size() - kTotalBytes));
+  if (count < of)
+    set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
+                        " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
+}
+
+void allow_open_files(std::size_t count) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
   return archive.empty() ? context.root : context.root / archive;
+}
+
+Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
+                     const std::vector<std::string>& files) {
+  const bool are_records = kind == Dataset::Kind::kRecords;
+  if (files.size() > kMaxArchives)
+    context.fail(std::string("it contains more than 65535 ") +
+                 (are_records ? kRecordFileKind : kArchiveKind) +
+                 "s. Pack the images into larger ones.");
+  for (const std::string& file : files)
+    if (are_records && !is_utf8(file))
+      context.fail("the name of the file '" + printable(file) + "' is not UTF-8. Rename it.");
+  allow_open_files(files.size());
+  Dataset set;
+  set.kind = kind;
+  set.root = context.root;
+  set.stamps.push_back(context.stamp(""));
+  for (const std::string& file : files)
+    if (!file.empty()) set.stamps.push_back(context.stamp(file));
+  require_each_once(context, files);
+  require_one_set(context, files, set);
+  return set;
 }
 
 OpenPacked open_packed(const DatasetContext& context, const std::string& archive,
@@ -126,13 +186,6 @@ PackedFiles find_packed_files(const DatasetContext& context) {
   return files;
 }
 
-void allow_open_files(std::size_t count) {
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
                           const OpenFile& file) {
   return "'" + path_of_archive(context, archive).string() + "' is compressed: it uses " +
@@ -174,36 +227,6 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   return classes;
 }
 
-void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
-                     Dataset& set) {
-  constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
-  require_each_once(context, files);
-  std::string first, first_file;
-  std::size_t count = 0;
-  for (const std::string& file : files) {
-    const std::string_view name = packed_stem(file);
-    const std::string_view own = numbered_set_name(name);
-    if (own.empty()) continue;
-    const std::string total(name.substr(name.size() - kTotalBytes));
-    if (name.substr(own.size() + 1, kTotalBytes) >= total)
-      context.fail("the number of '" + file + "' is not below " + total +
-                   ", the number of files. Rename it, or remove it.");
-    const std::string whole = std::string(own) + "-of-" + total;
-    if (count++ == 0) {
-      first = whole;
-      first_file = file;
-    }
-    if (whole != first)
-      context.fail("it has files of several datasets: '" + first_file + "' and '" + file +
-                   "'. Put each into its own folder.");
-  }
-  if (count == 0) return;
-  const std::size_t of = std::stoul(first.substr(first.size() - kTotalBytes));
-  if (count < of)
-    set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
-                        " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
-}
-
 void take_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
   std::error_code ignored;
@@ -219,18 +242,30 @@ void take_source(const DatasetContext& context, Dataset& set) {
   }
 }
 
-void fail_archive(const DatasetContext& context, const std::string& archive,
-                  const std::string& kind, ArchiveTrouble trouble, const std::string& reason) {
+void fail_archive(const DatasetContext& context, const std::string& archive, const char* kind) {
   const std::string shown =
-      "the " + kind + " '" + path_of_archive(context, archive).string() + "' ";
-  if (trouble == ArchiveTrouble::kUnusable)
-    context.fail(shown + "cannot be used: " + reason + ". Create it again, or remove it.");
-  if (trouble == ArchiveTrouble::kUnreadable)
-    context.fail(shown + "cannot be read: " + reason + ". Check the file and its permissions.");
-  context.fail(
-      shown + "is compressed, but the folder for temporary files cannot hold it: " + reason +
-          ". Set TMPDIR to a folder on a local disk with enough space, or unpack the " + kind + ".",
-      ErrorCode::kUserError);
+      std::string("the ") + kind + " '" + path_of_archive(context, archive).string() + "' ";
+  const auto unusable = [&](const std::exception& fault) {
+    return shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.";
+  };
+  try {
+    throw;
+  } catch (const ArchiveFault& fault) {
+    context.fail(unusable(fault));
+  } catch (const LabelFault& fault) {
+    context.fail(unusable(fault));
+  } catch (const ImageFault& fault) {
+    context.fail(unusable(fault));
+  } catch (const SpoolFault& fault) {
+    context.fail(shown + "is compressed, but the folder for temporary files cannot hold it: " +
+                     fault.what() +
+                     ". Set TMPDIR to a folder on a local disk with enough space, or unpack the " +
+                     kind + ".",
+                 ErrorCode::kUserError);
+  } catch (const std::system_error& fault) {
+    context.fail(shown + "cannot be read: " + fault.code().message() +
+                 ". Check the file and its permissions.");
+  }
 }
 
 }  // namespace kiln

@@ -1,22 +1,284 @@
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <optional>
+#include <ranges>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/system.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "data/dataset/archive_files.h"
-#include "data/dataset/folder_entries.h"
-#include "data/dataset/listed_files.h"
+#include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int kMaxLinks = 40;                // one after the other, as in Linux
+constexpr std::size_t kMaxPathBytes = 4096;  // likewise
+constexpr std::size_t kWorkOfANode = 64;
+
+// The names in an archive that has links, which are followed as a file system would after unpacking
+// it.
+class ArchiveTree {
+ public:
+  struct Link {
+    std::string name, target;
+    bool is_hard = false;
+  };
+  struct Node {
+    Node* parent = nullptr;  // nullptr: the archive itself
+    std::map<std::string, std::unique_ptr<Node>, std::less<>> inside;
+    std::optional<ArchiveMember> member;
+    const Link* link = nullptr;
+    bool is_hidden = false;  // it, or a folder that it is in, is never data
+
+    bool is_below(const Node& folder) const {
+      const Node* above = parent;
+      while (above != nullptr && above != &folder) above = above->parent;
+      return above != nullptr;
+    }
+  };
+
+  void add(std::string_view name, const ArchiveMember& member) { node_of(name).member = member; }
+
+  // nullptr: the same link is there already. `link` must outlive the tree. Throws ArchiveFault if
+  // there is one of this name with another target.
+  const Node* add(const Link& link) {
+    Node& node = node_of(link.name);
+    if (node.link == nullptr) {
+      node.link = &link;
+      return &node;
+    }
+    if (node.link->target != link.target || node.link->is_hard != link.is_hard)
+      throw ArchiveFault("'" + link.name.substr(0, 200) + "' appears in it twice, as links to '" +
+                         node.link->target.substr(0, 200) + "' and '" + link.target.substr(0, 200) +
+                         "'");
+    return nullptr;
+  }
+
+  // What a link leads to: a file or a folder, not another link. A symbolic link's target is
+  // relative to the folder that the link is in, a hard link's to the archive. Throws as spend()
+  // does.
+  struct Target {
+    const Node* node = nullptr;  // nullptr: nothing, or only a circle of links
+    bool is_outside = false;     // of the archive
+  };
+  Target target_of(const Node& link) {
+    int num_links = 0;
+    std::vector<std::string_view> parts;  // that are still to go, the next one last
+    const Node* here = &link;
+    while (true) {
+      if (here->link != nullptr) {
+        std::string_view target = here->link->target;
+        if (target.starts_with('/')) return {nullptr, /*is_outside=*/true};
+        if (target.empty() || target.size() > kMaxPathBytes || ++num_links > kMaxLinks) return {};
+        while (!target.empty()) {
+          const std::size_t slash = target.rfind('/');
+          const std::string_view part = target.substr(slash + 1);
+          if (!part.empty() && part != ".") parts.push_back(part);
+          target = target.substr(0, slash == target.npos ? 0 : slash);
+        }
+        here = here->link->is_hard ? &root_ : here->parent;
+      }
+      if (parts.empty()) return {here};
+      spend(1);
+      const std::string_view part = parts.back();
+      parts.pop_back();
+      if (part == "..") {
+        if (here->parent == nullptr) return {nullptr, /*is_outside=*/true};
+        here = here->parent;
+        continue;
+      }
+      const auto found = here->inside.find(part);
+      if (found == here->inside.end()) return {};
+      here = found->second.get();
+    }
+  }
+
+  // Counts work against a limit: following links takes time and memory in proportion to the
+  // archive. Throws ArchiveFault beyond it.
+  void spend(std::size_t work) {
+    spent_ += work;
+    if (spent_ > kWorkOfANode * num_nodes_ + 1000)
+      throw ArchiveFault("its links lead to many times the files that it has");
+  }
+
+ private:
+  Node& node_of(std::string_view name) {
+    Node* node = &root_;
+    for (const auto& range : std::views::split(name, '/')) {
+      const std::string_view part(range.begin(), range.end());
+      auto place = node->inside.find(part);
+      if (place == node->inside.end()) {
+        place = node->inside.emplace(part, std::make_unique<Node>()).first;
+        place->second->parent = node;
+        place->second->is_hidden = node->is_hidden || is_never_data(part);
+        ++num_nodes_;
+      }
+      node = place->second.get();
+    }
+    return *node;
+  }
+
+  Node root_;
+  std::size_t num_nodes_ = 0, spent_ = 0;
+};
+
+std::string shown(std::string_view name) {
+  return "'" + std::string(name.substr(0, 200)) + "'";
+}
+
+// The names in an archive, as the folder that unpacking it gives would list them: without what is
+// never data, and with links followed.
+class Members {
+ public:
+  Members(const OpenFile& file, LeftOut& left_out) : file_(file), left_out_(left_out) {}
+
+  void add(std::string_view name, const ArchiveMember& member) {
+    if (!has_part_that_is_never_data(name))
+      return (has_image_extension(name) ? images_ : others_).add(name, -1, &member);
+    hidden_.add(name, -1, &member);
+    const std::string_view base = name.substr(name.rfind('/') + 1);
+    if (has_image_extension(name) && base.starts_with('.') && !base.starts_with("._"))
+      left_out_.add(LeftOut::Kind::kHiddenImage, std::string(name));
+  }
+
+  void add_link(const ArchiveLink& link) {
+    if (link.kind != ArchiveLink::Kind::kDevice)
+      links_.push_back({std::string(link.name), std::string(link.target),
+                        link.kind == ArchiveLink::Kind::kHard});
+    else if (!has_part_that_is_never_data(link.name))
+      left_out_.add(LeftOut::Kind::kDevice, std::string(link.name));
+  }
+
+  // Adds what the links lead to. Call it after the last member.
+  void follow_links() {
+    if (links_.empty()) return;
+    for (const SampleTable* table : {&images_, &others_, &hidden_})
+      for (std::size_t i = 0; i < table->size(); ++i)
+        tree_.add(table->file_name(i), *table->member(i));
+    std::vector<const ArchiveTree::Node*> nodes;
+    for (const ArchiveTree::Link& link : links_) {
+      has_label_files_ = has_label_files_ || is_label_file(link.name);
+      nodes.push_back(tree_.add(link));
+    }
+    for (std::size_t i = 0; i < others_.size() && !has_label_files_; ++i)
+      has_label_files_ = is_label_file(others_.file_name(i));
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::string& name = links_[i].name;
+      if (has_part_that_is_never_data(name)) continue;
+      if (nodes[i] != nullptr)
+        follow(name, *nodes[i]);
+      else
+        left_out_.add(LeftOut::Kind::kRepeatedName, name);
+    }
+  }
+
+  SampleTable take_images() { return without_repeats(std::move(images_)); }
+  SampleTable take_others() { return without_repeats(std::move(others_)); }
+
+ private:
+  // Adds as `name` what the link leads to.
+  void follow(const std::string& name, const ArchiveTree::Node& link) {
+    const auto [target, is_outside] = tree_.target_of(link);
+    if (target == nullptr || name.size() > kMaxPathBytes)
+      return left_out_.add(is_outside ? LeftOut::Kind::kLinkOutside : LeftOut::Kind::kBrokenLink,
+                           name);
+    if (target->member) return add(name, *target->member);
+    if (std::ranges::count(inside_, target) != 0 || link.is_below(*target))
+      return left_out_.add(LeftOut::Kind::kLoop, name);
+    inside_.push_back(target);
+    enter(name, *target);
+    inside_.pop_back();
+  }
+
+  // Adds what is in a folder that a link leads to. Where label files decide, each folder is read
+  // once, as in a walk of folders; those that have a name of their own, by that name.
+  void enter(const std::string& name, const ArchiveTree::Node& folder) {
+    if (has_label_files_ && (!folder.is_hidden || !entered_.insert(&folder).second))
+      return left_out_.add(LeftOut::Kind::kRepeatedLink, name);
+    for (const auto& [part, node] : folder.inside) {
+      const std::string inner = name + "/" + part;
+      tree_.spend(1 + inner.size() / 64);
+      if (is_never_data(part)) continue;
+      if (node->link != nullptr)
+        follow(inner, *node);
+      else if (node->member)
+        add(inner, *node->member);
+      else
+        enter(inner, *node);
+    }
+  }
+
+  std::string content(const ArchiveMember& member) const {
+    std::string bytes;
+    read_member(file_, member, SIZE_MAX, bytes);
+    return bytes;
+  }
+
+  bool are_equal(const ArchiveMember& a, const ArchiveMember& b) const {
+    return a.size == b.size && (a.offset == b.offset || content(a) == content(b));
+  }
+
+  // Of files with one name, unpacking keeps the last one: all of them must have its content.
+  SampleTable without_repeats(SampleTable table) {
+    std::vector<std::uint32_t> order(table.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return table.file_name(a) < table.file_name(b);
+    });
+    std::vector<bool> keep(table.size(), true);
+    std::size_t num_kept = table.size();
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const std::string_view name = table.file_name(order[i]);
+      if (table.file_name(order[i - 1]) != name) continue;
+      if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
+        throw ArchiveFault(shown(name) + " appears in it twice, with two contents");
+      left_out_.add(LeftOut::Kind::kRepeatedName, std::string(name));
+      keep[order[i]] = false;
+      --num_kept;
+    }
+    return num_kept == table.size() ? std::move(table) : table.only(keep);
+  }
+
+  const OpenFile& file_;
+  LeftOut& left_out_;
+  SampleTable images_, others_;
+  SampleTable hidden_;  // never data, but links may lead to them (git-annex, caches of data)
+  std::deque<ArchiveTree::Link> links_;
+  ArchiveTree tree_;
+  bool has_label_files_ = false;
+  std::vector<const ArchiveTree::Node*> inside_;  // the folders that are being followed
+  std::set<const ArchiveTree::Node*> entered_;
+};
+
+// Gives the images their labels, and leaves out those that are beside a photograph. Throws
+// LabelFault.
+void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
+  if (labels.empty()) return;
+  std::vector<std::string_view> names;
+  names.reserve(listing.images.size());
+  for (const Sample& image : listing.images) names.push_back(image.file_name);
+  const LabelFiles::Match match = labels.match(names);
+  std::vector<bool> keep(names.size(), true);
+  bool keeps_all = true;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    listing.images.set_label(i, match.images[i].label);
+    if (match.images[i].kind != ImageLabel::Kind::kBesidePhotograph) continue;
+    listing.left_out.add(LeftOut::Kind::kBesidePhotograph, std::string(names[i]));
+    keep[i] = keeps_all = false;
+  }
+  for (const std::string& name : match.spare)
+    listing.left_out.add(LeftOut::Kind::kSpareLabel, name);
+  if (!keeps_all) listing.images = listing.images.only(keep);
+  listing.labels = labels.labels();
+}
 
 std::string_view folder_of(std::string_view name) {
   return name.substr(0, name.rfind('/') + 1);
@@ -29,6 +291,49 @@ void shorten_to_shared(std::string& shared, std::string_view folder) {
   shared.erase(shared.rfind('/') + 1);
 }
 
+// Lists an archive, which is relative to the root, or empty, without labels.
+ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
+  OpenPacked open = open_packed(context, archive, kArchiveKind);
+  ArchiveListing listing = with_archive_named(context, archive, kArchiveKind, [&] {
+    return list_open_archive(std::move(open.file), !context.contents.empty());
+  });
+  if (open.is_unpacked)
+    listing.notes.push_back(unpacked_note(context, archive, listing.file) +
+                            "; uncompressed tars and 'kiln pack' shards need no space)");
+  return listing;
+}
+
+// take_labels() from the label files among `others`, which is then empty.
+void label_images(const DatasetContext& context, const std::string& archive,
+                  ArchiveListing& listing) {
+  // Whether it is the kClassesName of the folder that holds all images.
+  const auto is_for_all = [&](std::string_view name) {
+    const std::string_view folder = folder_of(name);
+    return name.substr(folder.size()) == kClassesName &&
+           std::all_of(listing.images.begin(), listing.images.end(),
+                       [&](const Sample& image) { return image.file_name.starts_with(folder); });
+  };
+  const SampleTable others = std::exchange(listing.others, {});
+  LabelFiles labels;
+  std::string text;
+  with_archive_named(context, archive, kArchiveKind, [&] {
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const std::string_view name = others.file_name(i);
+      if (is_label_file(name)) {
+        read_member(listing.file, *others.member(i), 2 * kMaxLabelBytes, text);
+        labels.add(name, text);
+      } else if (is_for_all(name)) {
+        read_member(listing.file, *others.member(i), kMaxClassesBytes, text);
+        listing.classes = class_lines(
+            text, quoted_path(path_of_archive(context, archive)) + ", " + shown(name), context);
+      } else {
+        listing.left_out.other_files.add(name);
+      }
+    }
+    take_labels(labels, listing);
+  });
+}
+
 // Assigns labels and an order to the images of all archives.
 class Assembly {
  public:
@@ -37,22 +342,19 @@ class Assembly {
       : context_(context), listings_(std::move(listings)), names_(std::move(names)), set_(set) {}
 
   void run() {
-    const bool has_labels =
-        std::any_of(listings_.begin(), listings_.end(),
-                    [](const auto& listing) { return !listing.labels.empty(); });
-    if (has_labels) {
-      label_by_files();
-    } else {
+    if (std::ranges::all_of(listings_, [](const auto& listing) { return listing.labels.empty(); }))
       label_by_folders();
-    }
-    LeftOut left_out = std::move(left_out_);
+    else
+      label_by_files();
     for (std::size_t a = 0; a < listings_.size(); ++a) {
-      left_out.add_all(listings_[a].left_out, prefix(a));
+      left_out_.add_all(listings_[a].left_out, prefix(a));
       if (listings_[a].file.is_open())
         set_.archives.push_back({names_[a], std::move(listings_[a].file)});
     }
-    for (std::string& note : left_out.notes()) set_.notes.push_back(std::move(note));
+    std::ranges::move(left_out_.notes(), std::back_inserter(set_.notes));
   }
+
+  const LeftOut& left_out() const { return left_out_; }
 
  private:
   // Of the names of an archive's images.
@@ -121,10 +423,9 @@ class Assembly {
 
   template <typename Visit>
   void for_each_image(Visit&& visit) const {
-    for (std::uint32_t a = 0; a < listings_.size(); ++a) {
+    for (std::uint32_t a = 0; a < listings_.size(); ++a)
       for (std::uint32_t i = 0; i < listings_[a].images.size(); ++i)
         visit(a, i, listings_[a].images.file_name(i));
-    }
   }
 
   // Returns the path above the class folders that all images share, with a trailing slash. May be
@@ -214,8 +515,10 @@ std::optional<Dataset> read_listed_archive(const DatasetContext& context,
   return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Dataset> {
     for (const std::string& folder : folders_of_all(listing)) {
       if (!may_have_list(listing.others, folder)) continue;
-      std::optional<Dataset> set =
-          read_by_list(context, ArchiveFiles(listing, folder, archive), listing.notes);
+      const ArchiveFiles files(listing, folder, archive);
+      std::optional<Dataset> set = is_image_directory(files)
+                                       ? read_image_directory(context, files)
+                                       : read_coco(context, files, listing.notes);
       if (!set) continue;
       if (!set->list_name.empty()) set->list_name.insert(0, folder);
       return set;
@@ -243,7 +546,37 @@ std::string fault_of_class_line(std::string_view name, bool is_first) {
   return {};
 }
 
-Dataset read_label_files(const DatasetContext& context, ArchiveListing listing) {
+ArchiveListing list_open_archive(OpenFile file, bool may_go_on) {
+  constexpr std::size_t kMaxTargetBytes = kMaxPathBytes + 1;
+  if (file.size() == 0) throw ArchiveFault("it is empty");
+  ArchiveListing listing;
+  listing.file = std::move(file);
+  Members members(listing.file, listing.left_out);
+  const MemberVisit visit = [&](std::string_view name, const ArchiveMember& member) {
+    members.add(name, member);
+  };
+  const std::string first = listing.file.bytes_at(0, 4);
+  if (first == "PK\x03\x04" || first == "PK\x05\x06") {
+    std::string target;
+    list_zip(listing.file, visit, [&](std::string_view name, const ArchiveMember& member) {
+      read_member(listing.file, member, kMaxTargetBytes, target);
+      members.add_link({.name = name, .target = target});
+    });
+  } else if (is_tar(listing.file)) {
+    list_tar(
+        listing.file, visit, [&](const ArchiveLink& link) { members.add_link(link); }, may_go_on);
+  } else {
+    throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
+  }
+  members.follow_links();
+  listing.images = members.take_images();
+  listing.others = members.take_others();
+  return listing;
+}
+
+Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels,
+                         ArchiveListing listing) {
+  take_labels(labels, listing);
   Dataset set;
   set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
@@ -254,17 +587,7 @@ Dataset read_label_files(const DatasetContext& context, ArchiveListing listing) 
 }
 
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
-  if (archives.size() > kMaxArchives)
-    context.fail("it contains more than 65535 archives. Pack the images into larger ones.");
-  allow_open_files(archives.size());
-  Dataset set;
-  set.kind = Dataset::Kind::kArchives;
-  set.root = context.root;
-  set.stamps.push_back(context.stamp(""));
-  for (const std::string& archive : archives) {
-    if (!archive.empty()) set.stamps.push_back(context.stamp(archive));
-  }
-  require_one_set(context, archives, set);
+  Dataset set = begin_packed(context, Dataset::Kind::kArchives, archives);
   std::vector<ArchiveListing> listings(archives.size());
   std::vector<std::optional<Dataset>> listed(archives.size());
   in_parallel(archives.size(), kScanThreads, [&](std::size_t i) {
@@ -272,12 +595,8 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
     listed[i] = read_listed_archive(context, archives[i], listings[i]);
     if (!listed[i]) label_images(context, archives[i], listings[i]);
   });
-  OtherFiles other_files;
-  for (std::size_t i = 0; i < listings.size(); ++i) {
-    std::ranges::move(listings[i].notes, std::back_inserter(set.notes));
-    other_files.add(archives.size() == 1 ? "" : archives[i] + "/",
-                    listings[i].left_out.other_files);
-  }
+  for (ArchiveListing& listing : listings)
+    std::ranges::move(listing.notes, std::back_inserter(set.notes));
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (!listed[i]) continue;
     require_alone(context, archives, i, listed[i]->kind);
@@ -286,11 +605,11 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
     listed[i]->stamps = std::move(set.stamps);
     return *std::move(listed[i]);
   }
-  Assembly(context, std::move(listings), archives, set).run();
-  if (set.samples.empty()) {
-    context.fail(other_files.instead_of_images() +
+  Assembly assembly(context, std::move(listings), archives, set);
+  assembly.run();
+  if (set.samples.empty())
+    context.fail(assembly.left_out().other_files.instead_of_images() +
                  ". Give an archive with one folder of images per class; " + image_names_advice());
-  }
   take_source(context, set);
   return set;
 }

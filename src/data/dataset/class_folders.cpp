@@ -271,14 +271,14 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
   ArchiveListing listing;
   listing.images = std::move(walked.samples);
   listing.left_out = std::move(left_out);
+  Dataset set;
   try {
     LabelFiles labels;
     for (std::size_t i = 0; i < texts.size(); ++i) labels.add(label_files[i], texts[i]);
-    take_labels(labels, listing);
+    set = read_label_files(context, labels, std::move(listing));
   } catch (const LabelFault& fault) {
     context.fail(std::string(fault.what()) + ". Correct the files, or remove them.");
   }
-  Dataset set = read_label_files(context, std::move(listing));
   set.stamps.insert(set.stamps.end(), walked.stamps.begin(), walked.stamps.end());
   return set;
 }

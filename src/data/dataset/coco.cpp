@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {

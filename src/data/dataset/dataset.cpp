@@ -12,15 +12,15 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
-#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
 
 enum class RootKind { kFolder, kArchive, kRecordFile };
 
@@ -59,6 +59,75 @@ RootKind check_root(const DatasetContext& context) {
     context.fail("it is empty. Give a folder with one folder of images per class.");
   }
   return RootKind::kFolder;
+}
+
+// "a, b, …": the first kMaxNamed.
+std::string few_of(std::vector<std::string> names) {
+  if (names.size() > kMaxNamed) {
+    names.resize(kMaxNamed);
+    names.emplace_back("…");
+  }
+  return joined(names, ", ");
+}
+
+// By id: whether images have the class.
+std::vector<bool> used_classes(const Dataset& set) {
+  std::vector<bool> is_used(set.classes.size());
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      is_used[static_cast<std::size_t>(label)] = true;
+  return is_used;
+}
+
+// Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
+// may share its name with a class.
+std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
+  const std::vector<bool> is_used = used_classes(set);
+  std::unordered_map<std::string, int> ids;
+  for (const bool used : {true, false})
+    for (std::size_t id = 0; id < set.classes.size(); ++id)
+      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
+  return ids;
+}
+
+// The meaning of one set's labels, and what was assumed for both sets.
+LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
+                        const std::string& reading) {
+  if (!first.empty()) meaning.note = first;
+  if (!reading.empty())
+    meaning.note = meaning.note.empty() ? reading : reading + "; " + meaning.note;
+  return meaning;
+}
+
+// Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
+// decision.
+void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
+  const std::vector<int>& ids = meaning.ids[part];
+  std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const int label = set.samples.label(i); label >= 0)
+      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
+  if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
+  set.classes = meaning.classes;
+  set.first_label = meaning.first_label;
+  std::erase(set.notes, found.note);
+  found.ids = ids;
+  found.note = meaning.note;
+  if (!found.note.empty()) set.notes.push_back(found.note);
+  set.found = std::move(found);
+}
+
+// Replaces the classes of a set whose labels are names by those of --classes, in their order.
+// Throws Error kInvalidDataset naming classes that are not in that file.
+void use_class_names(const DatasetContext& context, Dataset& set) {
+  FoundLabels found = found_labels(set);
+  take_given_names(context, set);
+  found.names = set.found.names;
+  found.named_by = set.found.named_by;
+  found.where = set.found.where;
+  if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
 }
 
 }  // namespace
@@ -334,70 +403,6 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
   return counts;
 }
 
-namespace {
-
-constexpr std::size_t kMaxNamed = 10;
-
-// "a, b, …": the first kMaxNamed.
-std::string few_of(std::vector<std::string> names) {
-  if (names.size() > kMaxNamed) {
-    names.resize(kMaxNamed);
-    names.emplace_back("…");
-  }
-  return joined(names, ", ");
-}
-
-// By id: whether images have the class.
-std::vector<bool> used_classes(const Dataset& set) {
-  std::vector<bool> is_used(set.classes.size());
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (const int label = set.samples.label(i); label >= 0)
-      is_used[static_cast<std::size_t>(label)] = true;
-  return is_used;
-}
-
-// Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
-// may share its name with a class.
-std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
-  const std::vector<bool> is_used = used_classes(set);
-  std::unordered_map<std::string, int> ids;
-  for (const bool used : {true, false})
-    for (std::size_t id = 0; id < set.classes.size(); ++id)
-      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
-  return ids;
-}
-
-// The meaning of one set's labels, and what was assumed for both sets.
-LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
-                        const std::string& reading) {
-  if (!first.empty()) meaning.note = first;
-  if (!reading.empty())
-    meaning.note = meaning.note.empty() ? reading : reading + "; " + meaning.note;
-  return meaning;
-}
-
-// Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
-// decision.
-void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
-  const std::vector<int>& ids = meaning.ids[part];
-  std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (const int label = set.samples.label(i); label >= 0)
-      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
-  if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
-  set.classes = meaning.classes;
-  set.first_label = meaning.first_label;
-  std::erase(set.notes, found.note);
-  found.ids = ids;
-  found.note = meaning.note;
-  if (!found.note.empty()) set.notes.push_back(found.note);
-  set.found = std::move(found);
-}
-
-}  // namespace
-
 std::string reading_text(const RecordOptions& records) {
   if (records == RecordOptions{}) return {};
   std::string contents;
@@ -534,15 +539,6 @@ void take_given_names(const DatasetContext& context, Dataset& set) {
     found.named_by = kClassesName;
     found.names = read_class_lines(beside, found.named_by, context);
   }
-}
-
-void use_class_names(const DatasetContext& context, Dataset& set) {
-  FoundLabels found = found_labels(set);
-  take_given_names(context, set);
-  found.names = set.found.names;
-  found.named_by = set.found.named_by;
-  found.where = set.found.where;
-  if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
 }
 
 }  // namespace kiln

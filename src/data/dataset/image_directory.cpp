@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <exception>
-#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,9 +14,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "data/dataset/archive_files.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 
@@ -24,6 +22,9 @@ namespace kiln {
 namespace {
 
 using nlohmann::json;
+
+const char* const kRewrite =
+    ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
 
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kMaxClassId = 99'999;
@@ -246,24 +247,15 @@ constexpr std::string_view kLabelColumnEnd = R"(
       }
     })";
 
-void add_sample(const Dataset& set, const Sample& item, std::string_view bytes, std::string& text) {
-  text += text.empty() ? "\n" : ",\n";
-  text += "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);
-  if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
-  text += "\n  }";
-}
-
 }  // namespace
 
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context) {
-  const std::string advice =
-      ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
   try {
     return schema_of(parse_json(bytes));
   } catch (const JsonFault& found) {
     const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
-    context.fail(file + place + ": " + found.what() + advice);
+    context.fail(file + place + ": " + found.what() + kRewrite);
   }
 }
 
@@ -320,29 +312,30 @@ std::string list_line(const Sample& item, std::string_view file_name, const std:
 }
 
 std::string samples_text(const Dataset& set) {
-  std::string text;
+  std::array<std::string, kNumSamples> images;
   for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i) {
-    const Sample& item = set.samples[i];
-    std::string bytes;
     try {
-      read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
-      if (bytes.size() > kMaxSampleBytes) continue;
-      decode_image(
-          bytes,
-          Exif::kIgnore);  // samples are published, and a link may lead to another kind of file
+      read_first_bytes(set, i, kMaxSampleBytes + 1, images[i]);
+      // Samples are published, and a link may lead to another kind of file.
+      if (images[i].size() <= kMaxSampleBytes) decode_image(images[i], Exif::kIgnore);
     } catch (const std::exception&) {
-      continue;  // samples are only a preview; the loader reports bad images
+      images[i].clear();  // samples are only a preview; the loader reports bad images
     }
-    add_sample(set, item, bytes, text);
   }
-  return text.empty() ? "[]" : "[" + text + "\n]";
+  return samples_text(set, images);
 }
 
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i)
-    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes)
-      add_sample(set, set.samples[i], images[i], text);
+    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes) {
+      const Sample item = set.samples[i];
+      text += text.empty() ? "\n" : ",\n";
+      text += "  {\n    \"image\": \"" + base64(images[i]) +
+              "\",\n    \"id\": " + std::to_string(item.id);
+      if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
+      text += "\n  }";
+    }
   return text.empty() ? "[]" : "[" + text + "\n]";
 }
 
@@ -399,9 +392,6 @@ constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
 constexpr std::uint64_t kMaxListBytes = 2ULL << 30;
 
-const char* const kRewrite =
-    ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
-
 std::string read_part(const DatasetContext& context, const ListedFiles& files,
                       const std::string& file, std::uint64_t limit) {
   try {
@@ -414,7 +404,7 @@ std::string read_part(const DatasetContext& context, const ListedFiles& files,
   }
 }
 
-using Entries = std::vector<std::pair<std::string, std::string>>;
+using Entries = std::map<std::string, std::string>;
 
 constexpr std::array kMetaKeys = {"type", "image_list", "schema", "samples"};
 
@@ -425,7 +415,7 @@ Entries entries_of_json(const std::string& text) {
     const auto found = document.find(key);
     if (found == document.end()) continue;
     if (!found->is_string()) throw JsonFault(1, std::string(key) + " is " + json_kind(*found));
-    entries.emplace_back(key, found->get<std::string>());
+    entries.emplace(key, found->get<std::string>());
   }
   return entries;
 }
@@ -440,7 +430,7 @@ Entries entries_of_yaml(const std::string& text) {
       if (!value.IsDefined()) continue;
       if (!value.IsScalar())
         throw JsonFault(value.Mark().line + 1, std::string(key) + " is not a string");
-      entries.emplace_back(key, value.Scalar());
+      entries.emplace(key, value.Scalar());
     }
     return entries;
   } catch (const YAML::Exception& fault) {
@@ -462,8 +452,7 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
 
 std::string name_in(const Entries& meta, const std::string& key, std::string_view standard,
                     const DatasetContext& context) {
-  const auto found =
-      std::find_if(meta.begin(), meta.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto found = meta.find(key);
   if (found == meta.end()) return std::string(standard);
   const std::string fault = fault_of_relative_path(found->second);
   if (!fault.empty()) context.fail("_meta.yaml: " + key + ": " + fault + kRewrite);
@@ -472,11 +461,10 @@ std::string name_in(const Entries& meta, const std::string& key, std::string_vie
 
 constexpr std::size_t kMaxNamed = 10;
 
-}  // namespace
-
-bool is_image_directory(const ListedFiles& files) {
-  return files.holds(kMetaName) || files.holds(kListName);
-}
+// The file names in `_meta.yaml`, or their defaults.
+struct DirectoryNames {
+  std::string list, schema, samples;
+};
 
 DirectoryNames read_directory_names(const DatasetContext& context, const ListedFiles& files) {
   Entries meta;
@@ -490,6 +478,12 @@ DirectoryNames read_directory_names(const DatasetContext& context, const ListedF
   return {.list = name_in(meta, "image_list", kListName, context),
           .schema = name_in(meta, "schema", kSchemaName, context),
           .samples = name_in(meta, "samples", kSamplesName, context)};
+}
+
+}  // namespace
+
+bool is_image_directory(const ListedFiles& files) {
+  return files.holds(kMetaName) || files.holds(kListName);
 }
 
 std::vector<std::string> listed_files(const DatasetContext& context) {
@@ -538,12 +532,6 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   if (std::string note = note_of_unused_ids(schema.is_category, names.schema); !note.empty())
     set.notes.push_back(std::move(note));
   return set;
-}
-
-std::optional<Dataset> read_by_list(const DatasetContext& context, const ListedFiles& files,
-                                    std::vector<std::string>& notes) {
-  if (is_image_directory(files)) return read_image_directory(context, files);
-  return read_coco(context, files, notes);
 }
 
 std::string read_image_list(const Dataset& set) {

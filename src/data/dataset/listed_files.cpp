@@ -1,5 +1,3 @@
-#include "data/dataset/listed_files.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,8 +12,8 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text_file.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
@@ -111,10 +109,6 @@ std::string FolderFiles::read_text(const std::string& name, std::uint64_t max_by
   return kiln::read_text(context_.root / name, max_bytes);
 }
 
-std::optional<SourceStamp> FolderFiles::stamp(const std::string& name) const {
-  return context_.stamp(name);
-}
-
 ListFaults FolderFiles::find_images(Dataset& set) const {
   const std::vector<ListedFolder> folders = group_by_folder(set.samples);
   std::vector<SourceStamp> stamps(folders.size());
@@ -146,10 +140,6 @@ const ArchiveMember* ArchiveFiles::find(std::string_view name) const {
       members_.begin(), members_.end(), normal,
       [](const auto& member, const std::string& wanted) { return member.first < wanted; });
   return found != members_.end() && found->first == normal ? found->second : nullptr;
-}
-
-bool ArchiveFiles::holds(std::string_view name) const {
-  return find(name) != nullptr;
 }
 
 std::vector<std::string> ArchiveFiles::json_names() const {

@@ -1,22 +1,26 @@
-// The readers behind read_dataset() (dataset.h), one .cpp each, and the format of their errors:
-// ImageDirectory, COCO, class folders, archives, record files.
+// The readers behind read_dataset() (dataset.h), and what they share. They throw Error
+// kInvalidDataset.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/found_labels.h"
 #include "data/dataset/left_out.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
+
+constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 
 struct DatasetContext {
   std::filesystem::path root;
@@ -48,49 +52,99 @@ Dataset read_of_any_kind(const DatasetContext& context);
 // read_labeled_dataset() of that root.
 Dataset read_labeled(const DatasetContext& context);
 
-// Readers for labeled folders, each in its own file; dataset.cpp chooses among them.
+// Reads class folders one level deep. If there are none, or with `every_image`: every image at any
+// depth, of which only those exactly one level deep have their folder as label.
+Dataset read_folders(const DatasetContext& context);
 
-// The file names in `_meta.yaml`, or their defaults.
-struct DirectoryNames {
-  std::string list, schema, samples;
+// Images with a list.
+
+// Why images of a list cannot be used ("is missing"), by position.
+using ListFaults = std::map<std::size_t, std::string>;
+
+// The files among which the list of an ImageDirectory or COCO folder finds its own: those of a
+// folder, or of a folder inside an archive. Names are relative to the folder.
+class ListedFiles {
+ public:
+  virtual ~ListedFiles() = default;
+
+  virtual bool holds(std::string_view name) const = 0;
+  // The names that may be a COCO file's: *.json directly in the folder, sorted, without those of a
+  // shard's images (`000.json` next to `000.jpg`).
+  virtual std::vector<std::string> json_names() const = 0;
+  // Throws std::system_error; ImageFault for a damaged archive.
+  virtual std::string first_bytes(const std::string& name, std::size_t count) const = 0;
+  // The whole text, without a byte-order mark. Throws as first_bytes() does, and std::length_error
+  // if it is longer than `max_bytes`.
+  virtual std::string read_text(const std::string& name, std::uint64_t max_bytes) const = 0;
+  // Of a file, or of the folder (""), for an index. Empty in an archive, which has its own.
+  virtual std::optional<SourceStamp> stamp(const std::string& name) const = 0;
+  // Finds the images of the set, which are as in the list.
+  virtual ListFaults find_images(Dataset& set) const = 0;
 };
 
-class ListedFiles;  // listed_files.h
+class FolderFiles final : public ListedFiles {
+ public:
+  explicit FolderFiles(const DatasetContext& context) : context_(context) {}
+  bool holds(std::string_view name) const override;
+  std::vector<std::string> json_names() const override;
+  std::string first_bytes(const std::string& name, std::size_t count) const override;
+  std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
+  std::optional<SourceStamp> stamp(const std::string& name) const override {
+    return context_.stamp(name);
+  }
+  ListFaults find_images(Dataset& set) const override;
+
+ private:
+  const DatasetContext& context_;
+};
+
+struct ArchiveListing;
+
+// `base` is the folder in the archive, with a trailing slash; empty: all of it. The listing must
+// outlive the object. find_images() opens the archive for the set, as `archive`.
+class ArchiveFiles final : public ListedFiles {
+ public:
+  ArchiveFiles(const ArchiveListing& listing, std::string_view base, std::string archive);
+  bool holds(std::string_view name) const override { return find(name) != nullptr; }
+  std::vector<std::string> json_names() const override;
+  std::string first_bytes(const std::string& name, std::size_t count) const override;
+  std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
+  std::optional<SourceStamp> stamp(const std::string&) const override { return std::nullopt; }
+  ListFaults find_images(Dataset& set) const override;
+
+ private:
+  const ArchiveMember* find(std::string_view name) const;
+
+  const ArchiveListing& listing_;
+  std::string archive_;
+  std::vector<std::pair<std::string_view, const ArchiveMember*>> members_;  // sorted by name
+};
 
 // True if there is `_meta.yaml` or `images.lst`.
 bool is_image_directory(const ListedFiles& files);
-DirectoryNames read_directory_names(const DatasetContext& context, const ListedFiles& files);
 Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files);
 
 // The files named in the list of an ImageDirectory, without checking that they exist.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
-// The list of an ImageDirectory, a folder or in an archive, as text. Throws Error kInvalidDataset.
+// The list of an ImageDirectory, a folder or in an archive, as text.
 std::string read_image_list(const Dataset& set);
 
 // Reads the *.json that contains images and annotations; empty if there is none. Other JSON files
-// that cannot be read are mentioned in `notes`. Throws Error kInvalidDataset for two such files,
-// and for one that begins like a COCO file and cannot be read.
+// that cannot be read are mentioned in `notes`. Two such files are an error, and one that begins
+// like a COCO file and cannot be read.
 std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
                                  std::vector<std::string>& notes);
 
-// An ImageDirectory, or else a COCO folder; empty if it is neither.
-std::optional<Dataset> read_by_list(const DatasetContext& context, const ListedFiles& files,
-                                    std::vector<std::string>& notes);
-
-// Reads class folders one level deep. If there are none, or with `every_image`: every image at any
-// depth, of which only those exactly one level deep have their folder as label.
-Dataset read_folders(const DatasetContext& context);
-
-// Finds the samples among the files; Error kInvalidDataset names the first ten that are not there.
-// `lines` (may be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to
-// the set.
+// Finds the samples among the files; the error names the first ten that are not there. `lines` (may
+// be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to the set.
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 
-// `_schema.json` and `images.lst` of an ImageDirectory, parsed strictly.
+// A note on ids below the highest that no category of `file` has; empty if there are none.
+std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file);
 
-// The columns of a schema, identified by their properties.
+// The columns of an ImageDirectory's schema, identified by their properties.
 struct ListSchema {
   std::string image_key = "image_info";
   std::string label_key;             // empty: no label column
@@ -98,7 +152,7 @@ struct ListSchema {
   std::vector<bool> is_category;     // by id; false: an unused id
 };
 
-// `file` is the name of the schema in errors. Throws Error kInvalidDataset.
+// Strict. `file` is the name of the schema in errors.
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context);
 
@@ -108,7 +162,7 @@ struct ListedImages {
   std::vector<int> implausible_lines;  // lines with an impossible image size, which is ignored
 };
 
-// The images of a list, in its order. Does not check that they exist. Throws Error kInvalidDataset.
+// The images of a list, in its order; strict. Does not check that they exist.
 ListedImages parse_image_list(std::string_view bytes, const std::string& file,
                               const ListSchema& schema, const DatasetContext& context);
 
@@ -129,7 +183,6 @@ std::string schema_text(const std::vector<std::string>& classes);
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
 // The list `bytes` with the images renamed to `names`, by position, and everything else unchanged.
-// Throws Error kInvalidDataset as parse_image_list() does.
 std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
                          const std::vector<std::string>& names, const DatasetContext& context);
 
@@ -141,100 +194,127 @@ std::string samples_text(const Dataset& set);
 // The same for the given contents of the first images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
+// Images inside archives: one archive with class folders in it, or a folder of shards.
+
 // The images in an archive, or in a folder with label files.
 struct ArchiveListing {
   OpenFile file;       // not open: a folder
   SampleTable images;  // in the order of the archive; `label` is an index into `labels`, or -1
-  SampleTable others;  // the other files, until label_images()
+  SampleTable others;  // the other files, until they have given the images labels
   std::vector<std::string> labels;   // from label files
   std::vector<std::string> classes;  // the lines of its own kClassesName; empty: there is none
   LeftOut left_out;
   std::vector<std::string> notes;
 };
 
-// Gives the images their labels, and leaves out those that are beside a photograph. Throws
-// LabelFault.
-void take_labels(const LabelFiles& labels, ArchiveListing& listing);
-
-// A folder whose label files decide: the images of `listing`, relative to the root.
-Dataset read_label_files(const DatasetContext& context, ArchiveListing listing);
-
-// Lists an archive as the folder that unpacking it would give, without labels. `archive` is
-// relative to the root, or empty. Throws Error kInvalidDataset if the archive is damaged or
-// truncated, a path leads out of it, or a name appears twice with two contents.
-ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
-// The same for a tar or zip that is open; `may_go_on` as in list_tar(). Throws ArchiveFault,
-// ImageFault, std::system_error.
+// Lists an open tar or zip as the folder that unpacking it would give, without labels; `may_go_on`
+// as in list_tar(). Throws ArchiveFault if it is damaged or truncated, a path leads out of it, or a
+// name appears twice with two contents; ImageFault, std::system_error.
 ArchiveListing list_open_archive(OpenFile file, bool may_go_on = false);
-// take_labels() from the label files among `others`, which is then empty. Throws Error
-// kInvalidDataset.
-void label_images(const DatasetContext& context, const std::string& archive,
-                  ArchiveListing& listing);
 
-// The file next to shards or record files that names numbered classes.
-inline constexpr const char* kClassesName = "classes.txt";
+// A folder whose label files decide: the images of `listing`, relative to the root, get their
+// labels, and those beside a photograph are left out. Throws LabelFault.
+Dataset read_label_files(const DatasetContext& context, const LabelFiles& labels,
+                         ArchiveListing listing);
 
-// Why a class name cannot be a line of the `classes.txt` next to shards, because its reader would
-// drop part of the name: a clause; empty if it can be.
-std::string fault_of_class_line(std::string_view name, bool is_first);
+// Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
+// of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
+// label files (found_labels.h), these give an image's class as a number, a line of `classes.txt`
+// next to the shards, or a name. Otherwise the class is the image's folder, one level below the
+// path that all images share. Without classes, or with `every_image`: every image, in the order of
+// the archives; images without a class have no label.
+Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
-// Labeled images inside archives: one archive with class folders in it, or a folder of shards.
+// Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
+// `files` are as in read_archives(). The name of a class is the one in the records, or else the one
+// for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
+// number. Labels below 0 count as no label; of several labels the first one counts. A record with a
+// wrong checksum is a bad image, whatever it contains.
+Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
+
+// What the readers of archives and of record files share. `archive` is relative to the root; empty:
+// the root itself. `kind` is for errors.
+inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
 
 // The archives and record files directly in the root, unless there are folders or images next to
-// them. Throws Error kInvalidDataset if one of them is a broken link.
+// them. A broken link among them is an error.
 struct PackedFiles {
   std::vector<std::string> archives, records;
   LeftOut left_out;  // what else there is, but for files of class names and indexes of record files
 };
 PackedFiles find_packed_files(const DatasetContext& context);
 
-// The file next to shards or record files that says what `kiln pack` made them of, and what it then
-// says of an ImageDirectory.
+// A set of these files without its images. Checks that they are one dataset: no file under two
+// names or with two extensions, and numbered files, such as train-00000-of-00008, of one set and
+// below their total; notes if some are missing. Raises the limit on open files, since every archive
+// stays open and the default limit may be 1024.
+Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
+                     const std::vector<std::string>& files);
+
+std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
+
+// Opens an archive or a record file, or its contents if they are compressed. Also throws
+// kUserError.
+struct OpenPacked {
+  OpenFile file;
+  bool is_unpacked = false;
+};
+OpenPacked open_packed(const DatasetContext& context, const std::string& archive, const char* kind);
+
+// Whether the file begins as record files do. So may, by its length, data that looks compressed;
+// but not with a correct checksum after it.
+bool is_record_file(const OpenFile& file);
+
+// "'PATH' is compressed: it uses N MiB of 'FOLDER' until this process ends (set TMPDIR to use
+// another folder"; the caller appends the end of the sentence.
+std::string unpacked_note(const DatasetContext& context, const std::string& archive,
+                          const OpenFile& file);
+
+// In a catch clause: throws the Error for the fault, with the file's name. Other faults go on.
+[[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,
+                               const char* kind);
+
+// Calls `action`, and adds the file's name to its errors.
+template <typename Action>
+auto with_archive_named(const DatasetContext& context, const std::string& archive, const char* kind,
+                        Action&& action) {
+  try {
+    return action();
+  } catch (...) {
+    fail_archive(context, archive, kind);
+  }
+}
+
+// Files beside shards or record files: the names of numbered classes; and what `kiln pack` made
+// them of, with what it then says of an ImageDirectory.
+inline constexpr const char* kClassesName = "classes.txt";
 inline constexpr const char* kSourceName = "source.txt";
 inline constexpr std::string_view kImageDirectorySource = "ImageDirectory\n";
 
-// Reads `archives`, which are relative to the root and in order; "" is the root itself. An archive
-// of an ImageDirectory or COCO folder is read by its list; it must be the only one. Where there are
-// label files (found_labels.h), these give an image's class as a number, a line of `classes.txt`
-// next to the shards, or a name. Otherwise the class is the image's folder,
-// one level below the path that all images share. Without classes, or with `every_image`: every
-// image, in the order of the archives; images without a class have no label. Throws Error
-// kInvalidDataset.
-Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
+// The file of this name beside the archives or record files.
+std::filesystem::path path_beside(const DatasetContext& context, const char* name);
 
-// Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
+// What lies beside a single file, and decides what an index of it holds; empty for a folder, whose
+// stamps show it.
+std::string text_beside(const std::filesystem::path& root);
 
-// `files` are as in read_archives(). The name of a class is the one in the records, or else the one
-// for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
-// number. Labels below 0 count as no label; of several labels the first one counts. A record with a
-// wrong checksum is a bad image, whatever it contains. Throws Error kInvalidDataset.
-Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
-
-// The listed contents of a record file.
-struct RecordListing {
-  OpenFile file;
-  SampleTable images;  // `label` is an index into `labels`, or -1
-  std::vector<RawLabel> labels;
-  std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
-  std::size_t num_several = 0;  // records with several labels
-  std::size_t num_headers = 0;  // RecordIO: records of several numbers without an image
-  std::string note;
-};
-
-RecordListing list_records(const DatasetContext& context, const std::string& file);
-
-// Whether the record has a wrong checksum or is too large for an image.
-bool is_damaged_record(const OpenFile& file, const ArchiveMember& member);
-
-// A note on ids below the highest that no category of `file` has; empty if there are none.
-std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file);
+// Sets is_image_directory as the kSourceName next to the files says.
+void take_source(const DatasetContext& context, Dataset& set);
 
 // Sets the names in set.found: those of --classes, or of classes.txt in the root, if there are any.
-// Throws Error kInvalidDataset.
 void take_given_names(const DatasetContext& context, Dataset& set);
 
-// Replaces the classes of a set whose labels are names by those of --classes, in their order.
-// Throws Error kInvalidDataset naming classes that are not in that file.
-void use_class_names(const DatasetContext& context, Dataset& set);
+// The lines of a file, without a byte-order mark, carriage returns and empty lines at the end: at
+// least one, all different. `shown` is the file's name in errors.
+std::vector<std::string> read_class_lines(const std::filesystem::path& file,
+                                          const std::string& shown, const DatasetContext& context);
+// The same of a file's contents.
+std::vector<std::string> class_lines(std::string_view bytes, const std::string& shown,
+                                     const DatasetContext& context);
+inline constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+
+// Why a class name cannot be a line of the `classes.txt` next to shards, because its reader would
+// drop part of the name: a clause; empty if it can be.
+std::string fault_of_class_line(std::string_view name, bool is_first);
 
 }  // namespace kiln

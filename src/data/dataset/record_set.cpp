@@ -10,8 +10,6 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/archive/record_reader.h"
-#include "data/dataset/archive_files.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 
@@ -54,6 +52,26 @@ class WindowView : public RecordView {
   RecordWindow& window_;
   std::uint64_t offset_, size_;
 };
+
+// The listed contents of a record file.
+struct RecordListing {
+  OpenFile file;
+  SampleTable images;  // `label` is an index into `labels`, or -1
+  std::vector<RawLabel> labels;
+  std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
+  std::size_t num_several = 0;  // records with several labels
+  std::size_t num_headers = 0;  // RecordIO: records of several numbers without an image
+  std::string note;
+};
+
+// Whether the record has a wrong checksum or is too large for an image.
+bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
+  if (member.packing != ArchiveMember::Packing::kTfRecord) return false;
+  if (member.stored_size > kMaxRecordBytes) return true;  // too large for an image
+  FileSource source(file, member.offset - kTfRecordHeaderBytes);
+  Record record;
+  return RecordReader(source, RecordFormat::kTfRecord).next(record) && !record.fault.empty();
+}
 
 class RecordWalk {
  public:
@@ -258,16 +276,6 @@ void compare_index(const DatasetContext& context, const fs::path& index,
                ". Remove it, since it is optional, or restore the matching one.");
 }
 
-}  // namespace
-
-bool is_damaged_record(const OpenFile& file, const ArchiveMember& member) {
-  if (member.packing != ArchiveMember::Packing::kTfRecord) return false;
-  if (member.stored_size > kMaxRecordBytes) return true;  // too large for an image
-  FileSource source(file, member.offset - kTfRecordHeaderBytes);
-  Record record;
-  return RecordReader(source, RecordFormat::kTfRecord).next(record) && !record.fault.empty();
-}
-
 RecordListing list_records(const DatasetContext& context, const std::string& file) {
   OpenPacked open = open_packed(context, file, kRecordFileKind);
   RecordListing listing;
@@ -287,8 +295,6 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
   if (open.is_unpacked) listing.note = unpacked_note(context, file, listing.file) + ")";
   return listing;
 }
-
-namespace {
 
 // Collects the labels of all files in set.found. Returns the index of each, by file and by its
 // index in that file.
@@ -352,19 +358,7 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
 }  // namespace
 
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files) {
-  if (files.size() > kMaxArchives)
-    context.fail("it contains more than 65535 record files. Pack the images into larger ones.");
-  for (const std::string& file : files)
-    if (!is_utf8(file))
-      context.fail("the name of the file '" + printable(file) + "' is not UTF-8. Rename it.");
-  allow_open_files(files.size());
-  Dataset set;
-  set.kind = Dataset::Kind::kRecords;
-  set.root = context.root;
-  set.stamps.push_back(context.stamp(""));
-  for (const std::string& file : files)
-    if (!file.empty()) set.stamps.push_back(context.stamp(file));
-  require_one_set(context, files, set);
+  Dataset set = begin_packed(context, Dataset::Kind::kRecords, files);
   std::vector<RecordListing> listings(files.size());
   in_parallel(files.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_records(context, files[i]); });

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "data/dataset/archive_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
