@@ -53,10 +53,9 @@ class Unpacked {
       : limit_(std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio)) {}
 
   void append(std::string_view bytes) {
-    if (spool_.size() + bytes.size() > limit_) {
+    if (spool_.size() + bytes.size() > limit_)
       throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
                          " times its size, which is not plausible for images");
-    }
     spool_.append(bytes);
   }
 

@@ -41,10 +41,9 @@ RecordPart recordio_part(std::string_view header, bool is_inside) {
                         .size = static_cast<std::uint32_t>(word & kMaxPartBytes)};
   const bool continues =
       part.kind == RecordPart::Kind::kMiddle || part.kind == RecordPart::Kind::kLast;
-  if (continues != is_inside) {
+  if (continues != is_inside)
     throw RecordFault(is_inside ? "a record begins before the previous one is complete"
                                 : "a record does not begin with its first part");
-  }
   return part;
 }
 
@@ -136,10 +135,9 @@ void RecordReader::skip(std::uint64_t size) {
 void RecordReader::fill(char* target, std::size_t size) {
   while (size > 0) {
     const std::size_t got = source_.read(target, size);
-    if (got == 0) {
+    if (got == 0)
       throw RecordFault("it ends after " + std::to_string(offset_) +
                         " bytes, in the middle of a record");
-    }
     target += got;
     size -= got;
     offset_ += got;
@@ -266,11 +264,10 @@ class ExampleReader {
     for_each_counted(record_, {0, record_.size()}, 1, [&](Range features) {
       for_each_counted(record_, features, 1, [&](Range entry) { read_entry(entry); });
     });
-    if (!has_image_) {
+    if (!has_image_)
       throw RecordFault("it has no feature '" + keys_.image + "'" +
                         (seen_.empty() ? std::string(": no tf.train.Example with any features")
                                        : ", only " + seen_ + " (--record-keys selects others)"));
-    }
     return std::move(contents_);
   }
 
@@ -319,10 +316,9 @@ class ExampleReader {
 
   void read_image(Range feature) {
     const std::vector<Range> values = byte_values(keys_.image, feature);
-    if (values.size() != 1) {
+    if (values.size() != 1)
       throw RecordFault("its feature '" + keys_.image + "' has " +
                         (values.empty() ? "no image" : "several images"));
-    }
     contents_.image_begin = values[0].begin;
     contents_.image_size = values[0].size();
     has_image_ = true;

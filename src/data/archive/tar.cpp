@@ -91,10 +91,9 @@ bool begins_as_tar(std::string_view first_bytes) {
 }
 
 TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
-  if (!has_good_checksum(header)) {
+  if (!has_good_checksum(header))
     throw ArchiveFault("the header of an entry at byte " + std::to_string(at) +
                        " is damaged (its checksum is wrong)");
-  }
   Entry entry{.kind = kind_of(header[156]), .type = header[156]};
   std::optional<std::uint64_t> size = number(header, 124, 12);
   if (entry.kind != Kind::kExtra && pax_size_) size = pax_size_;
@@ -115,10 +114,9 @@ void TarHeaders::take_extra(const Entry& entry, std::string_view data) {
 }
 
 std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
-  if (entry.kind == Kind::kStrange) {
+  if (entry.kind == Kind::kStrange)
     throw ArchiveFault(std::string("it contains an entry of type '") + entry.type +
                        "' (sparse or split), which cannot be read in place");
-  }
   std::string name = long_name_ ? *long_name_ : plain_name(header);
   link_target_ = long_target_ ? *long_target_ : std::string(field(header, 157, 100));
   long_name_.reset();

@@ -122,10 +122,9 @@ void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) 
   if (const std::string fault = fault_of_relative_path(entry.name); !fault.empty())
     throw ArchiveFault("it contains a bad name: " + fault);
   if ((flags & kEncryptedFlags) != 0) throw ArchiveFault(shown + "is encrypted");
-  if (method != 0 && method != 8) {
+  if (method != 0 && method != 8)
     throw ArchiveFault(shown + "is compressed by method " + std::to_string(method) +
                        ", but only stored and deflated entries are supported");
-  }
   const ArchiveMember& member = entry.member;
   const bool possible = method == 0 ? member.size == member.stored_size
                                     : member.size / kMaxDeflateRatio <= member.stored_size;
@@ -199,10 +198,9 @@ void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_
   std::uint64_t count = 0;
   for (; !left.empty(); ++count) {
     const Entry entry = take_entry(left, no_slash);
-    if (entry.member.stored_size > directory.offset) {
+    if (entry.member.stored_size > directory.offset)
       throw ArchiveFault("its entry '" + entry.name.substr(0, 200) +
                          "' extends beyond the end of the file");
-    }
     places.emplace_back(entry.member.offset,
                         kZipHeaderBytes + entry.name_bytes + entry.member.stored_size);
     if (entry.is_file) visit(entry.name, entry.member);

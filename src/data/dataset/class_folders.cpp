@@ -219,10 +219,9 @@ class ImageWalk {
   void visit(const std::string& prefix, int depth) {
     constexpr int kMaxDepth = 100;
     const fs::path folder = context_.root / prefix;
-    if (depth > kMaxDepth) {
+    if (depth > kMaxDepth)
       context_.fail("the folder '" + folder.string() +
                     "' is more than 100 levels deep. Give a folder with one subfolder per class.");
-    }
     if (!prefix.empty()) set_.stamps.push_back(context_.stamp(prefix));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_all(listing.left_out, prefix);

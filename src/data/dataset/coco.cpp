@@ -49,10 +49,9 @@ class CocoReader {
     set_.kind = Dataset::Kind::kCoco;
     set_.root = context_.root;
     check_task(outline_.first_annotation);
-    for_each("images", [&](const json& image, std::size_t i) { read_image(image, i); });
+    for_each("images", [&](const json& image) { read_image(image); });
     read_categories();
-    for_each("annotations",
-             [&](const json& annotation, std::size_t i) { read_annotation(annotation, i); });
+    for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
     find_listed_images(set_, files_, {}, file_, context_);
     return std::move(set_);
   }
@@ -60,31 +59,34 @@ class CocoReader {
  private:
   template <typename Visit>
   void for_each(const std::string& list, Visit&& visit) {
-    std::size_t position = 0;
+    list_ = list;
+    position_ = 0;
     parse_json_lists(text_, [&](const std::string& name, const json& entry) {
-      if (name == list) visit(entry, position++);
+      if (name != list) return;
+      ++position_;
+      if (!entry.is_object()) fail("is not an object");
+      visit(entry);
     });
   }
 
-  [[noreturn]] void fail(const std::string& list, std::size_t position, const std::string& what) {
-    context_.fail(file_ + ", " + list + " entry " + std::to_string(position + 1) + ": " + what +
+  // About the entry that is being visited.
+  [[noreturn]] void fail(const std::string& what) const {
+    context_.fail(file_ + ", " + list_ + " entry " + std::to_string(position_) + ": " + what +
                   ". Fix the file.");
   }
 
-  std::int64_t integer(const json& entry, const char* key, const char* list, std::size_t position) {
+  std::int64_t integer(const json& entry, const char* key) const {
     const auto found = entry.find(key);
     const bool fits = found != entry.end() && found->is_number_integer() &&
                       !(found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX);
-    if (!fits) fail(list, position, std::string("\"") + key + "\" is not an integer");
+    if (!fits) fail(std::string("\"") + key + "\" is not an integer");
     return found->get<std::int64_t>();
   }
 
-  const std::string& text(const json& entry, const char* key, const char* list,
-                          std::size_t position) {
+  const std::string& text(const json& entry, const char* key) const {
     const auto found = entry.find(key);
-    if (found == entry.end() || !found->is_string()) {
-      fail(list, position, std::string("\"") + key + "\" is not a string");
-    }
+    if (found == entry.end() || !found->is_string())
+      fail(std::string("\"") + key + "\" is not a string");
     return found->get_ref<const std::string&>();
   }
 
@@ -101,36 +103,31 @@ class CocoReader {
     return is_plausible(size) ? std::optional(size) : std::nullopt;
   }
 
-  void read_image(const json& image, std::size_t i) {
-    if (!image.is_object()) fail("images", i, "is not an object");
+  void read_image(const json& image) {
     Sample item;
-    item.id = integer(image, "id", "images", i);
-    item.file_name = text(image, "file_name", "images", i);
+    item.id = integer(image, "id");
+    item.file_name = text(image, "file_name");
     item.size = size_of(image);
     const std::string fault = fault_of_relative_path(item.file_name);
-    if (!fault.empty()) fail("images", i, fault);
-    if (!items_by_id_.emplace(item.id, set_.samples.size()).second) {
-      fail("images", i, "the id " + std::to_string(item.id) + " appears twice");
-    }
+    if (!fault.empty()) fail(fault);
+    if (!items_by_id_.emplace(item.id, set_.samples.size()).second)
+      fail("the id " + std::to_string(item.id) + " appears twice");
     set_.samples.push_back(item);
   }
 
   void read_categories() {
     std::set<std::string> names;
-    for_each("categories", [&](const json& category, std::size_t i) {
-      if (!category.is_object()) fail("categories", i, "is not an object");
-      const std::int64_t id = integer(category, "id", "categories", i);
-      const std::string& name = text(category, "name", "categories", i);
-      if (id < 0 || id > kMaxClassId) fail("categories", i, "its id is not between 0 and 99999");
-      if (name.empty()) fail("categories", i, "its name is empty");
-      if (!names.insert(name).second || !names_by_id_.emplace(id, name).second) {
-        fail("categories", i, "its id or its name is a duplicate");
-      }
+    for_each("categories", [&](const json& category) {
+      const std::int64_t id = integer(category, "id");
+      const std::string& name = text(category, "name");
+      if (id < 0 || id > kMaxClassId) fail("its id is not between 0 and 99999");
+      if (name.empty()) fail("its name is empty");
+      if (!names.insert(name).second || !names_by_id_.emplace(id, name).second)
+        fail("its id or its name is a duplicate");
     });
-    if (names.empty()) {
+    if (names.empty())
       context_.fail(file_ +
                     " has no list \"categories\". Add it, with an id and a name for each class.");
-    }
     set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
     std::vector<bool> is_category(set_.classes.size());
     for (const auto& [id, name] : names_by_id_) {
@@ -156,24 +153,18 @@ class CocoReader {
     }
   }
 
-  void read_annotation(const json& annotation, std::size_t i) {
-    if (!annotation.is_object()) fail("annotations", i, "is not an object");
+  void read_annotation(const json& annotation) {
     check_task(annotation);
-    const std::int64_t image_id = integer(annotation, "image_id", "annotations", i);
-    const std::int64_t category = integer(annotation, "category_id", "annotations", i);
+    const std::int64_t image_id = integer(annotation, "image_id");
+    const std::int64_t category = integer(annotation, "category_id");
     const auto item = items_by_id_.find(image_id);
-    if (item == items_by_id_.end()) {
-      fail("annotations", i, "no image has the id " + std::to_string(image_id));
-    }
-    if (!names_by_id_.contains(category)) {
-      fail("annotations", i, "no category has the id " + std::to_string(category));
-    }
+    if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
+    if (!names_by_id_.contains(category))
+      fail("no category has the id " + std::to_string(category));
     const int label = set_.samples.label(item->second);
-    if (label >= 0 && label != category) {
-      fail("annotations", i,
-           "assigns image " + std::to_string(image_id) +
-               " a second class, but only one is supported");
-    }
+    if (label >= 0 && label != category)
+      fail("assigns image " + std::to_string(image_id) +
+           " a second class, but only one is supported");
     set_.samples.set_label(item->second, static_cast<int>(category));
   }
 
@@ -182,6 +173,8 @@ class CocoReader {
   std::string file_;
   const ListedFiles& files_;
   const DatasetContext& context_;
+  std::string list_;
+  std::size_t position_ = 0;  // in the list, from 1
   Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
   std::map<std::int64_t, std::string> names_by_id_;

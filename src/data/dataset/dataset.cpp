@@ -34,9 +34,8 @@ RootKind check_root(const DatasetContext& context) {
     const std::string guess = did_you_mean_path(context.root);
     context.fail("it does not exist." + (guess.empty() ? " Check the path." : guess));
   }
-  if (fault) {
+  if (fault)
     context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
-  }
   if (!fs::is_directory(status)) {
     const std::string file = context.root.filename().string();
     if (has_archive_extension(file)) return RootKind::kArchive;
@@ -47,17 +46,13 @@ RootKind check_root(const DatasetContext& context) {
         "in .tfrecord, .tfrecords or .rec.");
   }
   const fs::directory_iterator first(context.root, fault);
-  if (fault) {
-    context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
-  }
-  if (is_half_replaced(context.root)) {
+  if (fault) context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
+  if (is_half_replaced(context.root))
     context.fail(
         "it is incomplete: the program that wrote it was killed, or is still running. Write it "
         "again ('kiln pack' or 'kiln convert').");
-  }
-  if (first == fs::directory_iterator()) {
+  if (first == fs::directory_iterator())
     context.fail("it is empty. Give a folder with one folder of images per class.");
-  }
   return RootKind::kFolder;
 }
 
@@ -384,15 +379,13 @@ Dataset read_labeled(const DatasetContext& context) {
   const std::size_t listed = set.samples.size();
   set.samples.remove_unlabeled();
   set.samples.shrink_to_fit();
-  if (set.samples.empty()) {
+  if (set.samples.empty())
     context.fail(listed == 0 ? "its list is empty. Add images to it."
                              : "none of its " + std::to_string(listed) +
                                    " images has a label. Add labels, or use another dataset.");
-  }
-  if (set.samples.size() < listed) {
+  if (set.samples.size() < listed)
     set.notes.push_back(std::to_string(listed - set.samples.size()) + " of " +
                         std::to_string(listed) + " images have no label and are skipped");
-  }
   return set;
 }
 

@@ -134,19 +134,17 @@ void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
   bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream;
-  for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
-    const ArchiveMember* member = set.samples.member(i);
-    good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
-           (member == nullptr || member->archive < set.archives.size());
-  }
   std::vector<bool> is_found(set.classes.size(), set.found.ids.empty());
   for (const int id : set.found.ids) {
     good = good && id >= 0 && id < num_classes;
     if (good) is_found[static_cast<std::size_t>(id)] = true;
   }
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
+    const ArchiveMember* member = set.samples.member(i);
     const int label = set.samples.label(i);
-    good = label < 0 || is_found[static_cast<std::size_t>(label)];
+    good = label >= -1 && label < num_classes &&
+           (label < 0 || is_found[static_cast<std::size_t>(label)]) &&
+           (member == nullptr || member->archive < set.archives.size());
   }
   if (!good) throw InternalError("the image list is inconsistent");
 }

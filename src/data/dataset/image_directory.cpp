@@ -47,29 +47,25 @@ const std::string& text_of(const json& value, const std::string& what) {
 
 std::int64_t integer_of(const json& value, const std::string& what) {
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
-  if (!value.is_number_integer() || too_large) {
+  if (!value.is_number_integer() || too_large)
     fault(what + " is " + (value.is_number() ? value.dump() : json_kind(value)) +
           " instead of an integer");
-  }
   return value.get<std::int64_t>();
 }
 
 void read_categories(const json& categories, ListSchema& schema) {
-  if (!categories.is_array() || categories.empty()) {
+  if (!categories.is_array() || categories.empty())
     fault("\"categories\" of the label column is not a list of classes");
-  }
   std::unordered_set<std::int64_t> ids;
   std::unordered_set<std::string> names;
   for (const json& category : categories) {
-    if (!category.is_object() || !find(category, "id") || !find(category, "name")) {
+    if (!category.is_object() || !find(category, "id") || !find(category, "name"))
       fault("a category is not an object with \"id\" and \"name\"");
-    }
     const std::int64_t id = integer_of(category["id"], "the id of a category");
     const std::string& name = text_of(category["name"], "the name of a category");
-    if (id < 0 || id > kMaxClassId) {
+    if (id < 0 || id > kMaxClassId)
       fault("category id " + std::to_string(id) + " is not between 0 and " +
             std::to_string(kMaxClassId));
-    }
     if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
     if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " appears twice");
     if (!names.insert(name).second) fault("category '" + name + "' appears twice");
@@ -96,10 +92,9 @@ void read_column(const json& column, ListSchema& schema, bool& has_image) {
   const json* annotation = find(*properties, "annotation_type");
   if (annotation == nullptr) return;
   const std::string& type = text_of(*annotation, "\"annotation_type\"");
-  if (type != "COCO_classification") {
+  if (type != "COCO_classification")
     fault("its labels are of type '" + type.substr(0, 80) +
           "', but only COCO_classification (one class per image) is supported");
-  }
   if (!schema.label_key.empty()) fault("two columns hold labels (\"annotation_type\")");
   const json* categories = find(*properties, "categories");
   if (categories == nullptr) fault("the label column '" + name + "' lists no \"categories\"");
@@ -147,9 +142,8 @@ class LineReader {
   void read_image(const json& row, Sample& item) const {
     const json* info = find(row, schema_.image_key);
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
-    if (!info->is_object()) {
+    if (!info->is_object())
       fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " instead of an object");
-    }
     const json* path = find(*info, "file_name");
     if (path == nullptr) fault("has no \"file_name\"");
     item.file_name = text_of(*path, "\"file_name\"");
@@ -164,9 +158,8 @@ class LineReader {
 
   static int side(const json& value, const std::string& what) {
     const std::int64_t pixels = integer_of(value, what);
-    if (pixels < 1 || pixels > INT32_MAX) {
+    if (pixels < 1 || pixels > INT32_MAX)
       fault(what + " " + std::to_string(pixels) + " is not a valid image size");
-    }
     return static_cast<int>(pixels);
   }
 
@@ -177,9 +170,8 @@ class LineReader {
     const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
     if (name.empty()) return;
     const auto found = ids_by_class_.find(name);
-    if (found == ids_by_class_.end()) {
+    if (found == ids_by_class_.end())
       fault("the label '" + name.substr(0, 200) + "' is not one of the schema's categories");
-    }
     item.label = static_cast<int>(found->second);
   }
 
@@ -268,9 +260,8 @@ ListedImages parse_image_list(std::string_view bytes, const std::string& file,
     const std::string_view text = bytes.substr(0, end);
     bytes.remove_prefix(std::min(end + 1, bytes.size()));
     try {
-      if (text.size() > kMaxLineBytes) {
+      if (text.size() > kMaxLineBytes)
         fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
-      }
       if (is_blank(text)) continue;
       reader.read(text, line, images);
     } catch (const JsonFault& found) {
@@ -302,10 +293,9 @@ std::string schema_text(const std::vector<std::string>& classes) {
 
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label) {
   std::string line = R"({"image_info": {"file_name": )" + quote_json(file_name);
-  if (item.size) {
+  if (item.size)
     line += ", \"width\": " + std::to_string(item.size->width) +
             ", \"height\": " + std::to_string(item.size->height);
-  }
   line += "}";
   if (label != nullptr) line += ", \"category\": " + quote_json(*label);
   return line + ", \"id\": " + std::to_string(item.id) + "}\n";
@@ -470,11 +460,10 @@ DirectoryNames read_directory_names(const DatasetContext& context, const ListedF
   Entries meta;
   if (files.holds(kMetaName)) meta = read_meta(context, files);
   const std::string type = name_in(meta, "type", "ImageDirectory", context);
-  if (type != "ImageDirectory") {
+  if (type != "ImageDirectory")
     context.fail("it is of type '" + type.substr(0, 80) +
                  "' (according to its _meta.yaml) instead of ImageDirectory. Give a folder of "
                  "images, or an ImageDirectory written by 'kiln convert'.");
-  }
   return {.list = name_in(meta, "image_list", kListName, context),
           .schema = name_in(meta, "schema", kSchemaName, context),
           .samples = name_in(meta, "samples", kSamplesName, context)};
@@ -523,12 +512,11 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   }
   set.classes = schema.classes;
   find_listed_images(set, files, listed.lines, names.list, context);
-  if (const auto& lines = listed.implausible_lines; !lines.empty()) {
+  if (const auto& lines = listed.implausible_lines; !lines.empty())
     set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
                         " images a size of more than " + std::to_string(kMaxImagePixels) +
                         " pixels (first in line " + std::to_string(lines.front()) +
                         "), which is ignored");
-  }
   if (std::string note = note_of_unused_ids(schema.is_category, names.schema); !note.empty())
     set.notes.push_back(std::move(note));
   return set;

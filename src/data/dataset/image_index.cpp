@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
-#include <string>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -129,34 +126,40 @@ std::int64_t now_ns() {
 constexpr std::size_t kPrefixBytes = 64 * 1024;
 constexpr std::size_t kPortion = 64;  // images that a thread takes at a time
 
-// Reads the size of image `i` from its header; empty if that fails. Most headers are in the first
-// 64 KiB; after a large embedded profile the whole file is needed.
-std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string& buffer) {
+// Calls `work` with the position of each of `count` images and a buffer of its thread.
+template <typename Work>
+void for_images(std::size_t count, Work&& work) {
+  in_parallel((count + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
+    std::string buffer;
+    for (std::size_t i = portion * kPortion; i < std::min(count, (portion + 1) * kPortion); ++i)
+      work(i, buffer);
+  });
+}
+
+// What `look` finds in the first bytes of image `i`, or in all of them; empty if that fails. Most
+// headers are in the first 64 KiB; after a large embedded profile the whole file is needed.
+template <typename Look>
+auto seen_in(const Dataset& set, std::size_t i, std::string& buffer, Look&& look) {
+  decltype(look(buffer)) found;
   for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
     try {
       read_first_bytes(set, i, limit, buffer);
-      return read_image_size(buffer, set.exif);
+      found = look(buffer);
     } catch (const ImageFault&) {
-      if (buffer.size() < limit) break;
     }
+    if (found || buffer.size() < limit) break;
   }
-  return std::nullopt;
+  return found;
+}
+
+std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string& buffer) {
+  return seen_in(set, i, buffer, [&](std::string_view bytes) {
+    return std::optional(read_image_size(bytes, set.exif));
+  });
 }
 
 void forget_sizes(Dataset& set) {
   for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
-}
-
-bool is_turned(const Dataset& set, std::size_t i, std::string& buffer) {
-  for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
-    try {
-      read_first_bytes(set, i, limit, buffer);
-    } catch (const ImageFault&) {
-      return false;
-    }
-    if (const std::optional<int> found = read_orientation(buffer)) return *found != 1;
-  }
-  return false;
 }
 
 // Discards the listed sizes if they are wrong for the first image, according to its header: a list
@@ -237,30 +240,23 @@ std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
     std::uint64_t first = 0;
     if (!first_size.compare_exchange_strong(first, packed) && first != packed) differ = true;
   };
-  in_parallel((set.samples.size() + kPortion - 1) / kPortion, kScanThreads,
-              [&](std::size_t portion) {
-                std::string buffer;
-                const std::size_t end = std::min(set.samples.size(), (portion + 1) * kPortion);
-                for (std::size_t i = portion * kPortion; i < end; ++i) {
-                  if (wanted == SizesWanted::kCommon && differ) return;
-                  std::optional<ImageSize> size = set.samples[i].size;
-                  if (!size && (size = size_of(set, i, buffer))) {
-                    set.samples.set_size(i, *size);
-                    ++num_filled;
-                  }
-                  if (size) compare(*size);
-                }
-              });
+  for_images(set.samples.size(), [&](std::size_t i, std::string& buffer) {
+    if (wanted == SizesWanted::kCommon && differ) return;
+    std::optional<ImageSize> size = set.samples[i].size;
+    if (!size && (size = size_of(set, i, buffer))) {
+      set.samples.set_size(i, *size);
+      ++num_filled;
+    }
+    if (size) compare(*size);
+  });
   return num_filled;
 }
 
 TurnedImages turned_images(const Dataset& set, std::size_t most) {
   const std::size_t count = std::min(most, set.samples.size());
   std::atomic<std::size_t> turned = 0;
-  in_parallel((count + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
-    std::string buffer;
-    for (std::size_t i = portion * kPortion; i < std::min(count, (portion + 1) * kPortion); ++i)
-      if (is_turned(set, i, buffer)) ++turned;
+  for_images(count, [&](std::size_t i, std::string& buffer) {
+    if (seen_in(set, i, buffer, read_orientation).value_or(1) != 1) ++turned;
   });
   return {turned, count};
 }

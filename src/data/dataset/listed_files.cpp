@@ -37,9 +37,8 @@ std::vector<std::string> json_among(const std::vector<std::string_view>& names) 
 // Says why `path` is not a regular file; empty if it is one.
 std::string fault_of(const fs::path& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
+  if (::stat(path.c_str(), &info) != 0)
     return errno == ENOENT ? "is missing" : std::string("cannot be read: ") + std::strerror(errno);
-  }
   return S_ISREG(info.st_mode) ? "" : "is not a file";
 }
 

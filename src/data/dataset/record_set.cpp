@@ -104,9 +104,7 @@ class RecordWalk {
     ArchiveMember member{
         .offset = data, .stored_size = size, .packing = ArchiveMember::Packing::kTfRecord};
     WindowView view(window_, data, size);
-    read_contents(
-        member, view, [&] { return parse_example(view, keys_); },
-        [&] { return is_damaged_record(listing_.file, member); });
+    read_contents(member, view, [&] { return parse_example(view, keys_); });
   }
 
   void visit_recordio() {
@@ -135,25 +133,20 @@ class RecordWalk {
     return recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
   }
 
+  static bool begins_as_image(RecordView& data) {
+    return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size(), kKindBytes)));
+  }
+
   void read_recordio(ArchiveMember& member, RecordView& view) {
-    const auto begins_as_image = [](RecordView& data) {
-      return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size(), kKindBytes)));
-    };
-    const auto no_checksum = [] { return false; };
-    if (!begins_as_image(view))
-      return read_contents(
-          member, view, [&] { return parse_recordio_image(view); }, no_checksum);
-    read_contents(
-        member, view,
-        [&] {
-          RecordContents contents;
-          contents.image_size = view.size();
-          if (at_ == window_.end()) return contents;
-          WindowView next(window_, at_ + kRecordIoHeaderBytes, first_part().size);
-          if (!begins_as_image(next)) take_manifest_label(contents);
-          return contents;
-        },
-        no_checksum);
+    read_contents(member, view, [&] {
+      if (!begins_as_image(view)) return parse_recordio_image(view);
+      RecordContents contents;
+      contents.image_size = view.size();
+      if (at_ == window_.end()) return contents;
+      WindowView next(window_, at_ + kRecordIoHeaderBytes, first_part().size);
+      if (!begins_as_image(next)) take_manifest_label(contents);
+      return contents;
+    });
   }
 
   void take_manifest_label(RecordContents& contents) {
@@ -170,9 +163,8 @@ class RecordWalk {
 
   // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
   // otherwise throws RecordFault.
-  template <typename Parse, typename IsDamaged>
-  void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse,
-                     IsDamaged&& is_damaged) {
+  template <typename Parse>
+  void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse) {
     const std::size_t number = listing_.images.size() + listing_.num_headers;
     RecordContents contents;
     bool damaged = false;
@@ -185,11 +177,10 @@ class RecordWalk {
           throw RecordFault("its label is " + std::to_string(label) +
                             ", but at most 100000 classes are supported");
     } catch (const RecordFault& fault) {
-      damaged = is_damaged();
-      if (!damaged) {
+      damaged = is_damaged_record(listing_.file, member);
+      if (!damaged)
         throw RecordFault("record " + std::to_string(number) +
                           " (counted from 0): " + fault.what());
-      }
       contents = {};
     }
     if (contents.is_header)
@@ -344,15 +335,13 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
     if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
     listing = {};
   }
-  if (num_several > 0) {
+  if (num_several > 0)
     set.notes.push_back("records with several labels: " + std::to_string(num_several) +
                         "; the first label is used as the class");
-  }
-  if (num_headers > 0) {
+  if (num_headers > 0)
     set.notes.push_back(
         "records of several numbers without an image: " + std::to_string(num_headers) +
         "; they are headers, and left out with their numbers");
-  }
 }
 
 }  // namespace
