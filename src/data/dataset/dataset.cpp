@@ -125,6 +125,25 @@ void use_class_names(const DatasetContext& context, Dataset& set) {
   if (set.labeled()) take(meaning_of({&found}, {}), 0, found, set);
 }
 
+Dataset read_folder_of_any_kind(const DatasetContext& context) {
+  const FolderFiles files(context);
+  if (is_image_directory(files)) return read_image_directory(context, files);
+  const auto [shards, records, left_out] = find_packed_files(context);
+  if (!shards.empty() && !records.empty())
+    context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
+                 "'). Move one kind to another folder.");
+  if (!shards.empty() || !records.empty()) {
+    Dataset set = records.empty() ? read_archives(context, shards) : read_records(context, records);
+    for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
+    return set;
+  }
+  std::vector<std::string> notes;
+  std::optional<Dataset> coco = read_coco(context, files, notes);
+  Dataset set = coco ? std::move(*coco) : read_folders(context);
+  set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
+  return set;
+}
+
 }  // namespace
 
 template <typename Visit>
@@ -265,29 +284,6 @@ std::string describe(Dataset::Kind kind) {
 Dataset read_dataset(const fs::path& root, const std::string& name, const RecordOptions& records) {
   return read_of_any_kind({.root = root, .name = name, .records = records});
 }
-
-namespace {
-
-Dataset read_folder_of_any_kind(const DatasetContext& context) {
-  const FolderFiles files(context);
-  if (is_image_directory(files)) return read_image_directory(context, files);
-  const auto [shards, records, left_out] = find_packed_files(context);
-  if (!shards.empty() && !records.empty())
-    context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
-                 "'). Move one kind to another folder.");
-  if (!shards.empty() || !records.empty()) {
-    Dataset set = records.empty() ? read_archives(context, shards) : read_records(context, records);
-    for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
-    return set;
-  }
-  std::vector<std::string> notes;
-  std::optional<Dataset> coco = read_coco(context, files, notes);
-  Dataset set = coco ? std::move(*coco) : read_folders(context);
-  set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
-  return set;
-}
-
-}  // namespace
 
 Exif exif_of(const Dataset& set, const RecordOptions& records) {
   return records.exif.value_or(set.is_image_directory ? Exif::kIgnore : Exif::kApply);

@@ -147,6 +147,20 @@ void stamp_folder(const fs::path& folder, SourceStamp& stamp) {
   stamp.stamp = static_cast<std::int64_t>(hash);
 }
 
+constexpr std::array<std::string_view, 8> kArchiveExtensions = {
+    ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
+constexpr std::array<std::string_view, 4> kRecordExtensions = {".tfrecord", ".tfrecords", ".tfrec",
+                                                               ".rec"};
+
+std::string_view without(std::string_view file_name, std::string_view extension) {
+  if (has_extension(file_name, extension)) file_name.remove_suffix(extension.size());
+  return file_name;
+}
+
+std::string_view without_gz(std::string_view file_name) {
+  return without(file_name, ".gz");
+}
+
 }  // namespace
 
 FolderEntries::FolderEntries(const fs::path& folder) {
@@ -204,24 +218,6 @@ bool has_image_extension(std::string_view file_name) {
 std::string image_names_advice() {
   return "images end in " + join_choices(image_extensions()) + ".";
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 8> kArchiveExtensions = {
-    ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
-constexpr std::array<std::string_view, 4> kRecordExtensions = {".tfrecord", ".tfrecords", ".tfrec",
-                                                               ".rec"};
-
-std::string_view without(std::string_view file_name, std::string_view extension) {
-  if (has_extension(file_name, extension)) file_name.remove_suffix(extension.size());
-  return file_name;
-}
-
-std::string_view without_gz(std::string_view file_name) {
-  return without(file_name, ".gz");
-}
-
-}  // namespace
 
 bool has_archive_extension(std::string_view file_name) {
   return std::ranges::any_of(

@@ -87,38 +87,6 @@ void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& 
   cut_image(member, buffer);
 }
 
-}  // namespace
-
-void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
-                 std::string& buffer) {
-  using Packing = ArchiveMember::Packing;
-  if (std::max(member.size, member.stored_size) > kMaxImageBytes)
-    throw ImageFault("the file is larger than 1 GiB");
-  if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
-    throw ImageFault(
-        "it inflates to more than 100 times its size, which is not plausible for images");
-  if (member.stored_size > kMaxCalmBytes && member.stored_size > file.size())
-    throw ImageFault("it is larger than its archive");
-  if (member.packing == Packing::kPlain) {
-    buffer.resize(std::min<std::size_t>(member.size, limit));
-    read_exactly(file, member.offset, buffer.data(), buffer.size());
-    return;
-  }
-  if (member.packing == Packing::kTfRecord) return read_tfrecord(file, member, limit, buffer);
-  if (member.packing == Packing::kParts) return read_parts(file, member, buffer);
-  const std::uint64_t begin = data_offset(file, member);
-  std::string packed;
-  std::string& stored = member.packing == Packing::kStored ? buffer : packed;
-  stored.resize(member.stored_size);
-  read_exactly(file, begin, stored.data(), stored.size());
-  if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
-  const uLong checksum =
-      crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
-  if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
-}
-
-namespace {
-
 using Texts = std::vector<std::string>;
 
 void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
@@ -150,6 +118,34 @@ void require_consistent(const Dataset& set) {
 }
 
 }  // namespace
+
+void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
+                 std::string& buffer) {
+  using Packing = ArchiveMember::Packing;
+  if (std::max(member.size, member.stored_size) > kMaxImageBytes)
+    throw ImageFault("the file is larger than 1 GiB");
+  if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
+    throw ImageFault(
+        "it inflates to more than 100 times its size, which is not plausible for images");
+  if (member.stored_size > kMaxCalmBytes && member.stored_size > file.size())
+    throw ImageFault("it is larger than its archive");
+  if (member.packing == Packing::kPlain) {
+    buffer.resize(std::min<std::size_t>(member.size, limit));
+    read_exactly(file, member.offset, buffer.data(), buffer.size());
+    return;
+  }
+  if (member.packing == Packing::kTfRecord) return read_tfrecord(file, member, limit, buffer);
+  if (member.packing == Packing::kParts) return read_parts(file, member, buffer);
+  const std::uint64_t begin = data_offset(file, member);
+  std::string packed;
+  std::string& stored = member.packing == Packing::kStored ? buffer : packed;
+  stored.resize(member.stored_size);
+  read_exactly(file, begin, stored.data(), stored.size());
+  if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
+  const uLong checksum =
+      crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
+  if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
+}
 
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   try {

@@ -239,98 +239,6 @@ constexpr std::string_view kLabelColumnEnd = R"(
       }
     })";
 
-}  // namespace
-
-ListSchema parse_schema(std::string_view bytes, const std::string& file,
-                        const DatasetContext& context) {
-  try {
-    return schema_of(parse_json(bytes));
-  } catch (const JsonFault& found) {
-    const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
-    context.fail(file + place + ": " + found.what() + kRewrite);
-  }
-}
-
-ListedImages parse_image_list(std::string_view bytes, const std::string& file,
-                              const ListSchema& schema, const DatasetContext& context) {
-  ListedImages images;
-  LineReader reader(schema);
-  for (int line = 1; !bytes.empty(); ++line) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    const std::string_view text = bytes.substr(0, end);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-    try {
-      if (text.size() > kMaxLineBytes)
-        fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
-      if (is_blank(text)) continue;
-      reader.read(text, line, images);
-    } catch (const JsonFault& found) {
-      context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
-                   ". Fix this line, or write the ImageDirectory again.");
-    }
-  }
-  return images;
-}
-
-std::string meta_text() {
-  return "type: ImageDirectory\nextension: {}\nimage_list: images.lst\nsamples: _samples.json\n"
-         "schema: _schema.json\n";
-}
-
-std::string schema_text(const std::vector<std::string>& classes) {
-  std::string text(kImageAndIdColumns);
-  if (!classes.empty()) {
-    text += kLabelColumn;
-    for (std::size_t id = 0; id < classes.size(); ++id) {
-      text += id == 0 ? "\n" : ",\n";
-      text += "          {\n            \"id\": " + std::to_string(id) +
-              ",\n            \"name\": " + quote_json(classes[id]) + "\n          }";
-    }
-    text += kLabelColumnEnd;
-  }
-  return text + "\n  ]\n}";
-}
-
-std::string list_line(const Sample& item, std::string_view file_name, const std::string* label) {
-  std::string line = R"({"image_info": {"file_name": )" + quote_json(file_name);
-  if (item.size)
-    line += ", \"width\": " + std::to_string(item.size->width) +
-            ", \"height\": " + std::to_string(item.size->height);
-  line += "}";
-  if (label != nullptr) line += ", \"category\": " + quote_json(*label);
-  return line + ", \"id\": " + std::to_string(item.id) + "}\n";
-}
-
-std::string samples_text(const Dataset& set) {
-  std::array<std::string, kNumSamples> images;
-  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i) {
-    try {
-      read_first_bytes(set, i, kMaxSampleBytes + 1, images[i]);
-      // Samples are published, and a link may lead to another kind of file.
-      if (images[i].size() <= kMaxSampleBytes) decode_image(images[i], Exif::kIgnore);
-    } catch (const std::exception&) {
-      images[i].clear();  // samples are only a preview; the loader reports bad images
-    }
-  }
-  return samples_text(set, images);
-}
-
-std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i)
-    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes) {
-      const Sample item = set.samples[i];
-      text += text.empty() ? "\n" : ",\n";
-      text += "  {\n    \"image\": \"" + base64(images[i]) +
-              "\",\n    \"id\": " + std::to_string(item.id);
-      if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
-      text += "\n  }";
-    }
-  return text.empty() ? "[]" : "[" + text + "\n]";
-}
-
-namespace {
-
 using Json = nlohmann::ordered_json;
 
 // Formats `value` on one line, with spaces after commas and colons, as Python's json.dumps does.
@@ -353,30 +261,6 @@ void rename(Json& row, const std::string& image_key, const std::string& name) {
       if (inner == "file_name") value = name;
   }
 }
-
-}  // namespace
-
-std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
-                         const std::vector<std::string>& names, const DatasetContext& context) {
-  const ListedImages listed = parse_image_list(bytes, file, schema, context);
-  if (listed.lines.size() != names.size())
-    context.fail(file + " was changed while it was read. Try again.");
-  std::string text;
-  auto wanted = listed.lines.begin();
-  for (int line = 1; wanted != listed.lines.end(); ++line) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    if (line == *wanted) {
-      Json row = parse_ordered_json(bytes.substr(0, end));
-      rename(row, schema.image_key, names[static_cast<std::size_t>(wanted - listed.lines.begin())]);
-      text += spaced(row) + "\n";
-      ++wanted;
-    }
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
-  return text;
-}
-
-namespace {
 
 constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
@@ -469,7 +353,133 @@ DirectoryNames read_directory_names(const DatasetContext& context, const ListedF
           .samples = name_in(meta, "samples", kSamplesName, context)};
 }
 
+void require_one_class_each(const Dataset& set, const std::vector<int>& lines,
+                            const std::string& list, const DatasetContext& context) {
+  std::unordered_map<std::string, std::size_t> known;
+  known.reserve(set.samples.size());
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const auto [found, is_new] = known.emplace(normal_name(set.samples.file_name(i)), i);
+    const int label = set.samples.label(i), earlier = set.samples.label(found->second);
+    if (is_new || label == earlier || label < 0 || earlier < 0) continue;
+    const auto entry = [&](std::size_t at, int of) {
+      return "'" + excerpt(set.classes[static_cast<std::size_t>(of)]) + "'" +
+             (lines.empty() ? "" : " (line " + std::to_string(lines[at]) + ")");
+    };
+    context.fail(list + " gives the image '" + printable(found->first) + "' two classes, " +
+                 entry(found->second, earlier) + " and " + entry(i, label) +
+                 ". Remove one of them.");
+  }
+}
+
 }  // namespace
+
+ListSchema parse_schema(std::string_view bytes, const std::string& file,
+                        const DatasetContext& context) {
+  try {
+    return schema_of(parse_json(bytes));
+  } catch (const JsonFault& found) {
+    const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
+    context.fail(file + place + ": " + found.what() + kRewrite);
+  }
+}
+
+ListedImages parse_image_list(std::string_view bytes, const std::string& file,
+                              const ListSchema& schema, const DatasetContext& context) {
+  ListedImages images;
+  LineReader reader(schema);
+  for (int line = 1; !bytes.empty(); ++line) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    const std::string_view text = bytes.substr(0, end);
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    try {
+      if (text.size() > kMaxLineBytes)
+        fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
+      if (is_blank(text)) continue;
+      reader.read(text, line, images);
+    } catch (const JsonFault& found) {
+      context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
+                   ". Fix this line, or write the ImageDirectory again.");
+    }
+  }
+  return images;
+}
+
+std::string meta_text() {
+  return "type: ImageDirectory\nextension: {}\nimage_list: images.lst\nsamples: _samples.json\n"
+         "schema: _schema.json\n";
+}
+
+std::string schema_text(const std::vector<std::string>& classes) {
+  std::string text(kImageAndIdColumns);
+  if (!classes.empty()) {
+    text += kLabelColumn;
+    for (std::size_t id = 0; id < classes.size(); ++id) {
+      text += id == 0 ? "\n" : ",\n";
+      text += "          {\n            \"id\": " + std::to_string(id) +
+              ",\n            \"name\": " + quote_json(classes[id]) + "\n          }";
+    }
+    text += kLabelColumnEnd;
+  }
+  return text + "\n  ]\n}";
+}
+
+std::string list_line(const Sample& item, std::string_view file_name, const std::string* label) {
+  std::string line = R"({"image_info": {"file_name": )" + quote_json(file_name);
+  if (item.size)
+    line += ", \"width\": " + std::to_string(item.size->width) +
+            ", \"height\": " + std::to_string(item.size->height);
+  line += "}";
+  if (label != nullptr) line += ", \"category\": " + quote_json(*label);
+  return line + ", \"id\": " + std::to_string(item.id) + "}\n";
+}
+
+std::string samples_text(const Dataset& set) {
+  std::array<std::string, kNumSamples> images;
+  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i) {
+    try {
+      read_first_bytes(set, i, kMaxSampleBytes + 1, images[i]);
+      // Samples are published, and a link may lead to another kind of file.
+      if (images[i].size() <= kMaxSampleBytes) decode_image(images[i], Exif::kIgnore);
+    } catch (const std::exception&) {
+      images[i].clear();  // samples are only a preview; the loader reports bad images
+    }
+  }
+  return samples_text(set, images);
+}
+
+std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i)
+    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes) {
+      const Sample item = set.samples[i];
+      text += text.empty() ? "\n" : ",\n";
+      text += "  {\n    \"image\": \"" + base64(images[i]) +
+              "\",\n    \"id\": " + std::to_string(item.id);
+      if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
+      text += "\n  }";
+    }
+  return text.empty() ? "[]" : "[" + text + "\n]";
+}
+
+std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
+                         const std::vector<std::string>& names, const DatasetContext& context) {
+  const ListedImages listed = parse_image_list(bytes, file, schema, context);
+  if (listed.lines.size() != names.size())
+    context.fail(file + " was changed while it was read. Try again.");
+  std::string text;
+  auto wanted = listed.lines.begin();
+  for (int line = 1; wanted != listed.lines.end(); ++line) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    if (line == *wanted) {
+      Json row = parse_ordered_json(bytes.substr(0, end));
+      rename(row, schema.image_key, names[static_cast<std::size_t>(wanted - listed.lines.begin())]);
+      text += spaced(row) + "\n";
+      ++wanted;
+    }
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  }
+  return text;
+}
 
 bool is_image_directory(const ListedFiles& files) {
   return files.holds(kMetaName) || files.holds(kListName);
@@ -533,28 +543,6 @@ std::string read_image_list(const Dataset& set) {
                      kMaxListBytes);
   });
 }
-
-namespace {
-
-void require_one_class_each(const Dataset& set, const std::vector<int>& lines,
-                            const std::string& list, const DatasetContext& context) {
-  std::unordered_map<std::string, std::size_t> known;
-  known.reserve(set.samples.size());
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const auto [found, is_new] = known.emplace(normal_name(set.samples.file_name(i)), i);
-    const int label = set.samples.label(i), earlier = set.samples.label(found->second);
-    if (is_new || label == earlier || label < 0 || earlier < 0) continue;
-    const auto entry = [&](std::size_t at, int of) {
-      return "'" + excerpt(set.classes[static_cast<std::size_t>(of)]) + "'" +
-             (lines.empty() ? "" : " (line " + std::to_string(lines[at]) + ")");
-    };
-    context.fail(list + " gives the image '" + printable(found->first) + "' two classes, " +
-                 entry(found->second, earlier) + " and " + entry(i, label) +
-                 ". Remove one of them.");
-  }
-}
-
-}  // namespace
 
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context) {

@@ -19,6 +19,36 @@ std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
                          : " do not have an image extension and are skipped");
 }
 
+using Kind = LeftOut::Kind;
+
+struct Row {
+  const char *one, *many;
+};
+
+constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
+    {"link points to a folder above it and is skipped",
+     "links point to a folder above them and are skipped"},
+    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
+    {"link leads out of the archive and is skipped",
+     "links lead out of the archive and are skipped"},
+    {"link points to a folder that is already included and is skipped",
+     "links point to folders that are already included and are skipped"},
+    {"folder without images is not a class", "folders without images are not classes"},
+    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
+    {"image in a folder inside a class folder is skipped",
+     "images in folders inside class folders are skipped"},
+    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
+    {"image belongs to the sample of another image and is skipped",
+     "images belong to the sample of another image and are skipped"},
+    {"file is there twice with the same content, and is used once",
+     "files are there twice with the same content, and are used once"},
+    {"label file belongs to no image", "label files belong to no image"},
+    {"image is skipped because the name begins with a dot",
+     "images are skipped because the name begins with a dot"},
+    {"entry is a pipe, socket or device and is skipped",
+     "entries are pipes, sockets or devices and are skipped"},
+}};
+
 }  // namespace
 
 void FewNames::add(std::string name) {
@@ -59,40 +89,6 @@ std::string OtherFiles::instead_of_images() const {
              ? "it contains no images"
              : "it contains no images that Kiln reads: " + joined(pictures.notes(), "; ");
 }
-
-namespace {
-
-using Kind = LeftOut::Kind;
-
-struct Row {
-  const char *one, *many;
-};
-
-constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
-    {"link points to a folder above it and is skipped",
-     "links point to a folder above them and are skipped"},
-    {"link is broken or circular and is skipped", "links are broken or circular and are skipped"},
-    {"link leads out of the archive and is skipped",
-     "links lead out of the archive and are skipped"},
-    {"link points to a folder that is already included and is skipped",
-     "links point to folders that are already included and are skipped"},
-    {"folder without images is not a class", "folders without images are not classes"},
-    {"folder inside a class folder is skipped", "folders inside class folders are skipped"},
-    {"image in a folder inside a class folder is skipped",
-     "images in folders inside class folders are skipped"},
-    {"image next to the class folders is skipped", "images next to the class folders are skipped"},
-    {"image belongs to the sample of another image and is skipped",
-     "images belong to the sample of another image and are skipped"},
-    {"file is there twice with the same content, and is used once",
-     "files are there twice with the same content, and are used once"},
-    {"label file belongs to no image", "label files belong to no image"},
-    {"image is skipped because the name begins with a dot",
-     "images are skipped because the name begins with a dot"},
-    {"entry is a pipe, socket or device and is skipped",
-     "entries are pipes, sockets or devices and are skipped"},
-}};
-
-}  // namespace
 
 void LeftOut::add(Kind kind, std::string name) {
   kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
