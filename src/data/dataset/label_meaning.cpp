@@ -62,21 +62,58 @@ void require_one_spelling(const std::vector<FoundLabels*>& parts) {
 
 // FoundLabels as the decision looks at them. They must outlive it.
 struct LabelPart {
-  explicit LabelPart(const FoundLabels& of);
+  explicit LabelPart(const FoundLabels& of)
+      : found(of), labels(of.labels), is_listed(!of.named_by.empty()) {
+    for (std::size_t i = 0; i < found.names.size(); ++i)
+      lines.emplace(found.names[i], static_cast<int>(i));
+    for (RawLabel& label : labels) {
+      if (std::exchange(label.is_written, false) && found.reads_numbers) {
+        label.number = class_number(label.text);
+        // Without given names, a spelling such as 01 is the name of its class.
+        if (is_listed || label.text == std::to_string(label.number)) label.text.clear();
+      }
+      is_numbered = is_numbered || !lines.contains(label.text);
+      if (label.number < 0) continue;
+      lowest = has_numbers ? std::min(lowest, label.number) : label.number;
+      highest = std::max(highest, label.number);
+      has_numbers = true;
+    }
+    is_numbered = is_numbered && has_numbers;
+    for (const RawLabel& label : labels)
+      if (is_numbered && label.number >= 0 && !label.text.empty())
+        numbers.emplace(label.text, label.number);
+  }
 
   std::string range() const {
     return lowest == highest ? std::to_string(lowest)
                              : std::to_string(lowest) + " to " + std::to_string(highest);
   }
   // The line of a given name; -1: it is none of them.
-  int line(const std::string& name) const;
+  int line(const std::string& name) const {
+    const auto line = lines.find(name);
+    return line == lines.end() ? -1 : line->second;
+  }
   // The number of a label, or of its name; -1: unknown.
-  std::int64_t number(const RawLabel& label) const;
+  std::int64_t number(const RawLabel& label) const {
+    if (label.number >= 0) return label.number;
+    const auto named = numbers.find(label.text);
+    return named == numbers.end() ? -1 : named->second;
+  }
 
   // Whether the numbers can count from `first`. Numbers with a given name must be its line.
   bool suits(int first) const { return misfit(first) == nullptr; }
   // A label that does not suit; nullptr: all do.
-  const RawLabel* misfit(int first) const;
+  const RawLabel* misfit(int first) const {
+    const auto place = std::ranges::find_if(labels, [&](const RawLabel& label) {
+      const std::int64_t id = label.number - first;
+      if (label.number < 0) return false;
+      if (id < 0) return true;
+      if (!is_listed) return false;
+      const int own = line(label.text);
+      return id >= std::ssize(found.names) || (own >= 0 && own != id);
+    });
+    return place == labels.end() ? nullptr : &*place;
+  }
 
   const FoundLabels& found;
   std::vector<RawLabel> labels;  // as they are read: none is_written
@@ -87,51 +124,6 @@ struct LabelPart {
   std::unordered_map<std::string_view, int> lines;
   std::unordered_map<std::string_view, std::int64_t> numbers;
 };
-
-LabelPart::LabelPart(const FoundLabels& of)
-    : found(of), labels(of.labels), is_listed(!of.named_by.empty()) {
-  for (std::size_t i = 0; i < found.names.size(); ++i)
-    lines.emplace(found.names[i], static_cast<int>(i));
-  for (RawLabel& label : labels) {
-    if (std::exchange(label.is_written, false) && found.reads_numbers) {
-      label.number = class_number(label.text);
-      // Without given names, a spelling such as 01 is the name of its class.
-      if (is_listed || label.text == std::to_string(label.number)) label.text.clear();
-    }
-    is_numbered = is_numbered || !lines.contains(label.text);
-    if (label.number < 0) continue;
-    lowest = has_numbers ? std::min(lowest, label.number) : label.number;
-    highest = std::max(highest, label.number);
-    has_numbers = true;
-  }
-  is_numbered = is_numbered && has_numbers;
-  for (const RawLabel& label : labels)
-    if (is_numbered && label.number >= 0 && !label.text.empty())
-      numbers.emplace(label.text, label.number);
-}
-
-int LabelPart::line(const std::string& name) const {
-  const auto line = lines.find(name);
-  return line == lines.end() ? -1 : line->second;
-}
-
-std::int64_t LabelPart::number(const RawLabel& label) const {
-  if (label.number >= 0) return label.number;
-  const auto named = numbers.find(label.text);
-  return named == numbers.end() ? -1 : named->second;
-}
-
-const RawLabel* LabelPart::misfit(int first) const {
-  const auto place = std::ranges::find_if(labels, [&](const RawLabel& label) {
-    const std::int64_t id = label.number - first;
-    if (label.number < 0) return false;
-    if (id < 0) return true;
-    if (!is_listed) return false;
-    const int own = line(label.text);
-    return id >= std::ssize(found.names) || (own >= 0 && own != id);
-  });
-  return place == labels.end() ? nullptr : &*place;
-}
 
 std::vector<LabelPart> looked_at(const LabelParts& sets) {
   std::vector<LabelPart> parts;

@@ -79,11 +79,42 @@ class StepImages {
  public:
   // The pool must outlive this object. `step` counts from 0 within the epoch.
   StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch, std::int64_t step,
-             const std::vector<Arrival>& images);
+             const std::vector<Arrival>& images)
+      : cache_(CacheKind::kBytes, images.size(), cache_bytes(images)) {
+    set_.root = plan.path;
+    for (const Arrival& image : images) {
+      const StreamRecord& record = image.record;
+      const bool has_image = record.fault.empty() && !record.bytes.empty();
+      cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // "-" is not an image
+      bytes_ += record.bytes.size();
+      set_.samples.push_back({.file_name = record.name, .label = image.label, .size = {}});
+      numbers_.push_back(image.number);
+      faults_.push_back(record.fault);
+    }
+    BatchLoader::Plan batches{
+        .order = std::vector<std::uint32_t>(images.size()),
+        .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
+        .batch_size = plan.batch_size,
+        .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
+        .scaling = plan.scaling,
+        .seed = plan.seed,
+        .epoch = static_cast<std::uint64_t>(epoch),
+        .num_slots = plan.batches_per_step};
+    std::iota(batches.order.begin(), batches.order.end(), 0U);
+    loader_.emplace(set_, pool, std::move(batches), &cache_);
+  }
 
   BatchLoader& loader() { return *loader_; }
   std::size_t bytes() const { return bytes_; }
-  std::vector<BadImage> take_faults();
+  std::vector<BadImage> take_faults() {
+    std::vector<BadImage> faults = loader_->take_faults();
+    for (BadImage& fault : faults) {
+      fault.name = set_.samples.file_name(fault.sample);
+      if (!faults_[fault.sample].empty()) fault.fault = faults_[fault.sample];
+      fault.sample = numbers_[fault.sample];
+    }
+    return faults;
+  }
 
  private:
   Dataset set_;
@@ -93,42 +124,6 @@ class StepImages {
   ImageCache cache_;
   std::optional<BatchLoader> loader_;  // last, since it uses the others
 };
-
-StepImages::StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch,
-                       std::int64_t step, const std::vector<Arrival>& images)
-    : cache_(CacheKind::kBytes, images.size(), cache_bytes(images)) {
-  set_.root = plan.path;
-  for (const Arrival& image : images) {
-    const StreamRecord& record = image.record;
-    const bool has_image = record.fault.empty() && !record.bytes.empty();
-    cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // "-" is not an image
-    bytes_ += record.bytes.size();
-    set_.samples.push_back({.file_name = record.name, .label = image.label, .size = {}});
-    numbers_.push_back(image.number);
-    faults_.push_back(record.fault);
-  }
-  BatchLoader::Plan batches{
-      .order = std::vector<std::uint32_t>(images.size()),
-      .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
-      .batch_size = plan.batch_size,
-      .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
-      .scaling = plan.scaling,
-      .seed = plan.seed,
-      .epoch = static_cast<std::uint64_t>(epoch),
-      .num_slots = plan.batches_per_step};
-  std::iota(batches.order.begin(), batches.order.end(), 0U);
-  loader_.emplace(set_, pool, std::move(batches), &cache_);
-}
-
-std::vector<BadImage> StepImages::take_faults() {
-  std::vector<BadImage> faults = loader_->take_faults();
-  for (BadImage& fault : faults) {
-    fault.name = set_.samples.file_name(fault.sample);
-    if (!faults_[fault.sample].empty()) fault.fault = faults_[fault.sample];
-    fault.sample = numbers_[fault.sample];
-  }
-  return faults;
-}
 
 // What the reading thread hands over, in order: a step, the end of an epoch, or a failure.
 struct Item {
@@ -229,7 +224,11 @@ class StreamLoader::State {
         ids_(plan_.classes, plan_.records.first_label.value_or(0), plan_.reads_numbers,
              plan_.name + " '" + plan_.path + "'"),
         reader_([this] { read(); }) {}
-  ~State();
+  ~State() {
+    watch_.closing = true;
+    const std::scoped_lock lock(mutex_);
+    went_.notify_all();
+  }
 
   const Plan& plan() const { return plan_; }
   // Steps of this epoch that were done before the run was resumed.
@@ -241,16 +240,124 @@ class StreamLoader::State {
 
   // Waits for the next item of this epoch; nullptr on a stop signal. Rethrows a failure of the
   // reading thread. Valid until the next call of await() or take().
-  const Item* await(int epoch);
-  std::unique_ptr<StepImages> take();
+  const Item* await(int epoch) {
+    StreamSilence silence(watch_, plan_.silence, plan_.warn);
+    std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed after the lock is released
+    std::unique_lock lock(mutex_);
+    while (true) {
+      while (!items_.empty() && items_.front().epoch < epoch && !items_.front().failure) {
+        if (items_.front().images) ahead_bytes_ -= items_.front().images->bytes();
+        passed_over.push_back(std::move(items_.front().images));
+        items_.pop_front();
+        went_.notify_one();
+      }
+      if (!items_.empty()) break;
+      if (stop_signal() != 0) return nullptr;
+      came_.wait_for(lock, kBetweenLooks);
+      silence.judge(name(epoch));
+    }
+    if (items_.front().failure) std::rethrow_exception(items_.front().failure);
+    return &items_.front();
+  }
+
+  std::unique_ptr<StepImages> take() {
+    const std::scoped_lock lock(mutex_);
+    std::unique_ptr<StepImages> images = std::move(items_.front().images);
+    items_.pop_front();
+    ahead_bytes_ -= images->bytes();
+    went_.notify_one();
+    return images;
+  }
 
  private:
-  void read();
-  void read_epoch(int epoch);
-  bool read_images(Item& end);
-  void mixed(Arrival image, Item& end);
-  void hand_over(Item item);
-  bool has_room() const;
+  // Runs in the reading thread, as what follows does.
+  void read() {
+    int epoch = first_epoch_;
+    try {
+      for (; !watch_.closing; ++epoch) read_epoch(epoch);
+    } catch (const StreamClosed&) {
+    } catch (const Error&) {
+      hand_over({.epoch = epoch, .failure = std::current_exception()});
+    } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault, RecordFault
+      hand_over({.epoch = epoch,
+                 .failure = std::make_exception_ptr(error_of_stream(name(epoch), fault))});
+    } catch (...) {
+      hand_over({.epoch = epoch, .failure = std::current_exception()});
+    }
+  }
+
+  void read_epoch(int epoch) {
+    bool goes_on = source_.begin_epoch(epoch - first_epoch_);
+    Item end{.epoch = epoch};
+    // What a pipe's writer left over after an epoch with all its steps does not count as an epoch
+    // if it does not fill a step: the epoch then begins with the pipe's next writer.
+    while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
+    end.left_over = step_.size();
+    if (epoch == first_epoch_) end.notes = source_.left_out().notes();
+    hand_over(std::move(end));
+  }
+
+  // Reads the images of an epoch. False if the stream ended before the epoch had all of them.
+  bool read_images(Item& end) {
+    const auto most =
+        plan_.steps_per_epoch * static_cast<std::int64_t>(plan_.step_images()) * plan_.keep_one_of;
+    ShuffleBuffer buffer(plan_.shuffle_buffer,
+                         {plan_.seed, static_cast<std::uint64_t>(end.epoch), kShuffleDraws});
+    // The rank that keeps the first of every keep_one_of images has its first step then.
+    const auto beginning =
+        static_cast<std::int64_t>(plan_.step_images() - 1) * plan_.keep_one_of + 1;
+    ContentHash hash(0);
+    step_.clear();
+    end.steps = end.arrived = 0;
+    while (end.arrived < most) {
+      Arrival image;
+      if (!source_.next(image.record)) break;
+      const std::int64_t number = end.arrived++;
+      if (number < beginning) {
+        hash.add(image.record.label.text);
+        hash.add(std::to_string(image.record.label.number));
+        hash.add(image.record.bytes);
+        if (number + 1 == beginning) end.beginning = hash.value();
+      }
+      if (number % plan_.keep_one_of != plan_.keep_which) continue;
+      image.number = static_cast<std::uint32_t>(number);
+      const StreamRecord& record = image.record;
+      if (record.fault.empty()) image.label = ids_.of(record.label, record.name);
+      buffer.push(std::move(image));
+      if (buffer.is_full()) mixed(buffer.pop(), end);
+    }
+    while (!buffer.empty()) mixed(buffer.pop(), end);
+    return end.arrived == most;
+  }
+
+  // Adds a shuffled image to the step, and hands the step over once it is full. Steps that were
+  // done before are skipped without being decoded.
+  void mixed(Arrival image, Item& end) {
+    step_.push_back(std::move(image));
+    if (step_.size() < plan_.step_images()) return;
+    const std::vector<Arrival> images = std::exchange(step_, {});
+    const std::int64_t step = end.steps++;
+    if (step < steps_done(end.epoch)) return;
+    hand_over({.epoch = end.epoch,
+               .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images),
+               .beginning = end.beginning});
+  }
+
+  void hand_over(Item item) {
+    std::unique_lock lock(mutex_);
+    went_.wait(lock, [&] { return has_room() || watch_.closing; });
+    if (watch_.closing) return;
+    if (item.images) ahead_bytes_ += item.images->bytes();
+    items_.push_back(std::move(item));
+    came_.notify_one();
+  }
+
+  // There is always room for two steps, so that one is decoded while the other is trained on, and
+  // for more as far as the limits allow, to keep all threads busy.
+  bool has_room() const {
+    const auto most = static_cast<std::size_t>(plan_.num_slots / plan_.batches_per_step);
+    return items_.size() < 2 || (items_.size() < most && ahead_bytes_ < StreamLoader::kAheadBytes);
+  }
 
   const Plan plan_;
   LoaderThreads& pool_;
@@ -268,132 +375,6 @@ class StreamLoader::State {
   std::vector<Arrival> step_;  // the step that is being filled
   std::jthread reader_;        // last, so that it stops first
 };
-
-StreamLoader::State::~State() {
-  watch_.closing = true;
-  const std::scoped_lock lock(mutex_);
-  went_.notify_all();
-}
-
-// ------------------------------------ the reading thread ------------------------------------
-
-void StreamLoader::State::read() {
-  int epoch = first_epoch_;
-  try {
-    for (; !watch_.closing; ++epoch) read_epoch(epoch);
-  } catch (const StreamClosed&) {
-  } catch (const Error&) {
-    hand_over({.epoch = epoch, .failure = std::current_exception()});
-  } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault, RecordFault
-    hand_over(
-        {.epoch = epoch, .failure = std::make_exception_ptr(error_of_stream(name(epoch), fault))});
-  } catch (...) {
-    hand_over({.epoch = epoch, .failure = std::current_exception()});
-  }
-}
-
-void StreamLoader::State::read_epoch(int epoch) {
-  bool goes_on = source_.begin_epoch(epoch - first_epoch_);
-  Item end{.epoch = epoch};
-  // What a pipe's writer left over after an epoch with all its steps does not count as an epoch if
-  // it does not fill a step: the epoch then begins with the pipe's next writer.
-  while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
-  end.left_over = step_.size();
-  if (epoch == first_epoch_) end.notes = source_.left_out().notes();
-  hand_over(std::move(end));
-}
-
-// Reads the images of an epoch. False if the stream ended before the epoch had all of them.
-bool StreamLoader::State::read_images(Item& end) {
-  const auto most =
-      plan_.steps_per_epoch * static_cast<std::int64_t>(plan_.step_images()) * plan_.keep_one_of;
-  ShuffleBuffer buffer(plan_.shuffle_buffer,
-                       {plan_.seed, static_cast<std::uint64_t>(end.epoch), kShuffleDraws});
-  // The rank that keeps the first of every keep_one_of images has its first step then.
-  const auto beginning = static_cast<std::int64_t>(plan_.step_images() - 1) * plan_.keep_one_of + 1;
-  ContentHash hash(0);
-  step_.clear();
-  end.steps = end.arrived = 0;
-  while (end.arrived < most) {
-    Arrival image;
-    if (!source_.next(image.record)) break;
-    const std::int64_t number = end.arrived++;
-    if (number < beginning) {
-      hash.add(image.record.label.text);
-      hash.add(std::to_string(image.record.label.number));
-      hash.add(image.record.bytes);
-      if (number + 1 == beginning) end.beginning = hash.value();
-    }
-    if (number % plan_.keep_one_of != plan_.keep_which) continue;
-    image.number = static_cast<std::uint32_t>(number);
-    const StreamRecord& record = image.record;
-    if (record.fault.empty()) image.label = ids_.of(record.label, record.name);
-    buffer.push(std::move(image));
-    if (buffer.is_full()) mixed(buffer.pop(), end);
-  }
-  while (!buffer.empty()) mixed(buffer.pop(), end);
-  return end.arrived == most;
-}
-
-// Adds a shuffled image to the step, and hands the step over once it is full. Steps that were done
-// before are skipped without being decoded.
-void StreamLoader::State::mixed(Arrival image, Item& end) {
-  step_.push_back(std::move(image));
-  if (step_.size() < plan_.step_images()) return;
-  const std::vector<Arrival> images = std::exchange(step_, {});
-  const std::int64_t step = end.steps++;
-  if (step < steps_done(end.epoch)) return;
-  hand_over({.epoch = end.epoch,
-             .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images),
-             .beginning = end.beginning});
-}
-
-// There is always room for two steps, so that one is decoded while the other is trained on, and for
-// more as far as the limits allow, to keep all threads busy.
-bool StreamLoader::State::has_room() const {
-  const auto most = static_cast<std::size_t>(plan_.num_slots / plan_.batches_per_step);
-  return items_.size() < 2 || (items_.size() < most && ahead_bytes_ < StreamLoader::kAheadBytes);
-}
-
-void StreamLoader::State::hand_over(Item item) {
-  std::unique_lock lock(mutex_);
-  went_.wait(lock, [&] { return has_room() || watch_.closing; });
-  if (watch_.closing) return;
-  if (item.images) ahead_bytes_ += item.images->bytes();
-  items_.push_back(std::move(item));
-  came_.notify_one();
-}
-
-// ------------------------------------ the training thread ------------------------------------
-
-std::unique_ptr<StepImages> StreamLoader::State::take() {
-  const std::scoped_lock lock(mutex_);
-  std::unique_ptr<StepImages> images = std::move(items_.front().images);
-  items_.pop_front();
-  ahead_bytes_ -= images->bytes();
-  went_.notify_one();
-  return images;
-}
-
-const Item* StreamLoader::State::await(int epoch) {
-  StreamSilence silence(watch_, plan_.silence, plan_.warn);
-  std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed after the lock is released
-  std::unique_lock lock(mutex_);
-  while (true) {
-    while (!items_.empty() && items_.front().epoch < epoch && !items_.front().failure) {
-      if (items_.front().images) ahead_bytes_ -= items_.front().images->bytes();
-      passed_over.push_back(std::move(items_.front().images));
-      items_.pop_front();
-      went_.notify_one();
-    }
-    if (!items_.empty()) break;
-    if (stop_signal() != 0) return nullptr;
-    came_.wait_for(lock, kBetweenLooks);
-    silence.judge(name(epoch));
-  }
-  if (items_.front().failure) std::rethrow_exception(items_.front().failure);
-  return &items_.front();
-}
 
 class StreamLoader::Epoch final : public Batches {
  public:
