@@ -46,28 +46,10 @@ std::uint64_t data_begin(const OpenFile& file) {
   }
 }
 
-// Receives decompressed bytes, and rejects decompression bombs.
-class Unpacked {
- public:
-  explicit Unpacked(const fs::path& packed)
-      : limit_(std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio)) {}
-
-  void append(std::string_view bytes) {
-    if (spool_.size() + bytes.size() > limit_)
-      throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
-                         " times its size, which is not plausible for images");
-    spool_.append(bytes);
-  }
-
-  OpenFile take() { return spool_.take(); }
-
- private:
-  Spool spool_;
-  const std::uint64_t limit_;
-};
+using Append = std::function<void(std::string_view bytes)>;
 
 // Uses zlib because libarchive does not verify gzip checksums.
-void unpack_gzip(const fs::path& path, Unpacked& target) {
+void unpack_gzip(const fs::path& path, const Append& append) {
   struct Close {
     void operator()(gzFile_s* file) const { gzclose_r(file); }
   };
@@ -76,14 +58,14 @@ void unpack_gzip(const fs::path& path, Unpacked& target) {
   std::vector<char> buffer(kPortion);
   int got = 0;
   while ((got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
-    target.append({buffer.data(), static_cast<std::size_t>(got)});
+    append({buffer.data(), static_cast<std::size_t>(got)});
   int fault = Z_OK;
   const std::string text = gzerror(file.get(), &fault);
   if (fault != Z_OK) throw ArchiveFault("it is truncated or damaged (" + text + ")");
 }
 
 // `begin`: where the data begins.
-void unpack_others(const fs::path& path, std::uint64_t begin, Unpacked& target) {
+void unpack_others(const fs::path& path, std::uint64_t begin, const Append& append) {
   struct Free {
     void operator()(archive* reader) const { archive_read_free(reader); }
   };
@@ -113,7 +95,7 @@ void unpack_others(const fs::path& path, std::uint64_t begin, Unpacked& target) 
     const int result = archive_read_data_block(reader.get(), &bytes, &size, &offset);
     if (result == ARCHIVE_EOF) break;
     check(result);
-    target.append({static_cast<const char*>(bytes), size});
+    append({static_cast<const char*>(bytes), size});
   }
 }
 
@@ -254,14 +236,20 @@ bool is_compressed(const OpenFile& file) {
 }
 
 OpenFile unpacked(const fs::path& path) {
-  Unpacked target(path);
+  Spool spool;
+  const std::uint64_t limit = std::max(kSmallBytes, fs::file_size(path) * kMaxRatio);
+  const Append append = [&](std::string_view bytes) {
+    if (spool.size() + bytes.size() > limit)
+      throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
+                         " times its size, which is not plausible for images");
+    spool.append(bytes);
+  };
   const OpenFile file(path);
-  if (file.bytes_at(0, 4).starts_with(kGzip)) {
-    unpack_gzip(path, target);
-  } else {
-    unpack_others(path, data_begin(file), target);
-  }
-  return target.take();
+  if (file.bytes_at(0, 4).starts_with(kGzip))
+    unpack_gzip(path, append);
+  else
+    unpack_others(path, data_begin(file), append);
+  return spool.take();
 }
 
 }  // namespace kiln

@@ -49,37 +49,22 @@ bool is_file_in(const FolderEntries& entries, std::string_view name) {
   return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
 }
 
-// The samples in one folder, by position.
-struct ListedFolder {
-  std::string name;  // relative to the root, with a trailing slash; empty: the root
-  std::vector<std::uint32_t> samples;
-};
-
-std::vector<ListedFolder> group_by_folder(const SampleTable& samples) {
-  std::map<std::string_view, std::vector<std::uint32_t>> groups;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::string_view file = samples.file_name(i);
-    groups[file.substr(0, file.rfind('/') + 1)].push_back(static_cast<std::uint32_t>(i));
-  }
-  std::vector<ListedFolder> folders;
-  folders.reserve(groups.size());
-  for (auto& [name, positions] : groups)
-    folders.push_back({std::string(name), std::move(positions)});
-  return folders;
-}
+// The positions of the samples in a folder, whose name has a slash at its end; empty: the root.
+using ListedFolder = std::pair<std::string_view, std::vector<std::uint32_t>>;
 
 ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, const fs::path& root) {
+  const auto& [name, positions] = folder;
   FolderEntries entries;
-  if (folder.samples.size() >= kWorthListing) {
+  if (positions.size() >= kWorthListing) {
     try {
-      entries = FolderEntries(root / folder.name);
+      entries = FolderEntries(root / name);
     } catch (const fs::filesystem_error&) {  // each of its files is then checked on its own
     }
   }
   ListFaults faults;
-  for (const std::uint32_t i : folder.samples) {
+  for (const std::uint32_t i : positions) {
     const std::string_view file = samples.file_name(i);
-    if (is_file_in(entries, file.substr(folder.name.size()))) continue;
+    if (is_file_in(entries, file.substr(name.size()))) continue;
     if (std::string fault = fault_of(root / file); !fault.empty())
       faults.emplace(i, std::move(fault));
   }
@@ -109,12 +94,18 @@ std::string FolderFiles::read_text(const std::string& name, std::uint64_t max_by
 }
 
 ListFaults FolderFiles::find_images(Dataset& set) const {
-  const std::vector<ListedFolder> folders = group_by_folder(set.samples);
+  std::map<std::string_view, std::vector<std::uint32_t>> groups;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const std::string_view file = set.samples.file_name(i);
+    groups[file.substr(0, file.rfind('/') + 1)].push_back(static_cast<std::uint32_t>(i));
+  }
+  const std::vector<ListedFolder> folders(std::move_iterator(groups.begin()),
+                                          std::move_iterator(groups.end()));
   std::vector<SourceStamp> stamps(folders.size());
   std::mutex mutex;
   ListFaults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
-    stamps[i] = context_.stamp(folders[i].name);
+    stamps[i] = context_.stamp(std::string(folders[i].first));
     ListFaults found = faults_in(folders[i], set.samples, context_.root);
     const std::scoped_lock lock(mutex);
     faults.merge(found);

@@ -87,7 +87,7 @@ class StepImages {
       const bool has_image = record.fault.empty() && !record.bytes.empty();
       cache_.keep(numbers_.size(), has_image ? record.bytes : "-");  // "-" is not an image
       bytes_ += record.bytes.size();
-      set_.samples.push_back({.file_name = record.name, .label = image.label, .size = {}});
+      set_.samples.add(record.name, image.label);
       numbers_.push_back(image.number);
       faults_.push_back(record.fault);
     }
