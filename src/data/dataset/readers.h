@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/left_out.h"
 #include "record/vocabulary.h"
 
 namespace kiln {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "data/dataset/found_labels.h"
-#include "data/dataset/left_out.h"
+#include "data/dataset/folder_entries.h"
 #include "data/stream/byte_stream.h"
 #include "record/vocabulary.h"
 
