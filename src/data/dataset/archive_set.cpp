@@ -7,7 +7,6 @@
 #include <optional>
 #include <ranges>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/system.h"
@@ -362,12 +361,6 @@ class Assembly {
     return names_.size() == 1 ? "" : names_[archive] + "/";
   }
 
-  void require_utf8(std::string_view name, const std::string& what) const {
-    if (is_utf8(name)) return;
-    context_.fail("the name of " + what + " '" + printable(name.substr(0, 200)) +
-                  "' is not UTF-8. Rename it, and create the archive again.");
-  }
-
   void add(std::size_t archive, std::size_t image, int label) {
     const SampleTable& images = listings_[archive].images;
     const std::string name = prefix(archive) + std::string(images.file_name(image));
@@ -415,10 +408,7 @@ class Assembly {
   struct Place {
     std::string_view folder, name;  // relative to common_base()
     std::uint32_t archive = 0, image = 0;
-    bool operator<(const Place& other) const {
-      return std::tie(folder, name, archive, image) <
-             std::tie(other.folder, other.name, other.archive, other.image);
-    }
+    auto operator<=>(const Place&) const = default;
   };
 
   template <typename Visit>
@@ -461,7 +451,9 @@ class Assembly {
     std::sort(places.begin(), places.end());
     for (const Place& place : places) {
       if (set_.classes.empty() || set_.classes.back() != place.folder) {
-        require_utf8(place.folder, "the class folder");
+        if (!is_utf8(place.folder))
+          context_.fail("the name of the class folder '" + printable(place.folder.substr(0, 200)) +
+                        "' is not UTF-8. Rename it, and create the archive again.");
         set_.classes.emplace_back(place.folder);
       }
       if (!context_.every_image)
@@ -527,16 +519,6 @@ std::optional<Dataset> read_listed_archive(const DatasetContext& context,
   });
 }
 
-// Lists of several archives would give one name to different images.
-void require_alone(const DatasetContext& context, const std::vector<std::string>& archives,
-                   std::size_t listed, Dataset::Kind kind) {
-  if (archives.size() == 1) return;
-  context.fail("the archive '" + archives[listed] + "' holds its own list of images (" +
-               describe(kind) +
-               "), which cannot be read together with other archives. Give this "
-               "archive alone, or pack the images into shards ('kiln pack').");
-}
-
 }  // namespace
 
 std::string fault_of_class_line(std::string_view name, bool is_first) {
@@ -599,7 +581,11 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
     std::ranges::move(listing.notes, std::back_inserter(set.notes));
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (!listed[i]) continue;
-    require_alone(context, archives, i, listed[i]->kind);
+    if (archives.size() > 1)  // lists of several would give one name to different images
+      context.fail("the archive '" + archives[i] + "' holds its own list of images (" +
+                   describe(listed[i]->kind) +
+                   "), which cannot be read together with other archives. Give this archive "
+                   "alone, or pack the images into shards ('kiln pack').");
     std::ranges::move(listed[i]->notes, std::back_inserter(set.notes));
     listed[i]->notes = std::move(set.notes);
     listed[i]->stamps = std::move(set.stamps);
