@@ -19,12 +19,17 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = LeftOut::Kind;
 
+struct Inner {
+  std::string name;
+  bool may_be_link = false;
+  bool is_loop = false;  // for those in a class folder: links back to it, or to a folder above it
+};
+
 // The contents of a folder, each list sorted by code point.
 struct Listing {
   std::string images;  // names, each followed by a slash, which no name contains
   std::size_t num_images = 0;
-  std::vector<std::string> folders;
-  std::vector<std::string> maybe_linked;  // those of `folders` that may be links
+  std::vector<Inner> folders;
   std::vector<std::string> label_files;
   LeftOut left_out;  // broken links, hidden images and other files
 };
@@ -38,8 +43,7 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
         if (has_image_extension(name) && !name.starts_with("._"))
           listing.left_out.add(Kind::kHiddenImage, std::string(name));
       } else if (kind == Entry::kFolder) {
-        listing.folders.emplace_back(name);
-        if (may_be_link) listing.maybe_linked.emplace_back(name);
+        listing.folders.push_back({std::string(name), may_be_link});
       } else if (kind != Entry::kFile) {
         listing.left_out.add(kind == Entry::kLost ? Kind::kBrokenLink : Kind::kDevice,
                              std::string(name));
@@ -115,23 +119,17 @@ struct ClassListing {
   SourceStamp stamp;
   bool is_loop = false;
   Listing listing = {};
-  std::vector<std::string> loops;  // folders inside that link back to this one or above
 };
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-ClassListing list_class(const std::string& name, const Listing& top, const fs::path& canonical_root,
+ClassListing list_class(const Inner& top, const fs::path& canonical_root,
                         const DatasetContext& context) {
-  const fs::path folder = context.root / name;
-  ClassListing found{.stamp = context.stamp(name), .listing = {}, .loops = {}};
-  found.is_loop = contains(top.maybe_linked, name) && leads_back(folder, canonical_root);
+  const fs::path folder = context.root / top.name;
+  ClassListing found{.stamp = context.stamp(top.name)};
+  found.is_loop = top.may_be_link && leads_back(folder, canonical_root);
   if (found.is_loop) return found;
   found.listing = list_folder(folder, context);
-  for (const std::string& inner : found.listing.maybe_linked) {
-    if (leads_back(folder / inner, fs::canonical(folder))) found.loops.push_back(inner);
-  }
+  for (Inner& inner : found.listing.folders)
+    inner.is_loop = inner.may_be_link && leads_back(folder / inner.name, fs::canonical(folder));
   return found;
 }
 
@@ -144,9 +142,8 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
                const DatasetContext& context) {
   if (found.is_loop) return left_out.add(Kind::kLoop, name);
   left_out.add_all(found.listing.left_out, name + "/");
-  for (const std::string& inner : found.listing.folders)
-    left_out.add(contains(found.loops, inner) ? Kind::kLoop : Kind::kDeepFolder,
-                 name + "/" + inner);
+  for (const Inner& inner : found.listing.folders)
+    left_out.add(inner.is_loop ? Kind::kLoop : Kind::kDeepFolder, name + "/" + inner.name);
   if (found.listing.num_images == 0) return left_out.add(Kind::kEmptyFolder, name);
   require_class_name(name, context);
   const int label = static_cast<int>(set.classes.size());
@@ -166,12 +163,12 @@ bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
   const auto add_inner = [&](const fs::path& folder, const Listing& listing) {
     if (listing.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
-    for (const std::string& inner : listing.folders)
-      if (!walked.enter(real, inner)) folders.push_back(fs::canonical(real / inner));
+    for (const Inner& inner : listing.folders)
+      if (!walked.enter(real, inner.name)) folders.push_back(fs::canonical(real / inner.name));
   };
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i].listing.label_files.empty()) return true;
-    if (!found[i].is_loop) add_inner(context.root / top.folders[i], found[i].listing);
+    if (!found[i].is_loop) add_inner(context.root / top.folders[i].name, found[i].listing);
   }
   while (!folders.empty()) {
     const fs::path folder = std::move(folders.back());
@@ -192,18 +189,18 @@ bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
   const fs::path canonical_root = fs::canonical(context.root);
   std::vector<ClassListing> found(top.folders.size());
   in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
-    found[i] = list_class(top.folders[i], top, canonical_root, context);
+    found[i] = list_class(top.folders[i], canonical_root, context);
   });
   if (has_label_files(top, found, context)) return false;
   std::size_t num_images = 0, name_bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Listing& listing = found[i].listing;
     num_images += listing.num_images;
-    name_bytes += listing.images.size() + top.folders[i].size() * listing.num_images;
+    name_bytes += listing.images.size() + top.folders[i].name.size() * listing.num_images;
   }
   set.samples.reserve(num_images, name_bytes);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    add_class(top.folders[i], found[i], left_out, set, context);
+    add_class(top.folders[i].name, found[i], left_out, set, context);
     set.stamps.push_back(std::move(found[i].stamp));
   }
   return true;
@@ -237,7 +234,7 @@ class ImageWalk {
     });
     if (listing.folders.empty()) return;
     const fs::path real = fs::canonical(folder);
-    for (const std::string& inner : listing.folders) {
+    for (const auto& [inner, may_be_link, is_loop] : listing.folders) {
       if (const std::optional<Kind> why_not = walked_.enter(real, inner))
         left_out_.add(*why_not, prefix + inner);
       else

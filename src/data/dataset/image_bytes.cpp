@@ -89,14 +89,6 @@ void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& 
 
 using Texts = std::vector<std::string>;
 
-void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
-  const OpenFile file(set.root / set.samples.file_name(i));
-  const std::uint64_t size = file.size();
-  if (size > kMaxImageBytes) throw ImageFault("the file is larger than 1 GiB");
-  buffer.resize(std::min<std::size_t>(size, limit));
-  buffer.resize(file.read_at(0, buffer.data(), buffer.size()));
-}
-
 // Checks that all indices are in range.
 void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
@@ -149,21 +141,19 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
 
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   try {
-    if (const ArchiveMember* member = set.samples.member(i)) {
-      read_member(set.archives[member->archive].file, *member, limit, buffer);
-    } else {
-      read_own_file(set, i, limit, buffer);
-    }
+    if (const ArchiveMember* member = set.samples.member(i))
+      return read_member(set.archives[member->archive].file, *member, limit, buffer);
+    const OpenFile file(set.root / set.samples.file_name(i));
+    const std::uint64_t size = file.size();
+    if (size > kMaxImageBytes) throw ImageFault("the file is larger than 1 GiB");
+    buffer.resize(std::min<std::size_t>(size, limit));
+    buffer.resize(file.read_at(0, buffer.data(), buffer.size()));
   } catch (const std::system_error& error) {
     const int number = error.code().value();
     if (number == ENOMEM || number == EMFILE || number == ENFILE) throw;
     if (number == ENOENT || number == ENOTDIR) throw ImageFault("file missing");
     throw ImageFault("the file cannot be read: " + error.code().message());
   }
-}
-
-void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
-  read_first_bytes(set, i, SIZE_MAX, buffer);
 }
 
 std::string to_bytes(const Dataset& set, SetParts parts) {

@@ -11,13 +11,14 @@ namespace kiln {
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 
-// Replaces `buffer` with the bytes of image `i`, reusing its capacity. Thread-safe. Throws
-// ImageFault (data/image/image.h) if the image is missing, unreadable, larger than 1 GiB, or
-// differs from the archive's directory; std::system_error if memory or descriptors are exhausted.
-void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer);
-
-// The same, but it may stop after the first `limit` bytes.
+// Replaces `buffer` with the bytes of image `i`, of which it may stop after the first `limit`;
+// reuses its capacity. Thread-safe. Throws ImageFault (data/image/image.h) if the image is missing,
+// unreadable, larger than 1 GiB, or differs from the archive's directory; std::system_error if
+// memory or descriptors are exhausted.
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer);
+inline void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
+  read_first_bytes(set, i, SIZE_MAX, buffer);
+}
 
 // The same for a member of an open archive, but throws std::system_error for all of the system's
 // errors.
