@@ -270,7 +270,7 @@ std::string tar_member(std::string_view name, std::string_view bytes) {
   put_number(member, 148, 6, sum);
   member[155] = ' ';
   member += bytes;
-  member.resize((member.size() + kBlock - 1) / kBlock * kBlock, '\0');
+  member.resize(tar_padded(member.size()), '\0');
   return member;
 }
 

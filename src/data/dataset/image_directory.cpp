@@ -502,8 +502,9 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   set.is_image_directory = true;
   set.root = context.root;
   set.list_name = names.list;
-  for (const std::string& file :
-       {std::string(), std::string(kMetaName), names.list, names.schema, names.samples})
+  const std::array own_files = {std::string(kMetaName), names.list, names.schema, names.samples};
+  if (std::optional<SourceStamp> stamp = files.stamp("")) set.stamps.push_back(*stamp);
+  for (const std::string& file : own_files)
     if (std::optional<SourceStamp> stamp = files.stamp(file)) set.stamps.push_back(*stamp);
   set.schema_json = read_part(context, files, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
@@ -512,13 +513,9 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
   set.samples = std::move(listed.samples);
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const std::string file(set.samples.file_name(i));
-    const std::string normal = normal_name(file);
-    for (const std::string& own :
-         {std::string(kMetaName), names.list, names.schema, names.samples}) {
-      if (normal != own) continue;
+    if (std::ranges::count(own_files, normal_name(file)) > 0)
       context.fail(names.list + ", line " + std::to_string(listed.lines[i]) + ": the path '" +
                    file + "' is a metadata file of the directory, not an image. Remove the line.");
-    }
   }
   set.classes = schema.classes;
   find_listed_images(set, files, listed.lines, names.list, context);

@@ -28,31 +28,20 @@ constexpr std::size_t kFewImages = 1000;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
-std::string serialized(const Dataset& set) {
-  std::string body = to_bytes(set, SetParts::kWithSources);
-  const std::uint64_t hash = fnv1a(body);
-  std::string bytes(kMagic);
-  bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
-  return bytes + body;
-}
-
 // True if the set satisfies what read_labeled_dataset() guarantees. An index may come with the
 // data, from anyone, so this must be checked.
-bool is_labeled_dataset(const Dataset& set) {
+bool is_sound(const Dataset& set) {
   if (set.samples.empty() || set.classes.empty()) return false;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
-  return std::all_of(set.samples.begin(), set.samples.end(), [&](const Sample& item) {
-    return item.label >= 0 && item.label < num_classes && (!item.size || is_plausible(*item.size));
-  });
-}
-
-bool names_only_files_inside(const Dataset& set) {
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (set.samples.member(i) == nullptr &&
-        !fault_of_relative_path(set.samples.file_name(i)).empty())
-      return false;
-  return std::all_of(set.archives.begin(), set.archives.end(), [](const ImageArchive& archive) {
-    return archive.name.empty() || fault_of_relative_path(archive.name).empty();
+  const auto is_inside = [](std::string_view name) { return fault_of_relative_path(name).empty(); };
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const Sample item = set.samples[i];
+    if (item.label < 0 || item.label >= num_classes) return false;
+    if (item.size && !is_plausible(*item.size)) return false;
+    if (set.samples.member(i) == nullptr && !is_inside(item.file_name)) return false;
+  }
+  return std::ranges::all_of(set.archives, [&](const ImageArchive& archive) {
+    return archive.name.empty() || is_inside(archive.name);
   });
 }
 
@@ -64,7 +53,7 @@ std::optional<Dataset> parse(std::string_view bytes) {
   if (fnv1a(bytes) != hash) return std::nullopt;
   try {
     Dataset set = dataset_of(bytes, SetParts::kWithSources);
-    if (is_labeled_dataset(set) && names_only_files_inside(set)) return set;
+    if (is_sound(set)) return set;
   } catch (const InternalError&) {
   }
   return std::nullopt;
@@ -102,25 +91,15 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
 // True if all sources could be read, and had not changed for a while when the scan began: a file
 // that changes during the scan may keep its timestamp. (A time in the future is a wrong clock's.)
 bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
-  return std::all_of(set.stamps.begin(), set.stamps.end(), [&](const SourceStamp& stamp) {
+  return std::ranges::all_of(set.stamps, [&](const SourceStamp& stamp) {
     return stamp.stamp != 0 && std::abs(scan_begin_ns - stamp.changed_ns) > kSettledNs;
   });
-}
-
-// Also false if it is not accessible.
-bool is_there(const fs::path& file) {
-  std::error_code fault;
-  return fs::exists(file, fault);
 }
 
 // Creates the folder of an index. False if `file` is empty or that fails.
 bool make_folder_of(const fs::path& file) {
   std::error_code fault;
   return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
-}
-
-std::int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
@@ -193,15 +172,21 @@ fs::path index_in_cache(const fs::path& root) {
 }
 
 void write_index(const fs::path& file, const Dataset& set) {
-  write_file_durably(file, serialized(set));
+  const std::string body = to_bytes(set, SetParts::kWithSources);
+  const std::uint64_t hash = fnv1a(body);
+  std::string bytes(kMagic);
+  bytes.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+  write_file_durably(file, bytes + body);
 }
 
 Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
-  const std::int64_t begin_ns = now_ns();
-  const fs::path file = !use.contents.empty()              ? fs::path()
-                        : !use.file.empty()                ? use.file
-                        : is_there(root / kShardIndexName) ? root / kShardIndexName
-                                                           : index_in_cache(root);
+  const std::int64_t begin_ns =
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::error_code ignored;
+  const fs::path file = !use.contents.empty()                         ? fs::path()
+                        : !use.file.empty()                           ? use.file
+                        : fs::exists(root / kShardIndexName, ignored) ? root / kShardIndexName
+                                                                      : index_in_cache(root);
   std::string note;
   std::optional<Dataset> found = read_index(file, use, root, note);
   const bool is_new = !found;
