@@ -215,14 +215,12 @@ class Members {
     }
   }
 
-  std::string content(const ArchiveMember& member) const {
-    std::string bytes;
-    read_member(file_, member, SIZE_MAX, bytes);
-    return bytes;
-  }
-
   bool are_equal(const ArchiveMember& a, const ArchiveMember& b) const {
-    return a.size == b.size && (a.offset == b.offset || content(a) == content(b));
+    if (a.size != b.size || a.offset == b.offset) return a.size == b.size;
+    std::string content, other;
+    read_member(file_, a, SIZE_MAX, content);
+    read_member(file_, b, SIZE_MAX, other);
+    return content == other;
   }
 
   // Of files with one name, unpacking keeps the last one: all of them must have its content.

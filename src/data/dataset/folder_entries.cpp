@@ -25,25 +25,19 @@ namespace fs = std::filesystem;
   throw fs::filesystem_error("", place, std::error_code(error, std::generic_category()));
 }
 
-// Looks up the type of an entry that is a link, or whose type the file system does not report.
-FolderEntry::Kind look_up(DIR* folder, const fs::path& path, const char* name) {
-  struct stat info {};
-  if (::fstatat(::dirfd(folder), name, &info, 0) != 0) {
-    if (errno == EACCES) fail(path / name, errno);
-    return FolderEntry::Kind::kLost;
-  }
-  if (S_ISDIR(info.st_mode)) return FolderEntry::Kind::kFolder;
-  return S_ISREG(info.st_mode) ? FolderEntry::Kind::kFile : FolderEntry::Kind::kOther;
-}
-
 FolderEntry entry_of(DIR* folder, const fs::path& path, const dirent& entry) {
   using Kind = FolderEntry::Kind;
   const std::string_view name = entry.d_name;
   if (entry.d_type == DT_REG) return {name, Kind::kFile, false};
   if (entry.d_type == DT_DIR) return {name, Kind::kFolder, false};
-  if (entry.d_type == DT_LNK || entry.d_type == DT_UNKNOWN)
-    return {name, look_up(folder, path, entry.d_name), true};
-  return {name, Kind::kOther, false};
+  if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) return {name, Kind::kOther, false};
+  struct stat info {};  // a link, or the file system does not report types
+  if (::fstatat(::dirfd(folder), entry.d_name, &info, 0) != 0) {
+    if (errno == EACCES) fail(path / entry.d_name, errno);
+    return {name, Kind::kLost, true};
+  }
+  if (S_ISDIR(info.st_mode)) return {name, Kind::kFolder, true};
+  return {name, S_ISREG(info.st_mode) ? Kind::kFile : Kind::kOther, true};
 }
 
 std::size_t shared_beginning(const std::vector<FolderEntry>& entries) {

@@ -18,7 +18,6 @@
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/image_cache.h"
-#include "data/stream/record_stream.h"
 
 namespace kiln {
 namespace {

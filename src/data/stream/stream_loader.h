@@ -21,7 +21,7 @@
 #include "data/dataset/found_labels.h"
 #include "data/loader/batches.h"
 #include "data/loader/loader_threads.h"
-#include "data/stream/byte_stream.h"
+#include "data/stream/record_stream.h"
 #include "data/transform/image_pipeline.h"
 #include "record/vocabulary.h"
 

@@ -1,4 +1,4 @@
-#include "data/stream/byte_stream.h"
+#include "data/stream/record_stream.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
