@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/text_file.h"
+#include "base/unicode_form.h"
 #include "data/dataset/folder_entries.h"
 
 namespace kiln {
@@ -21,6 +26,452 @@ bool is_shorter(std::string_view a, std::string_view b) {
 std::string shown(std::string_view name) {
   return "'" + printable(name.substr(0, 200)) + "'";
 }
+
+constexpr std::size_t kMaxNamed = 10;
+
+[[noreturn]] void fail_labels(const FoundLabels& found, const std::string& text) {
+  throw Error(ErrorCode::kInvalidDataset, found.where + ": " + text);
+}
+
+// What the written labels of a part look like; nullptr: there is none of the kind.
+struct Written {
+  FoundLabels* found = nullptr;
+  const std::string* name = nullptr;    // can only be a name
+  const std::string* number = nullptr;  // can only be a number
+  const std::string* either = nullptr;  // a given name that looks like a number
+};
+
+Written written_in(FoundLabels& found) {
+  Written written{.found = &found};
+  const std::set<std::string_view> names(found.names.begin(), found.names.end());
+  for (const RawLabel& label : found.labels) {
+    if (!label.is_written) continue;
+    const bool is_given = !found.named_by.empty() && names.contains(label.text);
+    (!is_class_number(label.text) ? written.name
+     : is_given                   ? written.either
+                                  : written.number) = &label.text;
+  }
+  if (written.name != nullptr && written.number != nullptr)
+    fail_labels(found, "labels are numbers ('" + *written.number + "') and names ('" +
+                           excerpt(*written.name) +
+                           "') of classes. Write the names, or the numbers, in all of them.");
+  return written;
+}
+
+void require_one_spelling(const std::vector<FoundLabels*>& parts) {
+  std::map<std::int64_t, std::string_view> spellings;
+  for (const FoundLabels* found : parts) {
+    for (const RawLabel& label : found->labels) {
+      if (!found->reads_numbers || !label.is_written) continue;
+      const auto [other, is_new] = spellings.emplace(class_number(label.text), label.text);
+      if (other->second != label.text)
+        fail_labels(*found, "labels are '" + std::string(other->second) + "' and '" + label.text +
+                                "'. Write each number in one way.");
+    }
+  }
+}
+
+// FoundLabels as the decision looks at them. They must outlive it.
+struct LabelPart {
+  explicit LabelPart(const FoundLabels& of)
+      : found(of), labels(of.labels), is_listed(!of.named_by.empty()) {
+    for (std::size_t i = 0; i < found.names.size(); ++i)
+      lines.emplace(found.names[i], static_cast<int>(i));
+    for (RawLabel& label : labels) {
+      if (std::exchange(label.is_written, false) && found.reads_numbers) {
+        label.number = class_number(label.text);
+        // Without given names, a spelling such as 01 is the name of its class.
+        if (is_listed || label.text == std::to_string(label.number)) label.text.clear();
+      }
+      is_numbered = is_numbered || !lines.contains(label.text);
+      if (label.number < 0) continue;
+      lowest = has_numbers ? std::min(lowest, label.number) : label.number;
+      highest = std::max(highest, label.number);
+      has_numbers = true;
+    }
+    is_numbered = is_numbered && has_numbers;
+    for (const RawLabel& label : labels)
+      if (is_numbered && label.number >= 0 && !label.text.empty())
+        numbers.emplace(label.text, label.number);
+  }
+
+  std::string range() const {
+    return lowest == highest ? std::to_string(lowest)
+                             : std::to_string(lowest) + " to " + std::to_string(highest);
+  }
+  // The line of a given name; -1: it is none of them.
+  int line(const std::string& name) const {
+    const auto line = lines.find(name);
+    return line == lines.end() ? -1 : line->second;
+  }
+  // The number of a label, or of its name; -1: unknown.
+  std::int64_t number(const RawLabel& label) const {
+    if (label.number >= 0) return label.number;
+    const auto named = numbers.find(label.text);
+    return named == numbers.end() ? -1 : named->second;
+  }
+
+  // Whether the numbers can count from `first`. Numbers with a given name must be its line.
+  bool suits(int first) const { return misfit(first) == nullptr; }
+  // A label that does not suit; nullptr: all do.
+  const RawLabel* misfit(int first) const {
+    const auto place = std::ranges::find_if(labels, [&](const RawLabel& label) {
+      const std::int64_t id = label.number - first;
+      if (label.number < 0) return false;
+      if (id < 0) return true;
+      if (!is_listed) return false;
+      const int own = line(label.text);
+      return id >= std::ssize(found.names) || (own >= 0 && own != id);
+    });
+    return place == labels.end() ? nullptr : &*place;
+  }
+
+  const FoundLabels& found;
+  std::vector<RawLabel> labels;  // as they are read: none is_written
+  bool is_listed = false;
+  bool has_numbers = false;
+  bool is_numbered = false;  // the numbers say which class a label is, and not the names
+  std::int64_t lowest = -1, highest = -1;
+  std::unordered_map<std::string_view, int> lines;
+  std::unordered_map<std::string_view, std::int64_t> numbers;
+};
+
+std::vector<LabelPart> looked_at(const LabelParts& sets) {
+  std::vector<LabelPart> parts;
+  for (const FoundLabels* found : sets) parts.emplace_back(*found);
+  return parts;
+}
+
+std::string has_names(const LabelPart& part) {
+  return part.found.named_by + " has " + std::to_string(part.found.names.size()) + " classes";
+}
+
+[[noreturn]] void refuse_number(const LabelPart& part, int first) {
+  const RawLabel& label = *part.misfit(first);
+  const std::string number = std::to_string(label.number);
+  if (label.number < first)
+    fail_labels(part.found,
+                "an image has label 0, but --first-label is 1. Give 0, or leave it out.");
+  if (const int line = part.line(label.text); line >= 0)
+    fail_labels(part.found, "the label " + number + " has the name '" + excerpt(label.text) +
+                                "', which is line " + std::to_string(line + 1) + " of " +
+                                part.found.named_by +
+                                ". Other labels are numbers alone, so "
+                                "both must agree: correct the order of the lines.");
+  fail_labels(part.found, "an image has label " + number + ", but " + has_names(part) +
+                              ". Add a line for each class.");
+}
+
+// Decides the number of the first class.
+class FirstLabel {
+ public:
+  FirstLabel(const LabelParts& train, const LabelParts& valid) {
+    num_train_ = train.size();
+    LabelParts both = train;
+    both.insert(both.end(), valid.begin(), valid.end());
+    parts_ = looked_at(both);
+  }
+
+  std::optional<int> find(std::optional<int> given, std::string& note) const {
+    const bool are_numbers = any(&LabelPart::is_numbered);
+    for (const LabelPart& part : parts_)
+      if (are_numbers && given && !part.suits(*given)) refuse_number(part, *given);
+    if (given) return any(&LabelPart::has_numbers) ? given : std::nullopt;
+    if (!are_numbers) return told_by_names();
+    return any(&LabelPart::is_listed) ? listed(note) : unlisted();
+  }
+
+ private:
+  bool any(bool LabelPart::*flag) const { return std::ranges::any_of(parts_, flag); }
+
+  bool suits_all(int first) const {
+    return std::ranges::all_of(parts_, [&](const LabelPart& part) { return part.suits(first); });
+  }
+
+  // For numbers that may follow in a stream.
+  std::optional<int> told_by_names() const {
+    if (!any(&LabelPart::has_numbers) || suits_all(0) == suits_all(1)) return {};
+    return suits_all(1) ? 1 : 0;
+  }
+
+  // Where classes are given, their count tells where numbers begin.
+  int listed(std::string& note) const {
+    if (!suits_all(0) && !suits_all(1)) refuse_conflict();
+    if (suits_all(0) != suits_all(1)) return suits_all(1) ? 1 : 0;
+    note = "the labels are " + range_of(&LabelPart::is_numbered) + ", and " +
+           has_names(*std::ranges::find_if(parts_, &LabelPart::is_listed)) +
+           ": label 0 is assumed to be the first. Give --first-label 1 if it is label 1";
+    return 0;
+  }
+
+  [[noreturn]] void refuse_conflict() const {
+    for (const LabelPart& part : parts_)
+      if (!part.suits(0) && !part.suits(1)) refuse_number(part, 0);
+    const auto only = [&](int first) -> const LabelPart& {
+      return *std::ranges::find_if(parts_, [&](const LabelPart& part) {
+        return part.suits(first) && !part.suits(1 - first);
+      });
+    };
+    const LabelPart &zero = only(0), &one = only(1);
+    fail_labels(zero.found, "its labels, " + zero.range() + ", count from 0, but those of " +
+                                one.found.where + ", " + one.range() + ", count from 1, since " +
+                                has_names(one.is_listed ? one : zero) +
+                                ". Write the same numbers in both.");
+  }
+
+  // Without given names, numbers are the names, and the training set tells which are classes.
+  int unlisted() const {
+    const std::span train(parts_.data(), num_train_);
+    const bool train_leads = std::ranges::any_of(train, &LabelPart::is_numbered);
+    const auto is_leader = [&](const LabelPart& part) {
+      return part.is_numbered && (!train_leads || &part < train.data() + train.size());
+    };
+    for (const LabelPart& part : parts_)
+      if (is_leader(part) && !part.suits(1)) return 0;
+    const LabelPart& leader = *std::ranges::find_if(parts_, is_leader);
+    for (const LabelPart& part : parts_)
+      if (part.is_numbered && !part.suits(1))
+        fail_labels(part.found, "its labels are " + part.range() + ", but those of " +
+                                    leader.found.where + " are " + range_of(is_leader) +
+                                    ". Give --first-label 0 if label 0 is a class, or correct the "
+                                    "labels.");
+    return 1;
+  }
+
+  template <typename Test>
+  std::string range_of(Test&& test) const {
+    std::int64_t lowest = INT64_MAX, highest = -1;
+    for (const LabelPart& part : parts_) {
+      if (!std::invoke(test, part)) continue;
+      lowest = std::min(lowest, part.lowest);
+      highest = std::max(highest, part.highest);
+    }
+    return std::to_string(lowest) + " to " + std::to_string(highest);
+  }
+
+  std::vector<LabelPart> parts_;
+  std::size_t num_train_ = 0;
+};
+
+// Gives ids to the labels of one dataset.
+class Classes {
+ public:
+  Classes(const LabelParts& parts, std::optional<int> first)
+      : parts_(looked_at(parts)), first_(first.value_or(0)) {
+    meaning_.first_label = first;
+  }
+
+  LabelMeaning decide() && {
+    for (const LabelPart& part : parts_) require_given_names(part);
+    if (const std::vector<std::string>* list = common_list())
+      by_list(*list);
+    else if (std::ranges::all_of(parts_, [](const LabelPart& part) {
+               return part.is_numbered && part.found.names.empty();
+             }))
+      by_number();
+    else
+      by_name();
+    return std::move(meaning_);
+  }
+
+ private:
+  static std::size_t index_of(const LabelPart& part, const RawLabel& label) {
+    return static_cast<std::size_t>(&label - part.labels.data());
+  }
+  static const std::string& place_of(const LabelPart& part, const RawLabel& label) {
+    const FoundLabels& found = part.found;
+    return found.places.empty() ? found.where : found.places[index_of(part, label)];
+  }
+
+  template <typename IdOf>
+  void set_ids(IdOf&& id_of) {
+    for (const LabelPart& part : parts_) {
+      std::vector<int>& ids = meaning_.ids.emplace_back();
+      for (const RawLabel& label : part.labels) ids.push_back(id_of(part, label));
+    }
+  }
+
+  // Throws if names of a part are not among those given for it.
+  static void require_given_names(const LabelPart& part) {
+    if (!part.is_listed) return;
+    std::vector<std::string> lacking;
+    for (const RawLabel& label : part.labels)
+      if ((!part.is_numbered || label.number < 0) && part.line(label.text) < 0)
+        lacking.push_back(label.text);
+    if (lacking.empty()) return;
+    fail_labels(part.found, std::to_string(lacking.size()) +
+                                (lacking.size() == 1 ? " class is" : " classes are") + " not in " +
+                                part.found.named_by + ": " +
+                                quoted_among(lacking, part.found.names, kMaxNamed) +
+                                ". Add a line for each, or remove the images. It has " +
+                                quoted_names(part.found.names, kMaxNamed) + ".");
+  }
+
+  // The list of classes that all parts have, or that names all labels of those without one.
+  // nullptr: there is none.
+  const std::vector<std::string>* common_list() const {
+    const LabelPart* listed = nullptr;
+    for (const LabelPart& part : parts_) {
+      if (part.found.names.empty()) continue;
+      if (listed == nullptr) listed = &part;
+      if (part.found.names == listed->found.names) continue;
+      if (part.found.named_by.starts_with("--classes"))
+        fail_labels(part.found, part.found.named_by + " has other names than for " +
+                                    listed->found.where + ". Give every rank the same file.");
+      return nullptr;
+    }
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.labels)
+        if (listed != nullptr && part.found.names.empty() &&
+            (part.is_numbered || listed->line(label.text) < 0))
+          return nullptr;
+    return listed == nullptr ? nullptr : &listed->found.names;
+  }
+
+  void by_list(const std::vector<std::string>& list) {
+    meaning_.classes = list;
+    const LabelPart& listed = *std::ranges::find_if(
+        parts_, [](const LabelPart& part) { return !part.found.names.empty(); });
+    set_ids([&](const LabelPart& part, const RawLabel& label) {
+      if (part.is_numbered && label.number >= 0) return static_cast<int>(label.number - first_);
+      const FoundLabels& found = part.found;
+      if (!found.ids.empty()) {  // of two unused ids with one name, the known one
+        const auto known = static_cast<std::size_t>(found.ids[index_of(part, label)]);
+        if (known < list.size() && list[known] == label.text) return static_cast<int>(known);
+      }
+      return listed.line(label.text);
+    });
+  }
+
+  void by_number() {
+    const std::map<std::int64_t, std::string> texts = names_of_numbers();
+    std::set<std::int64_t> used;
+    std::int64_t highest = 0;
+    for (const LabelPart& part : parts_) {
+      highest = std::max(highest, part.highest);
+      for (const RawLabel& label : part.labels) used.insert(label.number);
+    }
+    used.erase(-1);
+    for (std::int64_t number = first_; number <= highest; ++number) {
+      const auto text = texts.find(number);
+      meaning_.classes.push_back(text == texts.end() ? std::to_string(number) : text->second);
+    }
+    require_distinct_classes();
+    set_ids([&](const LabelPart& part, const RawLabel& label) {
+      std::int64_t number = part.number(label);
+      for (const auto& [other, text] : texts)
+        if (number < 0 && text == label.text) number = other;
+      if (number < 0) refuse_mixed(part, label, parts_);
+      return static_cast<int>(number - first_);
+    });
+    const bool are_named = std::ranges::any_of(
+        texts, [](const auto& entry) { return !is_class_number(entry.second); });
+    if (are_named || (first_ == 0 && used.size() == meaning_.classes.size())) return;
+    meaning_.note = "the labels are numbers without names, " + std::to_string(*used.begin()) +
+                    " to " + std::to_string(highest) + ", of which " + std::to_string(used.size()) +
+                    " are used: classes are named by them, and " +
+                    (first_ == 0 ? "those between that no image has are classes, too"
+                                 : "their ids are one lower, since label 1 is the first") +
+                    ". Give --classes FILE for names, or --first-label 0 to keep the numbers";
+  }
+
+  // Throws if a number has two names, or a name two numbers.
+  std::map<std::int64_t, std::string> names_of_numbers() const {
+    struct Named {
+      const LabelPart& part;
+      const RawLabel& label;
+    };
+    std::map<std::int64_t, Named> by_number;
+    std::map<std::string_view, Named> by_text;
+    std::map<std::int64_t, std::string> texts;
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.labels) {
+        if (label.number < 0 || label.text.empty()) continue;
+        const Named& numbered =
+            by_number.try_emplace(label.number, Named{part, label}).first->second;
+        const Named& named = by_text.try_emplace(label.text, Named{part, label}).first->second;
+        for (const Named& other : {numbered, named})
+          if (other.label != label)
+            fail_labels(part.found,
+                        "there are different classes: number " +
+                            std::to_string(other.label.number) + " is '" +
+                            excerpt(other.label.text) + "' in " +
+                            place_of(other.part, other.label) + ", but number " +
+                            std::to_string(label.number) + " is '" + excerpt(label.text) + "' in " +
+                            place_of(part, label) +
+                            ". Give --classes FILE with a name for each number, or separate "
+                            "the datasets.");
+        texts.emplace(label.number, label.text);
+      }
+    return texts;
+  }
+
+  // A number without a name must not have the name of another.
+  void require_distinct_classes() const {
+    std::set<std::string_view> seen;
+    for (const std::string& name : meaning_.classes)
+      if (!seen.insert(name).second)
+        fail_labels(parts_.front().found, "the name '" + excerpt(name) +
+                                              "' belongs to one number, and another number "
+                                              "without a name is " +
+                                              excerpt(name) +
+                                              ". Give --classes FILE with a name for each number.");
+  }
+
+  // `numbered` are parts among which one has numbers without names.
+  [[noreturn]] void refuse_mixed(const LabelPart& part, const RawLabel& name,
+                                 std::span<const LabelPart> numbered) const {
+    for (const LabelPart& other : numbered)
+      for (const RawLabel& label : other.labels)
+        if (label.number >= 0)
+          fail_labels(part.found,
+                      "the class '" + excerpt(name_of(part, name)) + "' in " +
+                          place_of(part, name) + " is a name, but the label " +
+                          std::to_string(label.number) + " in " + place_of(other, label) +
+                          " is a number. Write the names, or the numbers, in all of them, "
+                          "or give --classes FILE with a name for each number.");
+    throw InternalError("names without numbers cannot be mixed");
+  }
+
+  std::string name_of(const LabelPart& part, const RawLabel& label) const {
+    if (!part.is_numbered) return label.text;
+    const std::int64_t number = part.number(label);
+    if (part.is_listed && label.number >= 0)
+      return part.found.names[static_cast<std::size_t>(number - first_)];
+    return label.text.empty() ? std::to_string(number) : label.text;
+  }
+
+  // Names and lists are joined, sorted.
+  void by_name() {
+    const LabelPart* numbered = nullptr;
+    std::set<std::string> names;
+    for (const LabelPart& part : parts_) {
+      names.insert(part.found.names.begin(), part.found.names.end());
+      for (const RawLabel& label : part.labels) {
+        names.insert(name_of(part, label));
+        if (part.is_numbered && !part.is_listed && label.text.empty()) numbered = &part;
+      }
+    }
+    for (const LabelPart& part : parts_)
+      for (const RawLabel& label : part.labels)
+        if (numbered != nullptr && !is_class_number(name_of(part, label)))
+          refuse_mixed(part, label, {numbered, 1});
+    meaning_.classes.assign(names.begin(), names.end());
+    std::unordered_map<std::string_view, int> ids;
+    for (const std::string& name : meaning_.classes)
+      ids.emplace(name, static_cast<int>(ids.size()));
+    set_ids(
+        [&](const LabelPart& part, const RawLabel& label) { return ids.at(name_of(part, label)); });
+    if (std::ranges::any_of(parts_, &LabelPart::is_listed))
+      meaning_.note =
+          "the ranks' lists of classes differ: class ids follow the sorted names. Give --classes "
+          "FILE for another order";
+  }
+
+  std::vector<LabelPart> parts_;
+  const std::int64_t first_;
+  LabelMeaning meaning_;
+};
 
 }  // namespace
 
@@ -179,6 +630,54 @@ FoundLabels from_texts(const std::vector<std::string>& texts) {
   }
   found.names.assign(next, texts.end());
   return found;
+}
+
+void take_texts(const std::vector<std::string>& texts, FoundLabels& found) {
+  for (const std::string& text : texts) {
+    if (!is_utf8(text))
+      fail_labels(found, "the class '" + printable(text.substr(0, 200)) +
+                             "' of an image is not UTF-8. Rename it.");
+    found.labels.push_back({.text = text, .is_written = true});
+  }
+}
+
+std::string decide_readings(const std::vector<FoundLabels*>& parts) {
+  std::vector<Written> all;
+  const FoundLabels* numbered = nullptr;
+  for (FoundLabels* found : parts) {
+    all.push_back(written_in(*found));
+    if (all.back().number != nullptr ||
+        std::any_of(found->labels.begin(), found->labels.end(),
+                    [](const RawLabel& label) { return label.number >= 0 && label.text.empty(); }))
+      numbered = found;
+  }
+  const std::string* both = nullptr;
+  for (const Written& written : all) {
+    FoundLabels& found = *written.found;
+    if (numbered != nullptr && written.name != nullptr && written.either != nullptr)
+      fail_labels(found, "the label '" + *written.either +
+                             "' is the name of a class and may be a number: labels beside it are "
+                             "names ('" +
+                             excerpt(*written.name) + "'), but those of " + numbered->where +
+                             " are numbers. Write the names, or the numbers, in all of them.");
+    found.reads_numbers =
+        written.number != nullptr || (numbered != nullptr && written.either != nullptr);
+    if (found.reads_numbers && written.either != nullptr) both = written.either;
+  }
+  require_one_spelling(parts);
+  return both == nullptr ? std::string()
+                         : "the labels are read as numbers, since not all of them are names of "
+                           "classes, though '" +
+                               *both + "' is one";
+}
+
+std::optional<int> find_first_label(const LabelParts& train, const LabelParts& valid,
+                                    std::optional<int> given, std::string& note) {
+  return FirstLabel(train, valid).find(given, note);
+}
+
+LabelMeaning meaning_of(const LabelParts& parts, std::optional<int> first_label) {
+  return Classes(parts, first_label).decide();
 }
 
 }  // namespace kiln
