@@ -40,7 +40,7 @@ class MessageReader {
     Range range;              // of the value; for kCounted, without its length
   };
 
-  MessageReader(RecordView& record, Range range) : record_(record), left_(range) {}
+  MessageReader(const RecordView& record, Range range) : record_(record), left_(range) {}
 
   bool next(Field& field) {
     if (left_.begin == left_.end) return false;
@@ -95,7 +95,7 @@ class MessageReader {
  private:
   static constexpr std::size_t kMaxVarintBytes = 10;
 
-  RecordView& record_;
+  const RecordView& record_;
   Range left_;
 };
 
@@ -103,7 +103,7 @@ using Field = MessageReader::Field;
 
 // Calls `visit` with the range of each field with this number that is a message, a string or bytes.
 template <typename Visit>
-void for_each_counted(RecordView& record, Range range, std::uint64_t number, Visit&& visit) {
+void for_each_counted(const RecordView& record, Range range, std::uint64_t number, Visit&& visit) {
   MessageReader reader(record, range);
   for (Field field; reader.next(field);)
     if (field.number == number && field.wire == MessageReader::kCounted) visit(field.range);
@@ -111,10 +111,10 @@ void for_each_counted(RecordView& record, Range range, std::uint64_t number, Vis
 
 class ExampleReader {
  public:
-  ExampleReader(RecordView& record, const RecordKeys& keys) : record_(record), keys_(keys) {}
+  ExampleReader(const RecordView& record, const RecordKeys& keys) : record_(record), keys_(keys) {}
 
   RecordContents read() {
-    for_each_counted(record_, {0, record_.size()}, 1, [&](Range features) {
+    for_each_counted(record_, {0, record_.size}, 1, [&](Range features) {
       for_each_counted(record_, features, 1, [&](Range entry) { read_entry(entry); });
     });
     if (!has_image_)
@@ -210,7 +210,7 @@ class ExampleReader {
 
   static constexpr int kMaxSeen = 10;
 
-  RecordView& record_;
+  const RecordView& record_;
   const RecordKeys& keys_;
   RecordContents contents_;
   bool has_image_ = false;
@@ -377,27 +377,32 @@ std::string recordio_record(std::string_view data) {
   return record;
 }
 
-RecordContents parse_example(RecordView& record, const RecordKeys& keys) {
+RecordView view_of(std::string_view data) {
+  return {data.size(),
+          [data](std::uint64_t offset, std::size_t count) { return data.substr(offset, count); }};
+}
+
+RecordContents parse_example(const RecordView& record, const RecordKeys& keys) {
   return ExampleReader(record, keys).read();
 }
 
-RecordContents parse_recordio_image(RecordView& record) {
-  if (record.size() < kImageHeaderBytes) throw RecordFault("it is shorter than an image header");
+RecordContents parse_recordio_image(const RecordView& record) {
+  if (record.size < kImageHeaderBytes) throw RecordFault("it is shorter than an image header");
   const std::string header(record.bytes(0, kImageHeaderBytes));
   const std::uint64_t num_labels = from_little_endian(header.substr(0, 4));
   RecordContents contents;
   if (num_labels == 0) {
     contents.labels.push_back(whole_label(std::string_view(header).substr(4, 4)));
   } else {
-    if (num_labels > kMaxLabels || num_labels * 4 > record.size() - kImageHeaderBytes)
+    if (num_labels > kMaxLabels || num_labels * 4 > record.size - kImageHeaderBytes)
       throw RecordFault("its header counts more labels than it has");
-    contents.is_header = num_labels > 1 && record.size() == kImageHeaderBytes + num_labels * 4;
+    contents.is_header = num_labels > 1 && record.size == kImageHeaderBytes + num_labels * 4;
     const std::string_view labels = record.bytes(kImageHeaderBytes, num_labels * 4);
     for (std::size_t i = 0; i < num_labels && !contents.is_header; ++i)
       contents.labels.push_back(whole_label(labels.substr(i * 4, 4)));
   }
   contents.image_begin = kImageHeaderBytes + num_labels * 4;
-  contents.image_size = record.size() - contents.image_begin;
+  contents.image_size = record.size - contents.image_begin;
   return contents;
 }
 
@@ -413,7 +418,7 @@ std::string manifest_label(std::string_view json) {
 }
 
 ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {
-  BytesView view(data);
+  const RecordView view = view_of(data);
   RecordContents contents =
       format == RecordFormat::kTfRecord ? parse_example(view, keys) : parse_recordio_image(view);
   return {.name = std::move(contents.name),

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -153,34 +154,22 @@ struct RecordContents {
 };
 
 // A record's data, in memory or in a file, of which only parts are read.
-class RecordView {
- public:
-  virtual ~RecordView() = default;
-  virtual std::uint64_t size() const = 0;
+struct RecordView {
+  std::uint64_t size = 0;
   // `count` bytes from `offset`, which must lie inside; valid until the next call. Throws
   // std::system_error, RecordFault.
-  virtual std::string_view bytes(std::uint64_t offset, std::size_t count) = 0;
+  std::function<std::string_view(std::uint64_t offset, std::size_t count)> bytes;
 };
 
-class BytesView : public RecordView {
- public:
-  explicit BytesView(std::string_view data) : data_(data) {}
-  std::uint64_t size() const override { return data_.size(); }
-  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
-    return data_.substr(offset, count);
-  }
-
- private:
-  std::string_view data_;
-};
+RecordView view_of(std::string_view data);
 
 // Throws RecordFault if the record is not an Example, has no image or several, or has features of
 // other types. Reads only the headers of the fields and skips the image. Without both a label and a
 // text in the Example, the record has no label.
-RecordContents parse_example(RecordView& record, const RecordKeys& keys);
+RecordContents parse_example(const RecordView& record, const RecordKeys& keys);
 
 // Throws RecordFault if the record is too short for its header, or a label is not a whole number.
-RecordContents parse_recordio_image(RecordView& record);
+RecordContents parse_recordio_image(const RecordView& record);
 
 // SageMaker's augmented manifests come as RecordIO: an image file without a header, which would
 // begin with a small number, then a record with its label. If that is an image too, the first one

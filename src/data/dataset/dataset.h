@@ -67,11 +67,11 @@ class SampleTable {
     return members_.empty() ? nullptr : &members_[i];
   }
 
-  void push_back(const Sample& item,
-                 const ArchiveMember* member = nullptr);  // all or none have one
+  // Either all or none are members.
+  void push_back(const Sample& item, const ArchiveMember* member = nullptr);
   // The same, with a sequence number as its id.
   void add(std::string_view file_name, int label = -1, const ArchiveMember* member = nullptr);
-  // Reserves memory for `count` more samples whose names total `name_bytes` bytes.
+  // For `count` more samples whose names total `name_bytes` bytes.
   void reserve(std::size_t count, std::size_t name_bytes);
   // Hashes of the images' bytes (content_hash()), known once a loader has read them, or from
   // another rank or an earlier process of the run; 0: not yet. An image whose bytes give another
@@ -81,7 +81,7 @@ class SampleTable {
   void note_content(std::size_t i, std::string_view bytes);
   void note_hash(std::size_t i, std::uint64_t hash);
   std::uint64_t hash(std::size_t i) const;
-  // The images that have been found changed since the last call. Each is returned once.
+  // The images found changed since the last call.
   std::vector<std::uint32_t> take_changed();
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
@@ -92,8 +92,8 @@ class SampleTable {
   void shrink_to_fit();
   std::size_t memory_bytes() const;
 
-  // append_to() serializes the table for a reader of the same build. take_from() consumes what it
-  // reads from `bytes`, and throws InternalError if that is not a valid table.
+  // For a reader of the same build. take_from() removes what it reads from `bytes`, and throws
+  // InternalError if that is not a valid table.
   void append_to(std::string& bytes) const;
   static SampleTable take_from(std::string_view& bytes);
 
@@ -162,8 +162,7 @@ struct Dataset {
   }
 };
 
-// "ImageDirectory", "COCO folder", "class folders", "folder of images", "list of images",
-// "archive", "record files", "stream".
+// "ImageDirectory", "COCO folder", …
 std::string describe(Dataset::Kind kind);
 
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
@@ -180,16 +179,16 @@ Dataset read_dataset(const std::filesystem::path& root, const std::string& name,
 // Opens the archives that are not open yet. Throws Error kInvalidDataset.
 void open_archives(Dataset& set);
 
-// Gives another part of the same dataset the archives of `from`, open where they are open there, so
-// that nothing is unpacked twice. Throws std::system_error.
+// Gives another part of the dataset the archives of `from`, open where they are open there, so that
+// nothing is unpacked twice. Throws std::system_error.
 void share_archives(const Dataset& from, Dataset& to);
 
 // A dataset with the images that have keep[i], and with everything else unchanged except that it
 // has no notes. Throws std::system_error.
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 
-// If a folder has no labels because its images are nested deeper than class folders, such as the
-// parent of train and val: advice on which folder to give. Otherwise empty.
+// Which folder to give, if there are no labels because images are nested deeper than class folders,
+// as in the parent of train and val. Otherwise empty.
 std::string depth_advice(const Dataset& set);
 
 // Reads a dataset for training: it must have labels (24) and at least one image (18); images
@@ -204,11 +203,11 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
 // is error 18 naming it.
 void map_classes(const Dataset& train, Dataset& valid);
 
-// What the labels of a set mean (found_labels.h). For folders and lists of images, whose labels
-// are names, `found` is made from their classes. All but the first throw Error kInvalidDataset.
-
+// The labels of a set (found_labels.h); for folders and lists, whose labels are names, those of its
+// classes.
 FoundLabels found_labels(const Dataset& set);
-// Decides for one set, just read: the labels of its samples are indices into found.labels.
+// Decides what the labels mean. For one set, just read: its samples' labels are indices into
+// found.labels. Throws Error kInvalidDataset, as the others do.
 void settle_labels(Dataset& set, std::optional<int> first_label);
 // Decides again for both sets of a run, and maps the classes of `valid` to those of `train`.
 void settle_labels(Dataset& train, Dataset& valid, std::optional<int> first_label);

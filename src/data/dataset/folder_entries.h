@@ -41,8 +41,7 @@ class FolderEntries {
   std::vector<FolderEntry> entries_;
 };
 
-// Threads used for a scan: more than there are processors, since on network mounts they mostly
-// wait.
+// For a scan: more threads than processors, since on network mounts they mostly wait.
 constexpr int kScanThreads = 16;
 
 // Whether a file or folder of this name is never data, wherever it is: hidden ones, and what
@@ -55,17 +54,15 @@ bool has_part_that_is_never_data(std::string_view path);
 // Whether the name ends in `extension`, which is lowercase, in any case.
 bool has_extension(std::string_view file_name, std::string_view extension);
 
-// Files are recognized as images, archives or record files by name, since opening each one would
-// take too long.
+// Files are recognized by name, in any case, since opening each one would take too long.
 
-// One of image_extensions(), case-insensitive.
+// One of image_extensions().
 bool has_image_extension(std::string_view file_name);
 
-// .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst, case-insensitive.
+// .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst
 bool has_archive_extension(std::string_view file_name);
 
-// .tfrecord .tfrecords .tfrec .rec, or a shard number as in train-00000-of-01024; also with .gz.
-// Case-insensitive.
+// .tfrecord .tfrecords .tfrec .rec, or a shard number as in train-00000-of-01024; also with .gz
 bool has_record_name(std::string_view file_name);
 
 // Without all the extensions above: "train-00000-of-01024" for train-00000-of-01024.tar.gz.
@@ -77,8 +74,7 @@ std::string_view numbered_set_name(std::string_view file_name);
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
-// Detects changes to a dataset on disk: a number for each folder and file that was read to list the
-// images.
+// A number for a folder or file that was read to list the images, which detects changes on disk.
 struct SourceStamp {
   std::string name;  // relative to the root; empty: the root itself
   std::int64_t stamp = 0;
@@ -105,11 +101,12 @@ std::vector<std::string> changed_sources(const std::filesystem::path& root,
 // What a folder or archive holds beside its images: counted, and the first of each kind named, so
 // that nothing is left out in silence.
 
+// Below, `prefix` completes the names in a folder or archive.
+
 // How many names there are, and the first few of them.
 class FewNames {
  public:
   void add(std::string name);
-  // Adds the names in a folder or archive, which `prefix` completes.
   void add_all(const std::string& prefix, const FewNames& inside);
 
   std::size_t count() const { return count_; }
@@ -125,7 +122,6 @@ class FewNames {
 class OtherFiles {
  public:
   void add(std::string_view path);
-  // Adds the files of a folder or archive, whose names `prefix` completes.
   void add(const std::string& prefix, const OtherFiles& inside);
   // Forgets those that are not photos or videos.
   void keep_pictures() { groups_.erase(nullptr); }
@@ -161,7 +157,6 @@ class LeftOut {
   };
 
   void add(Kind kind, std::string name);
-  // Adds what was left out below `prefix`.
   void add_all(const LeftOut& other, const std::string& prefix);
 
   // A sentence without a full stop for each kind, "2 links are broken …: 'a', 'b'", and then the

@@ -32,7 +32,7 @@ class LabelFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The label in a file's text: one line, without a byte-order mark and surrounding blanks. Throws
+// The label in a file's text: one line, without a byte-order mark and blanks around it. Throws
 // LabelFault if that is empty, too long, or more than a line.
 std::string label_in(std::string_view file_name, std::string_view text);
 
@@ -106,14 +106,13 @@ struct FoundLabels {
   std::string note = {};
 };
 
-// What is needed to decide again together with other parts, as texts. from_texts() throws
-// InternalError if the texts are not the result of to_texts().
+// What is needed to decide again together with other parts. from_texts() throws InternalError for
+// anything but the result of to_texts().
 std::vector<std::string> to_texts(const FoundLabels& found);
 FoundLabels from_texts(const std::vector<std::string>& texts);
 
-// Up to five digits.
+// Up to five digits; their number, or -1 for any other text.
 bool is_class_number(const std::string& text);
-// Their number; -1 for any other text.
 std::int64_t class_number(const std::string& text);
 
 // What labels mean: one decision for all files and parts of a dataset, for both sets of a run, and

@@ -41,18 +41,18 @@ std::filesystem::path index_in_cache(const std::filesystem::path& root);
 // Throws Error kFailedToWriteOutputs.
 void write_index(const std::filesystem::path& file, const Dataset& set);
 
-// Image sizes, read from the headers in parallel.
+// Image sizes are read from the headers, in parallel.
 
 // kCommon: stops as soon as two sizes differ.
 enum class SizesWanted { kAll, kCommon };
 
 // Fills in the sizes that the list does not give, or gives of images that are decoded with another
-// `exif`, and returns how many. If a header cannot be read,
-// the size stays unknown; the loader will report that image.
+// `exif`, and returns how many. If a header cannot be read, the size stays unknown; the loader will
+// report that image.
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted);
 
-// How many images have an EXIF orientation other than upright, among the first `most`. Reads
-// headers in parallel; an orientation after a PNG's pixels does not count.
+// How many of the first `most` images have an EXIF orientation other than upright; one after a
+// PNG's pixels does not count.
 struct TurnedImages {
   std::size_t turned = 0, looked_at = 0;
 };

@@ -24,13 +24,13 @@ constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 struct DatasetContext {
   std::filesystem::path root;
   std::string name;  // "Training dataset"
-  // Also read images next to and below class folders, without labels; otherwise they are skipped.
+  // Also read images next to and below class folders, without labels.
   bool every_image = false;
-  // The images' list is for an index: its sources are stamped, which lists the folders again.
+  // For an index: sources are stamped, which lists the folders again.
   bool is_indexed = false;
   RecordOptions records = {};
-  // Where the bytes are if the root is a stream, which has been read to its end: several tars may
-  // follow one another in them.
+  // The bytes, if the root is a stream that has been read to its end; several tars may follow one
+  // another in them.
   std::filesystem::path contents = {};
 
   // stamp_of(), for an index.
@@ -45,17 +45,13 @@ struct DatasetContext {
   }
 };
 
-// Reads the dataset in the root, whatever its kind.
+// read_dataset() and read_labeled_dataset() of the root.
 Dataset read_of_any_kind(const DatasetContext& context);
-
-// read_labeled_dataset() of that root.
 Dataset read_labeled(const DatasetContext& context);
 
 // Reads class folders one level deep. If there are none, or with `every_image`: every image at any
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
-
-// Images with a list.
 
 // Why images of a list cannot be used ("is missing"), by position.
 using ListFaults = std::map<std::size_t, std::string>;
@@ -67,15 +63,15 @@ class ListedFiles {
   virtual ~ListedFiles() = default;
 
   virtual bool holds(std::string_view name) const = 0;
-  // The names that may be a COCO file's: *.json directly in the folder, sorted, without those of a
-  // shard's images (`000.json` next to `000.jpg`).
+  // *.json directly in the folder, sorted, without those of a shard's images (`000.json` next to
+  // `000.jpg`).
   virtual std::vector<std::string> json_names() const = 0;
   // Throws std::system_error; ImageFault for a damaged archive.
   virtual std::string first_bytes(const std::string& name, std::size_t count) const = 0;
   // The whole text, without a byte-order mark. Throws as first_bytes() does, and std::length_error
   // if it is longer than `max_bytes`.
   virtual std::string read_text(const std::string& name, std::uint64_t max_bytes) const = 0;
-  // Of a file, or of the folder (""), for an index. Empty in an archive, which has its own.
+  // Of a file, or of the folder (""). Empty in an archive, which has its own.
   virtual std::optional<SourceStamp> stamp(const std::string& name) const = 0;
   // Finds the images of the set, which are as in the list.
   virtual ListFaults find_images(Dataset& set) const = 0;
@@ -119,14 +115,14 @@ class ArchiveFiles final : public ListedFiles {
   std::vector<std::pair<std::string_view, const ArchiveMember*>> members_;  // sorted by name
 };
 
-// True if there is `_meta.yaml` or `images.lst`.
+// Whether there is `_meta.yaml` or `images.lst`.
 bool is_image_directory(const ListedFiles& files);
 Dataset read_image_directory(const DatasetContext& context, const ListedFiles& files);
 
 // The files named in the list of an ImageDirectory, without checking that they exist.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
-// The list of an ImageDirectory, a folder or in an archive, as text.
+// The list of an ImageDirectory, in a folder or an archive, as text.
 std::string read_image_list(const Dataset& set);
 
 // Reads the *.json that contains images and annotations; empty if there is none. Other JSON files
@@ -165,8 +161,7 @@ struct ListedImages {
 ListedImages parse_image_list(std::string_view bytes, const std::string& file,
                               const ListSchema& schema, const DatasetContext& context);
 
-// The text files of an ImageDirectory, byte for byte as the designer writes them (Python's
-// json.dumps).
+// The files of an ImageDirectory, byte for byte as the designer writes them (Python's json.dumps).
 
 inline constexpr std::string_view kMetaName = "_meta.yaml";
 inline constexpr std::string_view kListName = "images.lst";
@@ -187,13 +182,11 @@ std::string renamed_list(std::string_view bytes, const std::string& file, const 
 
 inline constexpr std::size_t kNumSamples = 3;
 
-// `_samples.json` for `set`: its first three images in base64, without those that do not decode.
-// Files larger than 64 MiB are left out.
+// `_samples.json` for `set`: its first three images in base64, without those that do not decode or
+// are larger than 64 MiB.
 std::string samples_text(const Dataset& set);
-// The same for the given contents of the first images; empty ones are left out.
+// The same for given contents of these images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
-
-// Images inside archives: one archive with class folders in it, or a folder of shards.
 
 // The images in an archive, or in a folder with label files.
 struct ArchiveListing {
@@ -231,8 +224,7 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // wrong checksum is a bad image, whatever it contains.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
 
-// What the readers of archives and of record files share. `archive` is relative to the root; empty:
-// the root itself. `kind` is for errors.
+// For errors. Below, `archive` is a file of either kind, relative to the root; empty: the root.
 inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
 
 // The archives and record files directly in the root, unless there are folders or images next to
@@ -252,8 +244,7 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
 
 std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
 
-// Opens an archive or a record file, or its contents if they are compressed. Also throws
-// kUserError.
+// Opens an archive or record file, or unpacks its contents; then kUserError is possible, too.
 struct OpenPacked {
   OpenFile file;
   bool is_unpacked = false;
@@ -273,7 +264,7 @@ std::string unpacked_note(const DatasetContext& context, const std::string& arch
 [[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,
                                const char* kind);
 
-// Calls `action`, and adds the file's name to its errors.
+// Calls `action`; its errors get the file's name.
 template <typename Action>
 auto with_archive_named(const DatasetContext& context, const std::string& archive, const char* kind,
                         Action&& action) {

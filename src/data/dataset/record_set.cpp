@@ -38,21 +38,6 @@ class RecordWindow : public FileWindow {
   }
 };
 
-// A record's data in a file.
-class WindowView : public RecordView {
- public:
-  WindowView(RecordWindow& window, std::uint64_t offset, std::uint64_t size)
-      : window_(window), offset_(offset), size_(size) {}
-  std::uint64_t size() const override { return size_; }
-  std::string_view bytes(std::uint64_t offset, std::size_t count) override {
-    return window_.bytes(offset_ + offset, count);
-  }
-
- private:
-  RecordWindow& window_;
-  std::uint64_t offset_, size_;
-};
-
 // The listed contents of a record file.
 struct RecordListing {
   OpenFile file;
@@ -90,6 +75,12 @@ class RecordWalk {
   }
 
  private:
+  RecordView view_at(std::uint64_t begin, std::uint64_t size) {
+    return {size, [this, begin](std::uint64_t offset, std::size_t count) {
+              return window_.bytes(begin + offset, count);
+            }};
+  }
+
   // Throws RecordFault unless the file has `size` bytes from `begin` on.
   void require(std::uint64_t begin, std::uint64_t size) {
     if (begin > window_.end() || size > window_.end() - begin) window_.fail_truncated();
@@ -103,7 +94,7 @@ class RecordWalk {
     at_ = data + size + kTfRecordTrailerBytes;
     ArchiveMember member{
         .offset = data, .stored_size = size, .packing = ArchiveMember::Packing::kTfRecord};
-    WindowView view(window_, data, size);
+    const RecordView view = view_at(data, size);
     read_contents(member, view, [&] { return parse_example(view, keys_); });
   }
 
@@ -114,8 +105,7 @@ class RecordWalk {
       require(data, part.padded_size());
       at_ = data + part.padded_size();
       ArchiveMember member{.offset = data, .stored_size = part.size};
-      WindowView view(window_, data, part.size);
-      return read_recordio(member, view);
+      return read_recordio(member, view_at(data, part.size));
     }
     FileSource source(listing_.file, at_);
     RecordReader reader(source, RecordFormat::kRecordIo);
@@ -125,26 +115,25 @@ class RecordWalk {
     ArchiveMember member{
         .offset = at_, .stored_size = reader.offset(), .packing = ArchiveMember::Packing::kParts};
     at_ += reader.offset();
-    BytesView view(record.bytes);
-    read_recordio(member, view);
+    read_recordio(member, view_of(record.bytes));
   }
 
   RecordPart first_part() {
     return recordio_part(window_.bytes(at_, kRecordIoHeaderBytes), /*is_inside=*/false);
   }
 
-  static bool begins_as_image(RecordView& data) {
-    return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size(), kKindBytes)));
+  static bool begins_as_image(const RecordView& data) {
+    return is_bare_image(data.bytes(0, std::min<std::uint64_t>(data.size, kKindBytes)));
   }
 
-  void read_recordio(ArchiveMember& member, RecordView& view) {
+  void read_recordio(ArchiveMember& member, const RecordView& view) {
     read_contents(member, view, [&] {
       if (!begins_as_image(view)) return parse_recordio_image(view);
       RecordContents contents;
-      contents.image_size = view.size();
+      contents.image_size = view.size;
       if (at_ == window_.end()) return contents;
-      WindowView next(window_, at_ + kRecordIoHeaderBytes, first_part().size);
-      if (!begins_as_image(next)) take_manifest_label(contents);
+      if (!begins_as_image(view_at(at_ + kRecordIoHeaderBytes, first_part().size)))
+        take_manifest_label(contents);
       return contents;
     });
   }
@@ -164,7 +153,7 @@ class RecordWalk {
   // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
   // otherwise throws RecordFault.
   template <typename Parse>
-  void read_contents(ArchiveMember& member, RecordView& view, Parse&& parse) {
+  void read_contents(ArchiveMember& member, const RecordView& view, Parse&& parse) {
     const std::size_t number = listing_.images.size() + listing_.num_headers;
     RecordContents contents;
     bool damaged = false;
@@ -189,7 +178,8 @@ class RecordWalk {
       add(member, view, contents, damaged);
   }
 
-  void add(ArchiveMember& member, RecordView& view, const RecordContents& contents, bool damaged) {
+  void add(ArchiveMember& member, const RecordView& view, const RecordContents& contents,
+           bool damaged) {
     const std::size_t known = std::min<std::uint64_t>(contents.image_size, kKindBytes);
     const std::string_view kind = image_kind(view.bytes(contents.image_begin, known));
     member.size = contents.image_size;

@@ -1,5 +1,5 @@
-// The images of a stream, one after another, in whichever format it has: tars, TFRecord, or
-// RecordIO.
+// Streams: bytes that arrive once and in order, from standard input, a named pipe, or a file read
+// in the same way; and the images in them, whether tars, TFRecord, or RecordIO.
 #pragma once
 
 #include <atomic>
@@ -118,9 +118,8 @@ class RecordStream {
 std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options,
                                            LeftOut& left_out);
 
-// The records of a run's epochs come from a path: "-" (standard input), a named pipe, or a path
-// with
-// `{epoch}`, which stands for the epoch's number, so that each epoch has its own stream.
+// A run's stream has a path: "-" (standard input), a named pipe, or a path with `{epoch}`, which
+// stands for the epoch's number, so that each epoch has its own stream.
 
 // Whether images at this path arrive as a stream.
 bool is_stream_path(const std::string& path);
