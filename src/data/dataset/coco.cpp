@@ -22,33 +22,22 @@ constexpr std::size_t kBeginning = 1 << 16;  // bytes; enough to recognize a COC
 constexpr std::int64_t kMaxClassId = 99'999;
 constexpr std::array kListNames = {"images", "annotations", "categories"};
 
-// A COCO file without the entries of its lists, of which there may be millions.
-struct Outline {
-  json document;
-  json first_annotation;  // null: there is none
+struct CocoFile {
+  std::string name, text;
+  json first_annotation = {};  // null: there is none
 };
-
-Outline outline_of(std::string_view text) {
-  Outline outline;
-  outline.document = parse_json_lists(text, [&](const std::string& list, const json& entry) {
-    if (list == "annotations" && outline.first_annotation.is_null())
-      outline.first_annotation = entry;
-  });
-  return outline;
-}
 
 // Reads one COCO file; its errors name the file and the entry. The text is parsed once for each
 // list, so that the lists may come in any order and only one entry at a time is in memory.
 class CocoReader {
  public:
-  CocoReader(std::string_view text, const Outline& outline, std::string file,
-             const ListedFiles& files, const DatasetContext& context)
-      : text_(text), outline_(outline), file_(std::move(file)), files_(files), context_(context) {}
+  CocoReader(const CocoFile& coco, const ListedFiles& files, const DatasetContext& context)
+      : coco_(coco), file_(coco.name), files_(files), context_(context) {}
 
   Dataset read() {
     set_.kind = Dataset::Kind::kCoco;
     set_.root = context_.root;
-    check_task(outline_.first_annotation);
+    check_task(coco_.first_annotation);
     for_each("images", [&](const json& image) { read_image(image); });
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
@@ -61,7 +50,7 @@ class CocoReader {
   void for_each(const std::string& list, Visit&& visit) {
     list_ = list;
     position_ = 0;
-    parse_json_lists(text_, [&](const std::string& name, const json& entry) {
+    parse_json_lists(coco_.text, [&](const std::string& name, const json& entry) {
       if (name != list) return;
       ++position_;
       if (!entry.is_object()) fail("is not an object");
@@ -168,9 +157,8 @@ class CocoReader {
     set_.samples.set_label(item->second, static_cast<int>(category));
   }
 
-  std::string_view text_;
-  const Outline& outline_;
-  std::string file_;
+  const CocoFile& coco_;
+  const std::string& file_;
   const ListedFiles& files_;
   const DatasetContext& context_;
   std::string list_;
@@ -201,11 +189,6 @@ bool begins_as_coco(std::string bytes) {
   });
 }
 
-struct CocoFile {
-  std::string name, text;
-  Outline outline;
-};
-
 }  // namespace
 
 std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFiles& files,
@@ -228,9 +211,13 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
     try {
       beginning = files.first_bytes(file, kBeginning);
       if (!begins_as_json(beginning)) throw JsonFault(1, "is not JSON");
-      CocoFile found{.name = file, .text = files.read_text(file, kMaxCocoBytes), .outline = {}};
-      found.outline = outline_of(found.text);
-      const json& document = found.outline.document;
+      CocoFile found{.name = file, .text = files.read_text(file, kMaxCocoBytes)};
+      // Without the entries of its lists, of which there may be millions.
+      const json document =
+          parse_json_lists(found.text, [&](const std::string& list, const json& entry) {
+            if (list == "annotations" && found.first_annotation.is_null())
+              found.first_annotation = entry;
+          });
       if (!document.is_object() || !holds_list(document, "images")) continue;
       if (!holds_list(document, "annotations")) continue;
       if (coco)
@@ -246,7 +233,7 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
     }
   }
   if (!coco) return std::nullopt;
-  Dataset set = CocoReader(coco->text, coco->outline, coco->name, files, context).read();
+  Dataset set = CocoReader(*coco, files, context).read();
   set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
   return set;
 }

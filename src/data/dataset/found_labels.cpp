@@ -73,8 +73,8 @@ void require_one_spelling(const std::vector<FoundLabels*>& parts) {
 
 // FoundLabels as the decision looks at them. They must outlive it.
 struct LabelPart {
-  explicit LabelPart(const FoundLabels& of)
-      : found(of), labels(of.labels), is_listed(!of.named_by.empty()) {
+  explicit LabelPart(const FoundLabels* of)
+      : found(*of), labels(of->labels), is_listed(!of->named_by.empty()) {
     for (std::size_t i = 0; i < found.names.size(); ++i)
       lines.emplace(found.names[i], static_cast<int>(i));
     for (RawLabel& label : labels) {
@@ -136,12 +136,6 @@ struct LabelPart {
   std::unordered_map<std::string_view, std::int64_t> numbers;
 };
 
-std::vector<LabelPart> looked_at(const LabelParts& sets) {
-  std::vector<LabelPart> parts;
-  for (const FoundLabels* found : sets) parts.emplace_back(*found);
-  return parts;
-}
-
 std::string has_names(const LabelPart& part) {
   return part.found.named_by + " has " + std::to_string(part.found.names.size()) + " classes";
 }
@@ -165,11 +159,9 @@ std::string has_names(const LabelPart& part) {
 // Decides the number of the first class.
 class FirstLabel {
  public:
-  FirstLabel(const LabelParts& train, const LabelParts& valid) {
-    num_train_ = train.size();
-    LabelParts both = train;
-    both.insert(both.end(), valid.begin(), valid.end());
-    parts_ = looked_at(both);
+  FirstLabel(const LabelParts& train, const LabelParts& valid)
+      : parts_(train.begin(), train.end()), num_train_(train.size()) {
+    for (const FoundLabels* found : valid) parts_.emplace_back(found);
   }
 
   std::optional<int> find(std::optional<int> given, std::string& note) const {
@@ -249,15 +241,15 @@ class FirstLabel {
     return std::to_string(lowest) + " to " + std::to_string(highest);
   }
 
-  std::vector<LabelPart> parts_;
-  std::size_t num_train_ = 0;
+  std::vector<LabelPart> parts_;  // those of the training set first
+  std::size_t num_train_;
 };
 
 // Gives ids to the labels of one dataset.
 class Classes {
  public:
   Classes(const LabelParts& parts, std::optional<int> first)
-      : parts_(looked_at(parts)), first_(first.value_or(0)) {
+      : parts_(parts.begin(), parts.end()), first_(first.value_or(0)) {
     meaning_.first_label = first;
   }
 

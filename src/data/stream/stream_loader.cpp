@@ -137,14 +137,6 @@ struct Item {
 
 }  // namespace
 
-StreamSilence::StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn)
-    : watch_(watch),
-      limits_(limits),
-      warn_(warn),
-      received_(watch.received),
-      images_(watch.images),
-      next_warning_(limits.warning_seconds) {}
-
 void StreamSilence::judge(const std::string& name) {
   if (const std::uint64_t now = watch_.received; now != std::exchange(received_, now))
     without_data_ = {};
@@ -206,10 +198,6 @@ int ClassIds::of(const RawLabel& label, const std::string& image) const {
                   ". Give a --classes file that lists it" +
                   (is_number ? ", give --first-label if they do not" : "") +
                   ", or remove the image.");
-}
-
-std::size_t StreamLoader::Plan::step_images() const {
-  return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);
 }
 
 class StreamLoader::State {

@@ -37,7 +37,8 @@ class StreamSilence {
   using Warn = std::function<void(const std::string&)>;
 
   // Starts the wait. All arguments must outlive this object.
-  StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn);
+  StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn)
+      : watch_(watch), limits_(limits), warn_(warn), next_warning_(limits.warning_seconds) {}
 
   // Call it from time to time while waiting. Warns after every `warning_seconds` without an image,
   // even if other data arrives, since a stream may send that forever; throws Error kInvalidDataset
@@ -48,7 +49,7 @@ class StreamSilence {
   const StreamWatch& watch_;
   const Limits& limits_;
   const Warn& warn_;
-  std::uint64_t received_, images_;
+  std::uint64_t received_ = watch_.received, images_ = watch_.images;
   Stopwatch without_data_, without_image_;
   double next_warning_;
 };
@@ -95,7 +96,9 @@ class StreamLoader {
     StreamSilence::Limits silence = {};
     StreamSilence::Warn warn;
 
-    std::size_t step_images() const;
+    std::size_t step_images() const {
+      return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);
+    }
   };
   static constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
 
