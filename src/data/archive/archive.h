@@ -1,5 +1,4 @@
-// Reads archives: tar and zip in place, compressed tars after unpacking. Knows nothing about
-// images.
+// Archives, whatever they hold: tar and zip in place, compressed tars after unpacking.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +14,11 @@
 
 namespace kiln {
 
-// An open regular file that any thread can read at any position. The destructor closes it.
+// An open regular file that any thread can read at any position. Methods throw std::system_error.
 class OpenFile {
  public:
   OpenFile() = default;
-  // Throws std::system_error naming the path; EISDIR or EINVAL for anything but a regular file.
+  // EISDIR or EINVAL for anything but a regular file; the path is named.
   explicit OpenFile(const std::filesystem::path& path);
   ~OpenFile();
   OpenFile(OpenFile&& other) noexcept;
@@ -27,12 +26,11 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  // Creates an unnamed file in `folder`. Its space is freed when the last descriptor closes,
-  // however the process ends. Throws std::system_error.
+  // An unnamed file in `folder`, whose space is freed when the last descriptor closes, however the
+  // process ends.
   static OpenFile unnamed(const std::filesystem::path& folder);
 
-  // Another descriptor of the same file, closed independently; closed if this one is. Throws
-  // std::system_error.
+  // Another descriptor of the same file, closed independently; closed if this one is.
   OpenFile duplicate() const;
 
   bool is_open() const { return descriptor_ >= 0; }
@@ -41,8 +39,7 @@ class OpenFile {
   std::filesystem::path path() const;
   std::uint64_t size() const;
 
-  // Returns the number of bytes read: fewer than `size` only at the end of the file. Throws
-  // std::system_error.
+  // Returns the number of bytes read: fewer than `size` only at the end of the file.
   std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
   std::string bytes_at(std::uint64_t offset, std::size_t size) const;
   void append(std::string_view bytes);
@@ -176,8 +173,7 @@ class TarHeaders {
 // InternalError otherwise.
 std::string tar_member(std::string_view name, std::string_view bytes);
 
-// The end mark.
-std::string tar_end();
+std::string tar_end();  // the end mark
 
 // Zips: entries that are stored or deflated, including zip64. Format: PKWARE's APPNOTE.TXT 6.3.10,
 // sections 4.3 and 4.5.3.
@@ -195,8 +191,6 @@ void list_zip(std::string_view bytes, const MemberVisit& visit);
 // kZipHeaderBytes bytes at the member's offset. Throws ArchiveFault if they are not a local header.
 constexpr std::size_t kZipHeaderBytes = 30;
 std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member);
-
-// Compressed tars are unpacked, so that their members can be accessed at random.
 
 // Whether a file starts like gzip, bzip2 or Zstandard data, of which four bytes are enough.
 bool is_compressed(std::string_view first_bytes);
@@ -227,9 +221,9 @@ class Spool {
   std::uint64_t size_ = 0, limit_ = 0;
 };
 
-// Unpacks `path` to a Spool, whose space is freed when this process ends. Throws ArchiveFault if
-// the archive is truncated, damaged, or unpacks to more than 1 GiB and 200 times its size;
-// SpoolFault; std::system_error for the archive itself.
+// Unpacks `path` to a Spool, so that members of a compressed tar can be accessed at random. Throws
+// ArchiveFault if the archive is truncated, damaged, or unpacks to more than 1 GiB and 200 times
+// its size; SpoolFault; std::system_error for the archive itself.
 OpenFile unpacked(const std::filesystem::path& path);
 
 }  // namespace kiln

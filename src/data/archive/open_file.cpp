@@ -28,8 +28,7 @@ constexpr std::size_t kPortion = 1 << 20;
 constexpr std::size_t kWindowBytes = 8192;
 constexpr std::string_view kGzip = "\x1f\x8b";
 
-// Whether this is a frame of Zstandard to be skipped, as pzstd writes them (RFC 8878, section
-// 3.1.2).
+// Whether this is a frame of Zstandard to be skipped, as pzstd writes them (RFC 8878, 3.1.2).
 bool is_skippable(std::string_view header) {
   return header.size() >= 4 && (header[0] & 0xf0) == 0x50 && header.substr(1, 3) == "\x2a\x4d\x18";
 }

@@ -28,8 +28,7 @@ struct Range {
   std::uint64_t size() const { return end - begin; }
 };
 
-// Reads the fields of one Protocol Buffers message. Their ranges always lie inside that of the
-// message.
+// Reads the fields of one Protocol Buffers message, inside whose range theirs always lie.
 class MessageReader {
  public:
   enum Wire { kVarint = 0, kEightBytes = 1, kCounted = 2, kFourBytes = 5 };
@@ -319,8 +318,7 @@ bool RecordReader::read_header(char* target, std::size_t size, bool may_end) {
   return true;
 }
 
-// Appends `size` bytes to the record, or skips them if the record is too large or has a fault
-// already.
+// Appends `size` bytes to the record, or skips them if it is too large or has a fault already.
 void RecordReader::read_data(std::uint64_t size, Record& record) {
   if (record.fault.empty() && record.size > max_bytes_) {
     record.fault = "it is larger than " + std::to_string(max_bytes_ >> 20) + " MiB";

@@ -1,4 +1,5 @@
 // Reads record files, TFRecord and RecordIO, one record after another from any source of bytes.
+// All numbers in them are little-endian.
 //
 // TFRecord: length (8 bytes), masked CRC-32C of the length (4), data, masked CRC-32C of the data
 // (4). TensorFlow, tensorflow/core/lib/io/record_writer.h.
@@ -7,8 +8,6 @@
 // other 29 bits the length. A writer splits a record wherever it contains the magic at a multiple
 // of four; a reader puts those four bytes back between the two parts. dmlc-core,
 // include/dmlc/recordio.h.
-//
-// All numbers are little-endian.
 #pragma once
 
 #include <array>
@@ -61,14 +60,12 @@ class RecordFault : public std::runtime_error {
 // Larger records are skipped: an image has at most 1 GiB.
 constexpr std::uint64_t kMaxRecordBytes = (std::uint64_t{1} << 30) + (std::uint64_t{1} << 20);
 
-// Constants of the two formats.
 constexpr std::uint32_t kRecordIoMagic = 0xCED7230A;
 constexpr std::size_t kTfRecordHeaderBytes = 12;
 constexpr std::size_t kTfRecordTrailerBytes = 4;
 constexpr std::size_t kRecordIoHeaderBytes = 8;
 
-// The length of the data that follows a TFRecord header of kTfRecordHeaderBytes bytes. Throws
-// RecordFault if the length's checksum is wrong.
+// The length of the data after a TFRecord header. Throws RecordFault if its checksum is wrong.
 std::uint64_t tfrecord_length(std::string_view header);
 
 // Whether `trailer`, of kTfRecordTrailerBytes bytes, is the checksum of `data`.
@@ -87,8 +84,7 @@ struct RecordPart {
 // record. Throws RecordFault if there is no magic, or if this kind of part is not allowed here.
 RecordPart recordio_part(std::string_view header, bool is_inside);
 
-// Detects the format from the first bytes, of which kTfRecordHeaderBytes are enough; empty:
-// neither.
+// The format by the first bytes, of which kTfRecordHeaderBytes are enough; empty: neither.
 std::optional<RecordFormat> record_format(std::string_view first_bytes);
 
 struct Record {

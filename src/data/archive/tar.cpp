@@ -11,8 +11,7 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMaxExtraBytes = 1 << 20;  // of one long name or pax header
-// The largest entry accepted. No file is this large, and offsets computed from larger sizes could
-// overflow.
+// No file is this large, and offsets computed from larger sizes could overflow.
 constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{1} << 62;
 
 std::string_view field(std::string_view header, std::size_t at, std::size_t size) {
@@ -208,8 +207,7 @@ std::string TarHeaders::take_name(const Entry& entry, std::string_view header) {
   return name;
 }
 
-// Parses records of the form "LENGTH KEY=VALUE\n", where LENGTH is the size of the whole record in
-// bytes.
+// Parses records of the form "LENGTH KEY=VALUE\n", where LENGTH is the bytes of the whole record.
 void TarHeaders::read_pax(char type, std::string_view data) {
   while (!data.empty()) {
     std::size_t length = 0;

@@ -99,8 +99,7 @@ struct Entry {
   bool is_file = true, is_link = false;
 };
 
-// Zip64 stores the values that do not fit in 32 bits, and only those, in an extra field and in this
-// order.
+// Zip64 stores only the values that do not fit in 32 bits, in an extra field and in this order.
 void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
   while (extra.size() >= 4) {
     const std::size_t size = number<std::uint16_t>(extra, 2);

@@ -22,8 +22,7 @@ constexpr int kMaxLinks = 40;                // one after the other, as in Linux
 constexpr std::size_t kMaxPathBytes = 4096;  // likewise
 constexpr std::size_t kWorkOfANode = 64;
 
-// The names in an archive that has links, which are followed as a file system would after unpacking
-// it.
+// The names in an archive with links, which are followed as a file system would.
 class ArchiveTree {
  public:
   struct Link {
@@ -62,8 +61,7 @@ class ArchiveTree {
   }
 
   // What a link leads to: a file or a folder, not another link. A symbolic link's target is
-  // relative to the folder that the link is in, a hard link's to the archive. Throws as spend()
-  // does.
+  // relative to the link's folder, a hard link's to the archive. Throws as spend() does.
   struct Target {
     const Node* node = nullptr;  // nullptr: nothing, or only a circle of links
     bool is_outside = false;     // of the archive
@@ -255,8 +253,7 @@ class Members {
   std::set<const ArchiveTree::Node*> entered_;
 };
 
-// Gives the images their labels, and leaves out those that are beside a photograph. Throws
-// LabelFault.
+// Labels the images, and leaves out those that are beside a photograph. Throws LabelFault.
 void take_labels(const LabelFiles& labels, ArchiveListing& listing) {
   if (labels.empty()) return;
   std::vector<std::string_view> names;
@@ -416,8 +413,7 @@ class Assembly {
         visit(a, i, listings_[a].images.file_name(i));
   }
 
-  // Returns the path above the class folders that all images share, with a trailing slash. May be
-  // empty.
+  // The path above the class folders that all images share, with a trailing slash; may be empty.
   std::string common_base() const {
     std::string common;
     bool is_first = true, all_alike = true;
@@ -498,8 +494,7 @@ bool may_have_list(const SampleTable& others, std::string_view folder) {
   });
 }
 
-// Reads an ImageDirectory or COCO folder in an archive: all of it, or the folder that holds all of
-// its images. Empty if it is neither.
+// Reads an ImageDirectory or COCO folder that is the archive, or holds all of its images.
 std::optional<Dataset> read_listed_archive(const DatasetContext& context,
                                            const std::string& archive, ArchiveListing& listing) {
   return with_archive_named(context, archive, kArchiveKind, [&]() -> std::optional<Dataset> {

@@ -1,6 +1,5 @@
-// Reads class folders, whose names are the labels, one level deep; or else images at any depth,
-// without labels. Symbolic links are followed wherever they lead. A file counts as an image by its
-// extension; its contents are checked when it is decoded.
+// Class folders, one level deep; or else images at any depth, without labels. Symbolic links are
+// followed wherever they lead. What a file holds is checked when it is decoded.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -181,8 +180,8 @@ bool has_label_files(const Listing& top, const std::vector<ClassListing>& found,
 }
 
 // Reads the classes in the folders of the root. False if label files decide instead.
-// Lists all class folders before adding any image, so that the memory for all samples can be
-// reserved at once: growing it costs more than copying the names once more.
+// Lists all of them before adding any image, so that the memory for all samples can be reserved at
+// once: growing it costs more than copying the names once more.
 bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
                   const DatasetContext& context) {
   if (!top.label_files.empty()) return false;

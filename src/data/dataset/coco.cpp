@@ -1,6 +1,5 @@
 // A COCO folder for classification: one *.json in the root with "images", "annotations" and
-// "categories". Format: https://cocodataset.org/#format-data; file names are relative to the
-// folder.
+// "categories" (https://cocodataset.org/#format-data); file names are relative to the folder.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -173,8 +172,7 @@ bool holds_list(const json& document, const char* key) {
   return found != document.end() && found->is_array();
 }
 
-// True if a file that starts with `bytes` may be JSON. Rejects a huge sparse file of zeros before
-// it is read.
+// Whether a file that starts with `bytes` may be JSON; a huge sparse file of zeros may not.
 bool begins_as_json(std::string_view bytes) {
   bytes = bytes.substr(0, 64);
   return bytes.find_first_of("{[") != std::string_view::npos ||

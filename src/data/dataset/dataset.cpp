@@ -74,8 +74,7 @@ std::vector<bool> used_classes(const Dataset& set) {
   return is_used;
 }
 
-// Returns class ids by name. Of several ids with one name, takes one that has images: an unused id
-// may share its name with a class.
+// Class ids by name; of several, one that has images: an unused id may share its name with a class.
 std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   const std::vector<bool> is_used = used_classes(set);
   std::unordered_map<std::string, int> ids;
@@ -94,8 +93,7 @@ LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
   return meaning;
 }
 
-// Gives the samples of `set` their classes. `found` are its labels, `part` is its place in the
-// decision.
+// Gives the samples of `set` their classes. `found` are its labels, `part` its place in `meaning`.
 void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
   const std::vector<int>& ids = meaning.ids[part];
   std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
@@ -145,16 +143,6 @@ Dataset read_folder_of_any_kind(const DatasetContext& context) {
 }
 
 }  // namespace
-
-template <typename Visit>
-void SampleTable::visit_columns(auto& samples, Visit&& visit) {
-  visit(samples.names_);
-  visit(samples.ends_);
-  visit(samples.labels_);
-  visit(samples.sizes_);
-  visit(samples.ids_);
-  visit(samples.members_);
-}
 
 std::string_view SampleTable::file_name(std::size_t i) const {
   const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
@@ -246,24 +234,25 @@ void SampleTable::remove_unlabeled() {
 }
 
 void SampleTable::shrink_to_fit() {
-  visit_columns(*this, [](auto& column) { column.shrink_to_fit(); });
+  std::apply([](auto&... column) { (column.shrink_to_fit(), ...); }, columns(*this));
 }
 
 std::size_t SampleTable::memory_bytes() const {
-  std::size_t bytes = hashes_.capacity() * sizeof(std::uint64_t) + changes_.capacity();
-  visit_columns(*this, [&](const auto& column) {
-    bytes += column.capacity() * sizeof(typename std::decay_t<decltype(column)>::value_type);
-  });
-  return bytes;
+  const auto bytes_of = []<typename T>(const T& column) {
+    return column.capacity() * sizeof(typename T::value_type);
+  };
+  return std::apply([&](const auto&... column) { return (bytes_of(column) + ...); },
+                    columns(*this)) +
+         bytes_of(hashes_) + bytes_of(changes_);
 }
 
 void SampleTable::append_to(std::string& bytes) const {
-  visit_columns(*this, [&](const auto& column) { append_bytes(bytes, column); });
+  std::apply([&](const auto&... column) { (append_bytes(bytes, column), ...); }, columns(*this));
 }
 
 SampleTable SampleTable::take_from(std::string_view& bytes) {
   SampleTable samples;
-  visit_columns(samples, [&](auto& column) { take_bytes(bytes, column); });
+  std::apply([&](auto&... column) { (take_bytes(bytes, column), ...); }, columns(samples));
   const std::size_t count = samples.size();
   const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
   bool good = samples.ends_.size() == count && samples.sizes_.size() == count &&

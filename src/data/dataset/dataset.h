@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "data/archive/archive.h"
@@ -20,8 +21,7 @@
 
 namespace kiln {
 
-// One image, as added to or read from a SampleTable. When read, `file_name` is valid until samples
-// are added.
+// One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
   std::string_view file_name;     // as listed, relative to the root; in an archive: the member
   int label = -1;                 // index into classes; -1: no label
@@ -100,8 +100,10 @@ class SampleTable {
  private:
   enum class Change : std::uint8_t { kNone, kFound, kTaken };
 
-  template <typename Visit>
-  static void visit_columns(auto& samples, Visit&& visit);
+  static auto columns(auto& table) {
+    return std::tie(table.names_, table.ends_, table.labels_, table.sizes_, table.ids_,
+                    table.members_);
+  }
 
   std::string names_;                // concatenated
   std::vector<std::uint64_t> ends_;  // where each name ends in names_
@@ -168,8 +170,8 @@ std::string describe(Dataset::Kind kind);
 // Whether the images of a dataset are turned. Dataset::exif is this when it has been read.
 Exif exif_of(const Dataset& set, const RecordOptions& records);
 
-// Distinguishes datasets read from the same files with different options: the options, and the
-// contents of the file that they name; empty for the defaults.
+// Distinguishes datasets read from the same files: the options, and the contents of the file that
+// they name; empty for the defaults.
 std::string reading_text(const RecordOptions& records);
 
 // Reads the dataset in `root`. `name` is used in errors ("Training dataset", or a path).
@@ -183,24 +185,24 @@ void open_archives(Dataset& set);
 // nothing is unpacked twice. Throws std::system_error.
 void share_archives(const Dataset& from, Dataset& to);
 
-// A dataset with the images that have keep[i], and with everything else unchanged except that it
-// has no notes. Throws std::system_error.
+// A dataset with the images that have keep[i], everything else, and no notes. Throws
+// std::system_error.
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 
 // Which folder to give, if there are no labels because images are nested deeper than class folders,
 // as in the parent of train and val. Otherwise empty.
 std::string depth_advice(const Dataset& set);
 
-// Reads a dataset for training: it must have labels (24) and at least one image (18); images
-// without a label are left out.
+// For training: there must be labels (24) and at least one image (18); images without a label are
+// left out.
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name,
                              const RecordOptions& records = {});
 
 // The number of images per class. All labels must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
 
-// Maps the labels of `valid` to the class ids of `train`, by class name. A class that `train` lacks
-// is error 18 naming it.
+// Maps the labels of `valid` to the class ids of `train`, by name. Error 18 names what `train`
+// lacks.
 void map_classes(const Dataset& train, Dataset& valid);
 
 // The labels of a set (found_labels.h); for folders and lists, whose labels are names, those of its

@@ -1,5 +1,4 @@
-// The files that the readers of lists, archives and record files share: how they are found, opened
-// and named in errors.
+// What the readers of lists, archives and record files share: files are found, opened and checked.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -45,8 +44,7 @@ void require_distinct(const std::vector<std::string>& classes, const std::string
   }
 }
 
-// Refuses files that hold the same images by their names: links to one file, and `t.tar` beside
-// `t.tar.gz` or `t.zip`.
+// Refuses files that hold the same images: links to one file, `t.tar` beside `t.tar.gz` or `t.zip`.
 void require_each_once(const DatasetContext& context, const std::vector<std::string>& files) {
   std::vector<std::string> identities(files.size());
   in_parallel(files.size(), kScanThreads, [&](std::size_t i) {
@@ -63,8 +61,7 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
                      "give each a name of its own.");
 }
 
-// Numbered files, such as train-00000-of-00008, must be of one set and below their total. Adds a
-// note if some are missing.
+// Numbered files must be of one set and below their total. Adds a note if some are missing.
 void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
                      Dataset& set) {
   constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name

@@ -17,8 +17,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kExtension = ".cls";
-
 bool is_shorter(std::string_view a, std::string_view b) {
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -299,8 +297,7 @@ class Classes {
                                 quoted_names(part.found.names, kMaxNamed) + ".");
   }
 
-  // The list of classes that all parts have, or that names all labels of those without one.
-  // nullptr: there is none.
+  // The list that all parts have, or that names all labels of those without one; or nullptr.
   const std::vector<std::string>* common_list() const {
     const LabelPart* listed = nullptr;
     for (const LabelPart& part : parts_) {
@@ -468,7 +465,7 @@ class Classes {
 }  // namespace
 
 bool is_label_file(std::string_view name) {
-  return has_extension(name, kExtension);
+  return has_extension(name, ".cls");
 }
 
 std::string_view key_of(std::string_view name) {

@@ -14,8 +14,7 @@
 namespace kiln {
 namespace {
 
-// An archive member is rejected if it is larger than kMaxCalmBytes and inflates by more than the
-// factor kMaxRatio.
+// A member is rejected if it is larger and inflates by more than this factor.
 constexpr std::uint64_t kMaxCalmBytes = 64 << 20;
 constexpr std::uint64_t kMaxRatio = 100;
 
@@ -58,8 +57,7 @@ void cut_image(const ArchiveMember& member, std::string& data) {
   data.erase(0, member.checksum);
 }
 
-// The checksum covers the whole record, so it is not verified if only the first `limit` bytes are
-// read.
+// The checksum covers the whole record: it is not verified if only the first bytes are read.
 void read_tfrecord(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
                    std::string& buffer) {
   if (limit < member.size) {

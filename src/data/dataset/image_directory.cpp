@@ -29,8 +29,7 @@ const char* const kRewrite =
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// Throws the JsonFault of a line or column with invalid contents. Callers add the file and the
-// line.
+// About the contents of a line or column. Callers add the file and the line.
 [[noreturn]] void fault(const std::string& clause) {
   throw JsonFault(0, clause);
 }

@@ -59,8 +59,7 @@ std::optional<Dataset> parse(std::string_view bytes) {
   return std::nullopt;
 }
 
-// Returns the set stored in `index`. Empty if the file cannot be read, or cannot be used, in which
-// case `note` says why.
+// The set stored in `index`; empty if it cannot be read, or cannot be used, as `note` then says.
 std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, const fs::path& root,
                                   std::string& note) {
   std::string bytes;

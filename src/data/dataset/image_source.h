@@ -10,9 +10,8 @@
 
 namespace kiln {
 
-// As read_dataset(), but from plain folders and archives reads every image at any depth: images in
-// a class folder have its label, the others have none. `path` may also be a single image file; the
-// root is then its folder. Throws as read_dataset() does.
+// As read_dataset(), but reads every image of plain folders and archives at any depth: those in a
+// class folder have its label, the others none. `path` may also be a single image file.
 Dataset read_every_image(const std::filesystem::path& path, const std::string& name,
                          const RecordOptions& records = {});
 
@@ -53,13 +52,12 @@ class FileList {
   FileList(const FileList&) = delete;
   FileList& operator=(const FileList&) = delete;
 
-  // Whether another FileList would read the same list: true for a file, false for a pipe or
-  // standard input.
+  // Whether another FileList would read the same list: not for a pipe or standard input.
   bool can_be_read_again() const;
 
-  // Waits for at least one image, then takes the images in the list so far, at most `most`; false
-  // at the end of the list. Does not open the image files. Throws Error kUserError for a line
-  // longer than any path, and if the list cannot be read.
+  // Waits for at least one image, then takes those in the list so far, at most `most`; false at the
+  // end of the list. Does not open the image files. Throws Error kUserError for a line longer than
+  // any path, and if the list cannot be read.
   bool next(std::size_t most, Dataset& set);
 
  private:

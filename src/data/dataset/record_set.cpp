@@ -150,8 +150,8 @@ class RecordWalk {
     contents.is_written = !contents.class_text.empty();
   }
 
-  // Lists a record. If it cannot be parsed, it is listed as a bad image if its checksum is wrong;
-  // otherwise throws RecordFault.
+  // Lists a record: as a bad image if it cannot be parsed and its checksum is wrong. Throws
+  // RecordFault if it is right.
   template <typename Parse>
   void read_contents(ArchiveMember& member, const RecordView& view, Parse&& parse) {
     const std::size_t number = listing_.images.size() + listing_.num_headers;
@@ -277,8 +277,7 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
   return listing;
 }
 
-// Collects the labels of all files in set.found. Returns the index of each, by file and by its
-// index in that file.
+// Collects the labels of all files, and returns the index of each by file and by its index there.
 std::vector<std::vector<int>> collect_labels(const DatasetContext& context,
                                              const std::vector<std::string>& files,
                                              const std::vector<RecordListing>& listings,

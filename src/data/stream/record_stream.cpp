@@ -50,8 +50,7 @@ int open_standard_input() {
 
 constexpr std::string_view kEpoch = "{epoch}";
 constexpr std::size_t kMaxWaiting = 64, kMaxWaitingBytes = 64'000'000;
-// The most zeros after an end mark, where tars are padded. Without a limit, /dev/zero would be read
-// forever.
+// The most zeros after an end mark, where tars are padded: /dev/zero must not be read forever.
 constexpr std::uint64_t kMaxZeroBytes = 16 << 20;
 
 // The names that a tar's memory of them has room for, at about 50 bytes each.

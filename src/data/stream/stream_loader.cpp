@@ -32,9 +32,8 @@ struct Arrival {
   int label = 0;
 };
 
-// Shuffles a stream: each image that leaves is drawn from those in the buffer. A pure function of
-// the key and the order of arrival. Holds at most `most` images, fewer if they average more than 1
-// MiB each.
+// Shuffles a stream: each image that leaves is drawn from those in the buffer, by the key and the
+// order of arrival alone. Holds at most `most` images, fewer if they average more than 1 MiB.
 class ShuffleBuffer {
  public:
   // With `most` 1 the order does not change.
@@ -71,9 +70,8 @@ std::size_t cache_bytes(const std::vector<Arrival>& images) {
   return ImageCache::bytes_for(images.size(), largest);
 }
 
-// The images of one step, held in memory until they are turned into batches. Puts them into the
-// cache of a BatchLoader. Random augmentation is keyed by the epoch, the step and the image's place
-// in the step.
+// The images of one step, in the cache of a BatchLoader until they are turned into batches. Random
+// augmentation is keyed by the epoch, the step and the image's place in the step.
 class StepImages {
  public:
   // The pool must outlive this object. `step` counts from 0 within the epoch.

@@ -27,8 +27,8 @@
 
 namespace kiln {
 
-// Watches for how long a stream has sent no image while it was waited for: when to warn, and when
-// it is an error. Use from one thread, other than the one that reads.
+// Warns of a stream that has sent no image while it was waited for, and gives up in the end. Use
+// from one thread, other than the one that reads.
 class StreamSilence {
  public:
   struct Limits {
