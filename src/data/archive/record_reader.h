@@ -80,8 +80,8 @@ struct RecordPart {
   bool is_last() const { return kind == Kind::kWhole || kind == Kind::kLast; }
 };
 
-// Parses a header of kRecordIoHeaderBytes bytes. `is_inside`: earlier parts belong to the same
-// record. Throws RecordFault if there is no magic, or if this kind of part is not allowed here.
+// Parses a header. `is_inside`: earlier parts belong to the same record. Throws RecordFault if
+// there is no magic, or if this kind of part is not allowed here.
 RecordPart recordio_part(std::string_view header, bool is_inside);
 
 // The format by the first bytes, of which kTfRecordHeaderBytes are enough; empty: neither.
@@ -105,8 +105,7 @@ class RecordReader {
       : source_(source), format_(format), max_bytes_(max_bytes) {}
 
   // Reads the next record; false at the end. Throws std::system_error, or RecordFault if the source
-  // ends within a record or its framing is invalid, so that the start of the next record is
-  // unknown.
+  // ends within a record or its framing is invalid: where the next one starts is then unknown.
   bool next(Record& record);
 
   // The number of source bytes read so far, which is where the next record starts.
@@ -126,8 +125,7 @@ class RecordReader {
   std::uint64_t offset_ = 0;
 };
 
-// A whole RecordIO record (for TFRecord, see tfrecord() in base/crc32c.h). `data` must be less than
-// 512 MiB; throws InternalError otherwise.
+// A whole RecordIO record (for TFRecord, see base/crc32c.h). InternalError for 512 MiB or more.
 std::string recordio_record(std::string_view data);
 
 // The contents of an image record: a tf.train.Example in a TFRecord, or in a RecordIO record the
@@ -160,8 +158,7 @@ struct RecordView {
 RecordView view_of(std::string_view data);
 
 // Throws RecordFault if the record is not an Example, has no image or several, or has features of
-// other types. Reads only the headers of the fields and skips the image. Without both a label and a
-// text in the Example, the record has no label.
+// other types. Reads only the headers of the fields and skips the image.
 RecordContents parse_example(const RecordView& record, const RecordKeys& keys);
 
 // Throws RecordFault if the record is too short for its header, or a label is not a whole number.
@@ -183,8 +180,7 @@ struct ImageRecord {
   bool is_header = false;            // as above
 };
 
-// Parses a record's data: an Example for TFRecord, a header and an image for RecordIO. Throws
-// RecordFault as above.
+// Parses an Example for TFRecord, a header and an image for RecordIO. Throws RecordFault as above.
 ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys = {});
 
 // Serialize the data of a record. An Example has the features of RecordKeys (text and name only if

@@ -44,11 +44,10 @@ class FolderEntries {
 // For a scan: more threads than processors, since on network mounts they mostly wait.
 constexpr int kScanThreads = 16;
 
-// Whether a file or folder of this name is never data, wherever it is: hidden ones, and what
-// systems and programs leave behind: __MACOSX, .ipynb_checkpoints, @eaDir, lost+found, .DS_Store,
-// Thumbs.db, desktop.ini and ._*.
+// Whether a file or folder of this name, or any part of a path, is never data, wherever it is:
+// hidden ones, and what systems and programs leave behind: __MACOSX, .ipynb_checkpoints, @eaDir,
+// lost+found, .DS_Store, Thumbs.db, desktop.ini and ._*.
 bool is_never_data(std::string_view name);
-// The same for any part of a path.
 bool has_part_that_is_never_data(std::string_view path);
 
 // Whether the name ends in `extension`, which is lowercase, in any case.

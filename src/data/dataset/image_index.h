@@ -1,4 +1,4 @@
-// What is cached about a dataset between runs: the list of its images and their sizes.
+// What is cached about a dataset between runs: its images and their sizes.
 #pragma once
 
 #include <filesystem>
@@ -60,6 +60,7 @@ TurnedImages turned_images(const Dataset& set, std::size_t most);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);
+
 // The size of the images of a run unless the user names one. An ImageDirectory of one size keeps
 // it, as the designer's component does; other images do if no side is above 256 pixels. All others
 // become 224 x 224.

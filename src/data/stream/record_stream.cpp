@@ -176,14 +176,13 @@ class TarRecords final : public RecordStream {
       if (without_extension(images_[i].name) == without_extension(name)) release(i);
   }
 
-  // Lets the image go if its own label file is there. Its name stays, for the rest of its key.
+  // Lets the image go if its own label file is there. The rest of its key needs its name.
   void release(std::size_t i) {
     const std::string* own = labels_.own_label(images_[i].name);
     if (own == nullptr) return;
     StreamRecord& image = images_[i];
-    complete_.push_back({image.name, std::exchange(image.bytes, {}), written(*own)});
-    is_released_.resize(images_.size());
-    is_released_[i] = true;
+    image.label = written(*own);
+    complete_.push_back({image.name, std::exchange(image.bytes, {}), image.label});
     --num_waiting_;
     waiting_bytes_ -= complete_.back().bytes.size();
   }
@@ -193,10 +192,9 @@ class TarRecords final : public RecordStream {
     std::vector<std::string_view> names;
     for (const StreamRecord& image : images_) names.push_back(image.name);
     const LabelFiles::Match match = labels_.match(names);
-    is_released_.resize(images_.size());
     for (std::size_t i = 0; i < images_.size(); ++i) {
-      if (is_released_[i]) continue;
       StreamRecord& image = images_[i];
+      if (image.label.is_written) continue;  // released
       const auto& [kind, label] = match.images[i];
       if (kind == ImageLabel::Kind::kBesidePhotograph) {
         left_out_.add(LeftOut::Kind::kBesidePhotograph, image.name);
@@ -214,7 +212,6 @@ class TarRecords final : public RecordStream {
     }
     for (const std::string& name : match.spare) left_out_.add(LeftOut::Kind::kSpareLabel, name);
     images_.clear();
-    is_released_.clear();
     labels_ = {};
     num_waiting_ = waiting_bytes_ = 0;
   }
@@ -254,7 +251,6 @@ class TarRecords final : public RecordStream {
   // Of the current key:
   std::string key_;
   std::vector<StreamRecord> images_;
-  std::vector<bool> is_released_;  // those that have left
   LabelFiles labels_;
   std::size_t num_waiting_ = 0, waiting_bytes_ = 0;
   std::deque<StreamRecord> complete_;

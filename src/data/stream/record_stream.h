@@ -37,8 +37,8 @@ struct StreamWatch {
   std::atomic<State> state = State::kAbsent;
   std::atomic<std::uint64_t> received = 0;  // bytes, over all streams
   std::atomic<std::uint64_t> images = 0;    // likewise
-  // Called in the reading thread between looks for bytes that do not come. What it throws, the
-  // reading function throws.
+  // Called in the reading thread between looks for bytes; what it throws, the reading function
+  // throws.
   std::function<void()> while_waiting = {};
 };
 
@@ -52,8 +52,7 @@ class ByteStream final : public ByteSource {
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
-  // Whether the stream can be reopened after its end, for the next writer. A writer that opens the
-  // pipe in between finds a reader.
+  // Whether it can be reopened after its end, for the next writer, who finds a reader before that.
   bool is_pipe() const { return is_pipe_; }
   void reopen();
 
@@ -124,12 +123,11 @@ std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOption
 // Whether images at this path arrive as a stream.
 bool is_stream_path(const std::string& path);
 
-// The path for an epoch, counted from 0 in each process: if a platform restarts the program,
-// counting starts over.
+// The path for an epoch, counted from 0 in each process, also after a restart.
 std::string stream_path(const std::string& path, int epoch);
 
-// Converts a failure to read the stream (a StreamFault, an ArchiveFault or a RecordFault) to Error
-// kInvalidDataset. `name` is the name of the stream: "Training dataset '-'".
+// Error kInvalidDataset for a StreamFault, an ArchiveFault or a RecordFault. `name` is that of the
+// stream: "Training dataset '-'".
 Error error_of_stream(const std::string& name, const std::exception& fault);
 
 // Use from one thread.
