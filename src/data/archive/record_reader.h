@@ -158,7 +158,8 @@ struct RecordView {
 RecordView view_of(std::string_view data);
 
 // Throws RecordFault if the record is not an Example, has no image or several, or has features of
-// other types. Reads only the headers of the fields and skips the image.
+// other types. Reads only the headers of the fields and skips the image. Without both a label and a
+// text in the Example, the record has no label.
 RecordContents parse_example(const RecordView& record, const RecordKeys& keys);
 
 // Throws RecordFault if the record is too short for its header, or a label is not a whole number.

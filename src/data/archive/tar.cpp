@@ -69,74 +69,6 @@ bool has_good_checksum(std::string_view header) {
 constexpr std::uint64_t kBlock = kTarBlock;
 constexpr std::uint64_t kMaxPadding = 1 << 20;  // bytes checked after the end mark
 
-class TarWalk {
- public:
-  TarWalk(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link,
-          bool may_go_on)
-      : window_(file),
-        visit_(visit),
-        visit_link_(visit_link),
-        may_go_on_(may_go_on),
-        end_(window_.end()) {}
-
-  void walk() {
-    if (end_ == 0) throw ArchiveFault("it is empty");
-    do {
-      for (std::string header(bytes(at_, kBlock)); !is_zero(header); header = bytes(at_, kBlock))
-        read_entry(header);
-    } while (may_go_on_ && skip_zeros());
-    if (!may_go_on_) check_end();
-  }
-
- private:
-  // Returns a view into the window, valid until the next call.
-  std::string_view bytes(std::uint64_t offset, std::uint64_t size) {
-    const std::string_view found = window_.bytes(offset, size);
-    if (found.size() == size) return found;
-    throw ArchiveFault("it is truncated after " + std::to_string(end_) +
-                       " bytes, in the middle of an entry or before its end mark");
-  }
-
-  void read_entry(const std::string& header) {
-    const TarHeaders::Entry entry = headers_.read(header, at_);
-    const std::uint64_t data = at_ + kBlock;
-    if (entry.size > end_ - std::min(end_, data)) bytes(data, entry.size);  // throws
-    at_ = data + tar_padded(entry.size);
-    if (entry.kind == TarHeaders::Kind::kExtra)
-      return headers_.take_extra(entry, bytes(data, entry.size));
-    const std::string name = headers_.take_name(entry, header);
-    if (entry.kind == TarHeaders::Kind::kFile && !name.ends_with('/'))
-      visit_(name, {.offset = data, .stored_size = entry.size, .size = entry.size});
-    using Link = ArchiveLink::Kind;
-    if (entry.kind == TarHeaders::Kind::kLink && visit_link_)
-      visit_link_(
-          {name, headers_.link_target(), entry.type == '1' ? Link::kHard : Link::kSymbolic});
-    if (entry.kind == TarHeaders::Kind::kDevice && visit_link_)
-      visit_link_({name, {}, Link::kDevice});
-  }
-
-  // Goes on to the next tar; false if there is none.
-  bool skip_zeros() {
-    while (at_ < end_ && is_zero(bytes(at_, std::min(kBlock, end_ - at_)))) at_ += kBlock;
-    return at_ < end_;
-  }
-
-  // Rejects data after the end mark: a concatenated tar would otherwise be ignored silently.
-  void check_end() {
-    const std::uint64_t size = std::min(end_ - at_, kMaxPadding);
-    if (!is_zero(bytes(at_, size)))
-      throw ArchiveFault("data follows its end marker, as in concatenated archives");
-  }
-
-  FileWindow window_;
-  const MemberVisit& visit_;
-  const LinkVisit& visit_link_;
-  const bool may_go_on_;
-  const std::uint64_t end_;
-  std::uint64_t at_ = 0;
-  TarHeaders headers_;
-};
-
 // Writes `value` as octal digits. The NUL that ends the field is already in the zeroed header.
 void put_number(std::string& header, std::size_t at, int digits, std::uint64_t value) {
   char text[16];
@@ -244,7 +176,42 @@ void TarHeaders::read_pax_record(char type, std::string_view key, std::string_vi
 
 void list_tar(const OpenFile& file, const MemberVisit& visit, const LinkVisit& visit_link,
               bool may_go_on) {
-  TarWalk(file, visit, visit_link, may_go_on).walk();
+  FileWindow window(file);
+  const std::uint64_t end = window.end();
+  std::uint64_t at = 0;
+  TarHeaders headers;
+  // A view into the window, valid until the next call.
+  const auto bytes = [&](std::uint64_t offset, std::uint64_t size) {
+    const std::string_view found = window.bytes(offset, size);
+    if (found.size() < size)
+      throw ArchiveFault("it is truncated after " + std::to_string(end) +
+                         " bytes, in the middle of an entry or before its end mark");
+    return found;
+  };
+  const auto read_entry = [&](const std::string& header) {
+    using Kind = TarHeaders::Kind;
+    using Link = ArchiveLink::Kind;
+    const TarHeaders::Entry entry = headers.read(header, at);
+    const std::uint64_t data = at + kBlock;
+    if (entry.size > end - std::min(end, data)) bytes(data, entry.size);  // throws
+    at = data + tar_padded(entry.size);
+    if (entry.kind == Kind::kExtra) return headers.take_extra(entry, bytes(data, entry.size));
+    const std::string name = headers.take_name(entry, header);
+    if (entry.kind == Kind::kFile && !name.ends_with('/'))
+      visit(name, {.offset = data, .stored_size = entry.size, .size = entry.size});
+    if (entry.kind == Kind::kLink && visit_link)
+      visit_link({name, headers.link_target(), entry.type == '1' ? Link::kHard : Link::kSymbolic});
+    if (entry.kind == Kind::kDevice && visit_link) visit_link({name, {}, Link::kDevice});
+  };
+  if (end == 0) throw ArchiveFault("it is empty");
+  do {
+    for (std::string header(bytes(at, kBlock)); !is_zero(header); header = bytes(at, kBlock))
+      read_entry(header);
+    while (may_go_on && at < end && is_zero(bytes(at, std::min(kBlock, end - at)))) at += kBlock;
+  } while (may_go_on && at < end);
+  // Data after the end mark, of a concatenated tar, would otherwise be ignored silently.
+  if (!may_go_on && !is_zero(bytes(at, std::min(end - at, kMaxPadding))))
+    throw ArchiveFault("data follows its end marker, as in concatenated archives");
 }
 
 bool is_tar(const OpenFile& file) {

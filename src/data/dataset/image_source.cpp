@@ -98,15 +98,11 @@ bool FileList::next(std::size_t most, Dataset& set) {
   while (true) {
     take_lines(most, set.samples);
     const bool has_some = !set.samples.empty();
-    if (set.samples.size() == most || at_end_ || (has_some && !holds_more())) return has_some;
+    pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
+    const auto would_wait = [&] { return ::poll(&state, 1, 0) <= 0; };
+    if (set.samples.size() == most || at_end_ || (has_some && would_wait())) return has_some;
     read_more();
   }
-}
-
-// True if reading would not block.
-bool FileList::holds_more() const {
-  pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
-  return ::poll(&state, 1, 0) > 0;
 }
 
 void FileList::read_more() {

@@ -62,7 +62,6 @@ class FileList {
 
  private:
   void read_more();
-  bool holds_more() const;
   void take_lines(std::size_t most, SampleTable& samples);
   [[noreturn]] void fail(const std::string& fault) const;
 
