@@ -19,7 +19,6 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "base/url.h"
-#include "cli/binder.h"
 
 namespace kiln {
 namespace {
@@ -52,12 +51,18 @@ std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
       .options;
 }
 
+std::ptrdiff_t num_words(const CommandInfo& command) {
+  return 1 + std::count(command.name.begin(), command.name.end(), ' ');
+}
+
 class ArgumentParser {
  public:
-  ArgumentParser(const CommandInfo& command, std::vector<Token> tokens)
-      : command_(command), tokens_(std::move(tokens)) {}
+  ArgumentParser(const CommandInfo& command, const std::vector<std::string>& words)
+      : command_(command),
+        tokens_(split_tokens({words.begin() + num_words(command), words.end()})),
+        given_{.command = command, .words = words} {}
 
-  RawArguments run() {
+  Given run() {
     while (next_ < tokens_.size()) {
       const Token& token = tokens_[next_++];
       if (token.string_key.empty()) {
@@ -66,15 +71,13 @@ class ArgumentParser {
         take_named(token);
       }
     }
-    return std::move(raw_);
+    return std::move(given_);
   }
 
  private:
   int position() const { return static_cast<int>(next_); }
 
-  void fault(const std::string& message) {
-    raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
-  }
+  void fault(const std::string& message) { given_.fault(position(), message); }
 
   // Returns the text of the next token, or null if that is an option or there is none.
   const std::string* peek() const {
@@ -85,9 +88,9 @@ class ArgumentParser {
   void take_named(const Token& token) {
     const std::string& name = token.string_key;
     if (name == "help") {
-      raw_.help = true;
+      given_.help = true;
       const std::string* word = token.value.empty() ? peek() : &token.value.front();
-      raw_.help_all = word != nullptr && *word == "all";
+      if (word != nullptr) given_.help_word = *word;
       return;
     }
     const Option* option = find_option(command_, name);
@@ -107,7 +110,7 @@ class ArgumentParser {
     } else if (peek() != nullptr) {
       store(*option, tokens_[next_++].value.front());
     } else {
-      raw_.mentioned.push_back(option);
+      given_.mentioned.push_back(option);
       fault("--" + option->name + " needs a value: add " + option->value_name + " after it.");
     }
   }
@@ -132,22 +135,22 @@ class ArgumentParser {
            : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
                            : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
-    if (const Option* meant = find_option(command_, guess)) raw_.mentioned.push_back(meant);
+    if (const Option* meant = find_option(command_, guess)) given_.mentioned.push_back(meant);
     if (token.value.empty() && peek() != nullptr) {
       ++next_;
       for (const Option& option : command_.options) {
-        if (option.positional) raw_.mentioned.push_back(&option);
+        if (option.positional) given_.mentioned.push_back(&option);
       }
     }
   }
 
   void take_positional(const std::string& text) {
     if (text == "-h") {
-      raw_.help = true;
+      given_.help = true;
       return;
     }
     for (const Option& option : command_.options) {
-      const bool is_taken = raw_.find(option.name) != nullptr && !option.repeatable;
+      const bool is_taken = given_.has(option.name) && !option.repeatable;
       if (!option.positional || is_taken) continue;
       store(option, text);
       return;
@@ -158,19 +161,19 @@ class ArgumentParser {
   }
 
   void store(const Option& option, const std::string& text) {
-    raw_.mentioned.push_back(&option);
-    if (const RawValue* earlier = raw_.find(option.name); earlier && !option.repeatable) {
+    given_.mentioned.push_back(&option);
+    if (const RawValue* earlier = given_.find(option.name); earlier && !option.repeatable) {
       fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
             excerpt(text) + "': give it once.");
       return;
     }
-    raw_.values.push_back({&option, text, "--" + option.name, position()});
+    given_.values.push_back({&option, text, "--" + option.name, position()});
   }
 
   const CommandInfo& command_;
-  std::vector<Token> tokens_;
+  const std::vector<Token> tokens_;
   std::size_t next_ = 0;
-  RawArguments raw_;
+  Given given_;
 };
 
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
@@ -207,35 +210,28 @@ class DocumentLines : public YAML::EventHandler {
 
 class ConfigFile {
  public:
-  ConfigFile(const CommandInfo& command, const std::string& path, RawArguments& raw)
-      : command_(command), path_(path), raw_(raw) {}
+  ConfigFile(const std::string& path, Given& given) : path_(path), given_(given) {}
 
   void read() {
-    const RawValue* flag = raw_.find("config");
     try {
       take_documents(text());
     } catch (const Error& error) {
-      give_up(flag == nullptr ? 0 : flag->position, error.message());
+      give_up(error.message());
     } catch (const YAML::Exception& failure) {
-      give_up(flag == nullptr ? 0 : flag->position,
-              "The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
-                  ", is neither YAML nor JSON: " + failure.msg + ".");
+      give_up("The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+              ", is neither YAML nor JSON: " + failure.msg + ".");
     }
   }
 
  private:
-  void fault(int position, const std::string& message) {
-    raw_.faults.add(position, Error(ErrorCode::kParameterParsing, message));
-  }
-
   std::string place(int line) const {
     return "line " + std::to_string(line) + " of '" + path_ + "'";
   }
 
   // An unreadable file might set any option, so report none as missing.
-  void give_up(int position, const std::string& message) {
-    for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
-    fault(position, message);
+  void give_up(const std::string& message) {
+    for (const Option& option : given_.command.options) given_.mentioned.push_back(&option);
+    given_.fault("config", message);
   }
 
   std::string text() const {
@@ -265,18 +261,18 @@ class ConfigFile {
     DocumentLines documents;
     while (documents.lines().size() < 2 && parser.HandleNextDocument(documents)) continue;
     if (documents.lines().size() > 1)
-      fault(kConfigFilePosition,
-            "The --config file '" + path_ +
-                "' contains more than one document, the second starting at line " +
-                std::to_string(documents.lines()[1]) + ": keep only one.");
+      given_.fault(kConfigFilePosition,
+                   "The --config file '" + path_ +
+                       "' contains more than one document, the second starting at line " +
+                       std::to_string(documents.lines()[1]) + ": keep only one.");
     if (!documents.lines().empty()) take_mapping(YAML::Load(text));
   }
 
   void take_mapping(const YAML::Node& root) {
     if (root.IsNull()) return;
     if (!root.IsMap()) {
-      fault(kConfigFilePosition,
-            "The --config file '" + path_ + "' is not a mapping: write lines such as 'epochs: 5'.");
+      given_.fault(kConfigFilePosition, "The --config file '" + path_ +
+                                            "' is not a mapping: write lines such as 'epochs: 5'.");
       return;
     }
     for (const auto& entry : root) take_entry(entry.first, entry.second);
@@ -286,69 +282,181 @@ class ConfigFile {
     const int line = key.Mark().line + 1;
     const int position = kConfigFilePosition + line;
     const std::string name = key.IsScalar() ? key.Scalar() : "";
-    const Option* option = name == "config" ? nullptr : find_option(command_, name);
+    const Option* option = name == "config" ? nullptr : find_option(given_.command, name);
     if (option == nullptr) {
-      fault(position, "'" + excerpt(name) + "' (" + place(line) +
-                          ") is not an option that can be set in a --config file." + guess(name));
+      given_.fault(position, "'" + excerpt(name) + "' (" + place(line) +
+                                 ") is not an option that can be set in a --config file." +
+                                 guess(name));
       return;
     }
-    raw_.mentioned.push_back(option);
+    given_.mentioned.push_back(option);
     const auto [earlier, is_new] = lines_.emplace(option, line);
     if (!is_new) {
-      fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
-                          std::to_string(earlier->second) + ": give it once.");
+      given_.fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
+                                 std::to_string(earlier->second) + ": give it once.");
       return;
     }
     if (!value.IsScalar() && !value.IsNull()) {
-      fault(position, "'" + name + "' (" + place(line) +
-                          ") is a list or a mapping, but must be a single value.");
+      given_.fault(position, "'" + name + "' (" + place(line) +
+                                 ") is a list or a mapping, but must be a single value.");
       return;
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
-    if (const RawValue* flag = raw_.find(option->name)) {
+    if (const RawValue* flag = given_.find(option->name)) {
       note_if_overridden(text, *flag);
       return;
     }
     const std::string where = "--" + option->name + " (" + place(line) + ")";
-    raw_.values.push_back({option, text, where, position});
+    given_.values.push_back({option, text, where, position});
   }
 
   void note_if_overridden(const std::string& text, const RawValue& flag) {
     if (is_same_value(text, flag.text)) return;
-    raw_.overridden +=
-        (raw_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
-                                 : "; ") +
+    given_.overridden +=
+        (given_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
+                                   : "; ") +
         flag.option->name + " " + excerpt(without_secrets(text)) + " -> " +
         excerpt(without_secrets(flag.text));
   }
 
   std::string guess(const std::string& name) const {
-    const std::string meant = meant_option(command_, name);
+    const std::string meant = meant_option(given_.command, name);
     return meant.empty() || meant == "config" ? "" : " Did you mean '" + meant + "'?";
   }
 
-  const CommandInfo& command_;
-  const std::string& path_;
-  RawArguments& raw_;
+  const std::string path_;
+  Given& given_;
   std::map<const Option*, int> lines_;
 };
 
-}  // namespace
-
-const RawValue* RawArguments::find(std::string_view option_name) const {
-  for (const RawValue& value : values) {
-    if (value.option->name == option_name) return &value;
-  }
-  return nullptr;
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
+  if (failure) canonical = absolute.lexically_normal();
+  // "a/b/" and "a/b" are one folder.
+  return canonical.has_filename() ? canonical : canonical.parent_path();
 }
 
-Problems Faults::problems() const {
-  std::vector<Fault> sorted = faults_;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Fault& a, const Fault& b) { return a.position < b.position; });
+bool is_same_or_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+}  // namespace
+
+const RawValue* Given::find(std::string_view name) const {
+  const auto found = std::ranges::find(
+      values, name, [](const RawValue& value) -> std::string_view { return value.option->name; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+bool Given::is_set(const char* name, const std::string& text) const {
+  const RawValue* value = find(name);
+  if (value == nullptr) return false;
+  const Option& option = *value->option;
+  const std::string& other = text.empty() ? option.default_text : text;
+  return is_same_setting(option, value->text, other) != text.empty();
+}
+
+void Given::imply(const char* name, const std::string& text, const char* by) {
+  if (has(name)) return;
+  const RawValue& reason = *find(by);
+  values.push_back({find_option(command, name), text,
+                    std::string("--") + name + " (of --" + by + " " + reason.text + ")",
+                    reason.position});
+}
+
+int Given::position(std::string_view name) const {
+  const RawValue* value = find(name);
+  return value == nullptr ? kMissingPosition : value->position;
+}
+
+void Given::fault(int position, const std::string& message, ErrorCode code) {
+  faults.emplace_back(position, Error(code, message));
+}
+
+void Given::fault(const char* name, const std::string& message, ErrorCode code) {
+  fault(position(name), message, code);
+}
+
+void Given::keep_apart(const char* output, const std::vector<const char*>& inputs) {
+  const RawValue* path = find(output);
+  for (const char* input : inputs)
+    if (path != nullptr)
+      read(input, [&](const std::string& text, const std::string&) {
+        const std::string overlap = overlap_of(output, path->text, input, text);
+        if (!overlap.empty()) fault(output, overlap);
+      });
+}
+
+void Given::report_missing() {
+  const auto is_mentioned = [&](const Option* option) {
+    return option != nullptr && std::ranges::find(mentioned, option) != mentioned.end();
+  };
+  for (const Option& option : command.options) {
+    const Option* instead = option.instead.empty() ? nullptr : find_option(command, option.instead);
+    if (instead != nullptr && has(option.name) && has(instead->name))
+      fault(position(instead->name), "--" + option.name + " and --" + instead->name +
+                                         " are both given, but mean the same thing: use only one "
+                                         "of them.");
+    if (!option.required || is_mentioned(&option) || is_mentioned(instead)) continue;
+    std::string purpose = option.help.substr(0, option.help.find(". "));  // the first sentence
+    if (purpose.ends_with('.')) purpose.pop_back();
+    fault(kMissingPosition, "--" + option.name + " " + option.value_name + " is missing (" +
+                                purpose + "): add it" +
+                                (instead == nullptr ? "" : ", or --" + instead->name) + ".");
+  }
+}
+
+OptionTexts Given::effective_options() const {
+  OptionTexts options;
+  for (const Option& option : command.options) {
+    const RawValue* value = find(option.name);
+    options.emplace_back(option.name,
+                         value == nullptr ? option.default_text : without_secrets(value->text));
+  }
+  return options;
+}
+
+Problems Given::problems() const {
+  std::vector<std::pair<int, Error>> sorted = faults;
+  std::ranges::stable_sort(sorted, {}, [](const auto& fault) { return fault.first; });
   Problems problems;
-  for (Fault& fault : sorted) problems.add(std::move(fault.error));
+  for (auto& [position, error] : sorted) problems.add(std::move(error));
   return merged({problems});
+}
+
+Given parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
+  return ArgumentParser(command, words).run();
+}
+
+void read_config_file(Given& given) {
+  if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
+    ConfigFile(file->text, given).read();
+}
+
+bool lies_inside(const std::string& inner, const std::string& outer) {
+  return !inner.empty() && !outer.empty() && is_same_or_inside(resolved(inner), resolved(outer));
+}
+
+std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
+                       const std::string& input) {
+  if (output.empty() || input.empty()) return {};
+  const std::filesystem::path out = resolved(output);
+  const std::filesystem::path in = resolved(input);
+  std::string relation;
+  if (out == in) {
+    relation = "is the same folder as";
+  } else if (is_same_or_inside(out, in)) {
+    relation = "is inside";
+  } else if (is_same_or_inside(in, out)) {
+    relation = "contains";
+  } else {
+    return {};
+  }
+  return std::string("--") + output_name + " '" + output + "' " + relation + " --" + input_name +
+         " '" + input + "': choose a separate folder for the output.";
 }
 
 Problems merged(const std::vector<Problems>& parts) {
@@ -363,18 +471,6 @@ Problems merged(const std::vector<Problems>& parts) {
   Problems problems;
   for (Error& error : errors) problems.add(std::move(error));
   return problems;
-}
-
-RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
-  const auto num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
-  RawArguments raw =
-      ArgumentParser(command, split_tokens({words.begin() + num_words, words.end()})).run();
-  raw.words = words;
-  return raw;
-}
-
-void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
-  ConfigFile(command, path, raw).read();
 }
 
 }  // namespace kiln

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -18,57 +20,80 @@ struct RawValue {
   int position = 0;   // orders messages: place on the command line, then lines of the file
 };
 
-// Faults with their positions, so that they can be reported in command-line order.
-class Faults {
- public:
-  void add(int position, Error error) { faults_.push_back({position, std::move(error)}); }
-  template <typename Check>
-  void collect(int position, Check&& check) {
-    try {
-      check();
-    } catch (const Error& error) {
-      add(position, error);
-    }
-  }
-  // In reporting order: errors with exit code 2 first, then the others, each by position.
-  Problems problems() const;
-
- private:
-  struct Fault {
-    int position;
-    Error error;
-  };
-  std::vector<Fault> faults_;
-};
-
-struct RawArguments {
-  std::vector<std::string> words;        // the parsed words, starting with the command's name
-  std::vector<RawValue> values;          // each option at most once, except repeatable ones
-  std::vector<const Option*> mentioned;  // given, even if with an invalid value
-  Faults faults;
-  std::string
-      overridden;  // settings of the --config file overridden by flags; one sentence, no full stop
-  bool help = false, help_all = false;  // --help, and --help all
-
-  const RawValue* find(std::string_view option_name) const;
-};
-
 // Positions of faults that are not on the command line.
 constexpr int kConfigFilePosition = 1'000'000;
 constexpr int kMissingPosition = 2'000'000'000;
 
-// `words` start with the command's name. Never throws because of what the user typed.
-RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
+// What is given for the options of a command. Each name must be an option of the command.
+struct Given {
+  const CommandInfo& command;
+  std::vector<std::string> words = {};        // the parsed words, starting with the command's name
+  std::vector<RawValue> values = {};          // each option at most once, except repeatable ones
+  std::vector<const Option*> mentioned = {};  // even if with an invalid value
+  std::vector<std::pair<int, Error>> faults = {};  // with their positions
+  // Settings of the --config file overridden by flags; one sentence, no full stop.
+  std::string overridden = {};
+  bool help = false;           // --help
+  std::string help_word = {};  // the word after it
 
-// Adds the settings in the file at `path` to `raw`, except those set by a flag.
-void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw);
+  const RawValue* find(std::string_view name) const;  // nullptr if not given
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  // Whether the option is given with this value; an empty `text` is any value but the default.
+  bool is_set(const char* name, const std::string& text) const;
+
+  // Calls `take(text, where)` for each value given for option `name`, in order. Errors that it
+  // throws become faults.
+  template <typename Take>
+  void read(std::string_view name, Take take) {
+    for (const RawValue& value : values)
+      if (value.option->name == name) check(value.position, [&] { take(value.text, value.where); });
+  }
+
+  // Unless option `name` is given, treats it as given with the value `text`, because of option
+  // `by`, which is given.
+  void imply(const char* name, const std::string& text, const char* by);
+
+  int position(std::string_view name) const;
+  void fault(int position, const std::string& message,
+             ErrorCode code = ErrorCode::kParameterParsing);
+  void fault(const char* name, const std::string& message,
+             ErrorCode code = ErrorCode::kParameterParsing);
+  // Turns an Error thrown by `function` into a fault.
+  template <typename Function>
+  void check(int position, Function&& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      faults.emplace_back(position, error);
+    }
+  }
+  // Adds a fault to option `output` if its path is inside, contains or is one of the `inputs`: it
+  // would be read as data, or would overwrite it.
+  void keep_apart(const char* output, const std::vector<const char*>& inputs);
+  void report_missing();  // required options
+
+  // Every option and its text, in table order. URLs are shown without parts that may be secret.
+  OptionTexts effective_options() const;
+  // In reporting order: errors with exit code 2 first, then the others, each by position.
+  Problems problems() const;
+};
+
+// `words` start with the command's name. Never throws because of what the user typed.
+Given parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
+
+// Adds the settings in the file that --config names, if any, except those set by a flag.
+void read_config_file(Given& given);
+
+// Whether a path is inside a folder or is that folder. The paths need not exist; an empty path is
+// inside nothing.
+bool lies_inside(const std::string& inner, const std::string& outer);
+
+// A sentence if the output is inside, contains or is the input; otherwise empty.
+std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
+                       const std::string& input);
 
 // Merges several lists of faults into one without duplicates: errors with exit code 2 first, then
 // the others, each in the order of `parts`.
 Problems merged(const std::vector<Problems>& parts);
-
-std::string general_help();
-// The options of a command's first screen, or with `all` every one.
-std::string command_help(const CommandInfo& command, bool all);
 
 }  // namespace kiln

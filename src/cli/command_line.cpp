@@ -7,8 +7,7 @@
 
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
-#include "cli/binder.h"
-#include "cli/command_rows.h"
+#include "cli/rows.h"
 
 namespace kiln {
 namespace {
@@ -74,75 +73,41 @@ Invocation refuse_command(const std::string& name) {
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
-// The log folder that must receive error_info.json if the command fails.
-struct OwedLogPath {
-  std::string path;  // empty: none
-  bool given = false;
-};
-
-// An invalid --log-path is replaced by the default. A log folder inside the output is not written
-// to, because that would make the output an invalid ModelDirectory.
-OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
-  const auto* train = std::get_if<TrainConfig>(&config);
-  const auto* launch = std::get_if<LaunchConfig>(&config);
-  if (train == nullptr && launch == nullptr) return {};
-  const std::string& path = train != nullptr ? train->output.log_path : launch->log_path;
-  const bool given = train != nullptr ? train->output.log_path_given : launch->log_path_given;
-  OwedLogPath owed{path, given && !path.empty()};
-  if (path.empty()) owed.path = find_option(command, "log-path")->default_text;
-  if (train != nullptr && lies_inside(owed.path, train->output.trained_model_path)) return {};
-  return owed;
+// Names the log folder that must receive error_info.json if the command fails. A log folder inside
+// the output is not written to, because that would make the output an invalid ModelDirectory.
+void note_log_path(Invocation& invocation) {
+  if (const auto* launch = std::get_if<LaunchConfig>(&invocation.command)) {
+    invocation.log_path = launch->log_path;
+    invocation.log_path_given = launch->log_path_given;
+  } else if (const auto* train = std::get_if<TrainConfig>(&invocation.command)) {
+    if (lies_inside(train->output.log_path, train->output.trained_model_path)) return;
+    invocation.log_path = train->output.log_path;
+    invocation.log_path_given = train->output.log_path_given;
+  }
 }
 
 // `words` start with the command's name.
 Invocation parse_command(const CommandInfo& command, const Words& words) {
-  RawArguments raw = parse_arguments(command, words);
-  if (raw.help) return help(command_help(command, raw.help_all));
-  if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty())
-    read_config_file(command, std::string(file->text), raw);
-  Binder binder(command, raw);
-  Command config = command.bind(binder);
-  if (!command.instead_of_ranks.empty() && num_launched() > 1 && !binder.given("part"))
-    raw.faults.add(
-        0, Error(ErrorCode::kUserError, "A launcher started " + std::to_string(num_launched()) +
-                                            " processes. " + command.instead_of_ranks));
-  OwedLogPath owed = owed_log_path(command, config);
-  return {std::move(config), raw.faults.problems(), std::move(owed.path), owed.given};
-}
-
-// Faults in the ranks' command line, after `--`, are reported together with those before it.
-Invocation parse_launch(const CommandInfo& command, const Words& words) {
-  const auto dashes = std::find(words.begin(), words.end(), "--");
-  Invocation launch = parse_command(command, {words.begin(), dashes});
-  if (is_help(launch)) return launch;
-  auto& config = std::get<LaunchConfig>(launch.command);
-  config.rank_arguments.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
-  Words& inner = config.rank_arguments;
-  if (inner.empty() || inner.front() != "train") {
-    const CommandInfo* other = inner.empty() ? nullptr : find_command(inner.front());
-    launch.problems = merged(
-        {launch.problems, refusal("`kiln launch` starts training: end the command line with `-- "
-                                  "train …`." +
-                                  (other == nullptr || other->instead_of_ranks.empty()
-                                       ? ""
-                                       : " " + other->instead_of_ranks))
-                              .problems});
-    return launch;
+  Given given = parse_arguments(command, words);
+  if (given.help) {
+    Invocation shown = help(command_help(command, !given.help_word.empty()));
+    if (!given.help_word.empty() && given.help_word != "all")
+      shown.problems = refusal("--help may be followed only by 'all', not by '" +
+                               excerpt(given.help_word) + "'.")
+                           .problems;
+    return shown;
   }
-  if (!config.log_path.empty() && config.log_path_given)
-    inner.insert(inner.end(), {"--log-path", config.log_path});
-  Invocation rank = parse_command(*find_command("train"), inner);
-  if (is_help(rank)) return launch.problems.empty() ? rank : launch;
-  const auto& train = std::get<TrainConfig>(rank.command);
-  if (train.ranks.launch)
-    rank.problems.add(
-        Error(ErrorCode::kParameterParsing,
-              "--ranks is given to both launch and train: give it once, before the `--`."));
-  config.device = train.ranks.device;
-  config.log_path = train.output.log_path;
-  config.log_path_given = train.output.log_path_given;
-  return {std::move(launch.command), merged({launch.problems, rank.problems}), rank.log_path,
-          rank.log_path_given};
+  read_config_file(given);
+  given.report_missing();
+  Invocation invocation{.command = command.bind(given), .problems = {}, .log_path = {}};
+  if (!command.instead_of_ranks.empty() && num_launched() > 1 && !given.has("part"))
+    given.fault(0,
+                "A launcher started " + std::to_string(num_launched()) + " processes. " +
+                    command.instead_of_ranks,
+                ErrorCode::kUserError);
+  invocation.problems = given.problems();
+  note_log_path(invocation);
+  return invocation;
 }
 
 // Returns the names of the options in `words`, without leading dashes and with `-` instead of `_`.
@@ -150,34 +115,61 @@ Words named_options(const Words& words) {
   Words names;
   for (const std::string& word : words) {
     if (!word.starts_with("--")) continue;
-    std::string name = word.substr(2, word.find('=') - 2);
-    std::replace(name.begin(), name.end(), '_', '-');
-    names.push_back(std::move(name));
+    names.push_back(word.substr(2, word.find('=') - 2));
+    std::ranges::replace(names.back(), '_', '-');
   }
   return names;
 }
 
-// The job after `--` is a command line of `kiln train`.
-Invocation parse_tune(const CommandInfo& command, const Words& words) {
+// A job that does not begin with `train`.
+Problems refuse_job(const CommandInfo& command, const Words& job) {
+  if (command.name == "tune")
+    return refusal("`kiln tune` needs a job to try: end the command line with `-- train …`.")
+        .problems;
+  const CommandInfo* other = job.empty() ? nullptr : find_command(job.front());
+  const bool has_hint = other != nullptr && !other->instead_of_ranks.empty();
+  return refusal("`kiln launch` starts training: end the command line with `-- train …`." +
+                 (has_hint ? " " + other->instead_of_ranks : ""))
+      .problems;
+}
+
+// For `kiln launch` and `kiln tune`: the job after `--` is a command line of `kiln train`, whose
+// faults are reported together with those before it.
+Invocation parse_with_job(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
-  Invocation tune = parse_command(command, {words.begin(), dashes});
-  if (is_help(tune)) return tune;
-  const Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
+  Invocation whole = parse_command(command, {words.begin(), dashes});
+  if (is_help(whole)) return whole;
+  Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
   if (inner.empty() || inner.front() != "train") {
-    tune.problems =
-        merged({tune.problems, refusal("`kiln tune` needs a job to try: end the command "
-                                       "line with `-- train …`.")
-                                   .problems});
-    return tune;
+    whole.problems = merged({whole.problems, refuse_job(command, inner)});
+    return whole;
   }
+  auto* launch = std::get_if<LaunchConfig>(&whole.command);
+  if (launch != nullptr && launch->log_path_given)
+    inner.insert(inner.end(), {"--log-path", launch->log_path});
   Invocation job = parse_command(*find_command("train"), inner);
-  if (is_help(job)) return tune.problems.empty() ? job : tune;
-  auto& config = std::get<TuneConfig>(tune.command);
-  config.train = std::get<TrainConfig>(std::move(job.command));
-  config.given = named_options(inner);
-  tune.problems = merged({tune.problems, job.problems,
-                          overlaps_with_job("output-path", config.output_path, config.train)});
-  return tune;
+  if (is_help(job)) return whole.problems.empty() ? job : whole;
+  auto& train = std::get<TrainConfig>(job.command);
+  Problems together;
+  if (launch == nullptr) {
+    auto& tune = std::get<TuneConfig>(whole.command);
+    together = overlaps_with_job("output-path", tune.output_path, train);
+    tune.given = named_options(inner);
+    tune.train = std::move(train);
+  } else {
+    if (train.ranks.launch)
+      together.add(
+          Error(ErrorCode::kParameterParsing,
+                "--ranks is given to both launch and train: give it once, before the `--`."));
+    launch->rank_arguments = std::move(inner);
+    launch->device = train.ranks.device;
+    launch->log_path = train.output.log_path;
+    launch->log_path_given = train.output.log_path_given;
+    whole.log_path = job.log_path;
+    whole.log_path_given = job.log_path_given;
+  }
+  whole.problems = merged({whole.problems, job.problems, together});
+  return whole;
 }
 
 }  // namespace
@@ -200,9 +192,8 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   const std::string name = name_of(arguments);
   const CommandInfo* command = find_command(name);
   if (command == nullptr) return refuse_command(name);
-  if (command->name == "launch") return parse_launch(*command, arguments);
-  if (command->name == "tune") return parse_tune(*command, arguments);
-  return parse_command(*command, arguments);
+  const bool has_job = command->name == "launch" || command->name == "tune";
+  return has_job ? parse_with_job(*command, arguments) : parse_command(*command, arguments);
 }
 
 }  // namespace kiln

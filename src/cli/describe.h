@@ -3,10 +3,26 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/options.h"
 
 namespace kiln {
+
+// A pipeline step as it appears in a designer: a command, with roles and defaults for its options.
+// Most components are named after their command; train has a second one.
+struct ComponentInfo {
+  std::string name;     // "fine-tune"
+  std::string summary;  // describes the component
+  CommandInfo command;  // the step runs `kiln NAME` of this command
+};
+
+// One for each command that has an output on the canvas, followed by the additional ones.
+const std::vector<ComponentInfo>& component_table();
+
+// nullptr if there is none.
+const ComponentInfo* find_component(std::string_view name);
 
 struct ComponentFacts {
   std::string version;  // "0.1.0"

@@ -1,9 +1,12 @@
-// The options of `kiln init-model`, and those of `kiln train` that describe a network.
-#include <cstddef>
-#include <string_view>
+// The options of the commands that write and use models: `kiln init-model`, `score`, `evaluate` and
+// `audit`; and those of `kiln train` that describe a network.
+#include <algorithm>
+#include <filesystem>
 
+#include "base/platform/launch_environment.h"
+#include "base/text.h"
 #include "base/url.h"
-#include "cli/command_rows.h"
+#include "cli/rows.h"
 #include "model/catalogue.h"
 
 namespace kiln {
@@ -11,7 +14,6 @@ namespace {
 
 using enum Canvas;
 using enum Effect;
-using enum Mark;
 
 constexpr std::size_t kSha256Digits = 64;
 
@@ -21,9 +23,31 @@ std::string sha256_value(const Option& option, const std::string& text, const st
     if (byte >= 'A' && byte <= 'F') byte = static_cast<char>(byte - 'A' + 'a');
   if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
     return hash;
-  throw Error(
-      ErrorCode::kParameterParsing,
-      where + " is '" + text + "', but must be 64 hexadecimal digits, as sha256sum prints them.");
+  refuse_text(where + " is '" + text +
+              "', but must be 64 hexadecimal digits, as sha256sum prints them.");
+}
+
+const char* const kWeightsHashHelp =
+    "Expected SHA-256 of the --weights file: fail if it differs. Default: the eight digits in the "
+    "name of a downloaded file, if it has any.";
+
+Reader<std::string> sha256() {
+  Reader<std::string> reader = path("HEX");
+  reader.parse = sha256_value;
+  return reader;
+}
+
+void check_weights(Given& given, const std::string& weights) {
+  const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
+  if (!fault.empty())
+    given.fault("weights",
+                "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+}
+
+void check_weights_hash(Given& given) {
+  if (given.has("weights-sha256") && !given.has("weights"))
+    given.fault("weights-sha256",
+                "--weights-sha256 is the hash of a file, but --weights is not given.");
 }
 
 const std::string kInitialWeights =
@@ -67,11 +91,11 @@ bool allows(const std::string& model_name, std::string_view variant) {
   return network == nullptr || network->family().allows(variant);
 }
 
-void check_zero_init(Binder& binder, const std::string& model_name, bool zero_init_residual) {
+void check_zero_init(Given& given, const std::string& model_name, bool zero_init_residual) {
   if (zero_init_residual && !allows(model_name, kZeroInitResidual))
-    binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
-                 "--zero-init-residual applies to ResNets only, but the model is " + model_name +
-                     ": leave it out.");
+    given.fault("zero-init-residual",
+                "--zero-init-residual applies to ResNets only, but the model is " + model_name +
+                    ": leave it out.");
 }
 
 // Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
@@ -82,59 +106,270 @@ std::string published_files(const KnownNetwork& network) {
          (newer.empty() ? "" : ", or " + weights_url(newer) + " of its newer recipe");
 }
 
-void check_pretrained(Binder& binder, const InitModelConfig& config) {
+void check_pretrained(Given& given, const InitModelConfig& config) {
   const KnownNetwork* network = find_network(config.model_name);
-  if (config.pretrained == true && !binder.given("weights")) {
-    binder.fault(
-        "pretrained", ErrorCode::kFailedToDownloadFiles,
+  if (config.pretrained == true && !given.has("weights")) {
+    given.fault(
+        "pretrained",
         "--pretrained is True, but Kiln has no default weights to download: give a file or its URL "
         "with --weights" +
             (network == nullptr ? ""
                                 : " (torchvision publishes " + published_files(*network) + ")") +
-            ", or set --pretrained False.");
+            ", or set --pretrained False.",
+        ErrorCode::kFailedToDownloadFiles);
   }
-  if (binder.given("weights") && config.pretrained == false) {
-    binder.fault("pretrained", ErrorCode::kParameterParsing,
-                 "--pretrained is False, but --weights is given: leave one of them out.");
+  if (given.has("weights") && config.pretrained == false) {
+    given.fault("pretrained",
+                "--pretrained is False, but --weights is given: leave one of them out.");
   }
 }
 
-void check_init_model(Binder& binder, InitModelConfig& config) {
-  check_weights(binder, config.weights);
-  check_weights_hash(binder);
-  check_zero_init(binder, config.model_name, config.zero_init_residual);
+void check_init_model(Given& given, InitModelConfig& config) {
+  check_weights(given, config.weights);
+  check_weights_hash(given);
+  check_zero_init(given, config.model_name, config.zero_init_residual);
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
-    binder.fault("memory-efficient", ErrorCode::kParameterParsing,
-                 "--memory-efficient applies to DenseNets only, but the model is " +
-                     config.model_name + ": leave it out.");
-  check_pretrained(binder, config);
+    given.fault("memory-efficient",
+                "--memory-efficient applies to DenseNets only, but the model is " +
+                    config.model_name + ": leave it out.");
+  check_pretrained(given, config);
+}
+
+// ---- score, evaluate, audit ----
+
+// The options that score, evaluate and audit have in common.
+Rows<PredictionConfig> prediction_rows() {
+  using Config = PredictionConfig;
+  return {
+      opt(&Config::max_bad_images, "max-bad-images", allowance(), kImages,
+          "Fail if more images than this (or than this percentage, but at least 1) cannot be "
+          "decoded. Until then each one is logged with its reason.")
+          .is(kParameter),
+      opt(&Config::precision, "precision", kPrecisions, kMachine,
+          "Numeric precision, as in training.")
+          .is(kParameter),
+      opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), kMachine,
+          "Images per batch.")
+          .is(kParameter),
+      opt(&Config::device, "device", kDevices, kMachine,
+          "Device to compute on. auto: the GPU if an NVIDIA device is present, else the CPU."),
+      opt(&Config::threads, "threads", auto_or(1, 1024, "threads"), kMachine,
+          "Compute threads. auto: one per processor."),
+      opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"), kMachine,
+          "Threads that load and decode images. auto: one per processor; with a GPU all but two."),
+      within(&Config::records, record_rows()),
+  };
+}
+
+// A whole number from 1 to 999999; 0 for any other text.
+int part_number(const std::string& text) {
+  const bool is_number =
+      !text.empty() && text.size() <= 6 &&
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return is_number ? std::stoi(text) : 0;
+}
+
+JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
+  path_value(option, text, where);
+  if (text == "auto") return part_of_job();
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const std::string number = text.substr(0, slash);
+  const int count = part_number(text.substr(std::min(slash + 1, text.size())));
+  if (number == "auto" && count > 0) return part_of_indexed_job(count);
+  const JobPart part{.number = part_number(number), .count = count};
+  if (part.number >= 1 && part.number <= part.count) return part;
+  refuse_text(where + " is '" + excerpt(text) +
+              "', but must be K/N with K from 1 to N, such as 3/8, or auto, or auto/N.");
+}
+
+Reader<JobPart> part() {
+  return {{.value_name = "K/N|auto|auto/N"}, part_value};
+}
+
+Rows<ScoreConfig> score_rows() {
+  using Config = ScoreConfig;
+  return {
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
+          "ModelDirectory of a trained model, as written by `kiln train`.")
+          .required()
+          .is(kModelIn),
+      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
+          "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
+          "ImageDirectory, a COCO folder, or a single image.")
+          .is(kDataIn),
+      opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+          "Only the images listed in this file (-: standard input), one path per line, relative to "
+          "--data-path if given, else to the working directory."),
+      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+          "File for the predictions, one row per image, in the order of the images: .csv, .jsonl "
+          "or .parquet. Default: readable lines on standard output."),
+      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), kPaths,
+          "Folder for the predictions in the format of the designer's Score Image Model, a "
+          "DataFrameDirectory; bad images are omitted.")
+          .is(kDataOut),
+      opt(&Config::explain, "explain", path("DIR"), kPaths,
+          "Folder for heat maps of the images that the model is least sure of and of those it got "
+          "wrong: what in the image led to the prediction."),
+      opt(&Config::part, "part", part(), kPaths,
+          "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
+          "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
+          "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),
+      opt(&Config::resume, "resume",
+          {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
+          "auto: continue after the rows that a killed job left in --output-path, if it had the "
+          "same model, images and options. never: start over."),
+      opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
+          "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in readable "
+          "lines."),
+      opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
+          "Write the probability of every class, one column each."),
+      opt(&Config::raw, "raw", on_off(), kAnswers,
+          "Use the plain softmax as confidence, without the temperature fitted on the validation "
+          "images. --scored-dataset always holds the plain softmax."),
+      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+          "Confidence threshold: below it the label is empty, and the column guess holds the most "
+          "probable class."),
+      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+          "The same, at the threshold that gave this accuracy on the validation images of "
+          "training. A lower value answers more images."),
+      within(&Config::prediction, prediction_rows()),
+  };
+}
+
+// "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are
+// in the order of their rows. The parts of a Parquet file are in a folder of its name.
+std::string path_of_part(const std::string& whole, const JobPart& part) {
+  std::filesystem::path path = whole;
+  const std::string extension = path.extension().string();
+  if (extension.empty()) return whole;
+  const auto num_digits = static_cast<int>(std::to_string(part.count).size());
+  const std::string name =
+      formatted("part-%0*d-of-%d", num_digits, part.number, part.count) + extension;
+  return (extension == ".parquet" ? path / name : path.replace_extension("." + name)).string();
+}
+
+void check_part(Given& given, ScoreConfig& config) {
+  if (!config.part) return;
+  const auto refuse = [&](const std::string& why) { given.fault("part", "--part " + why); };
+  if (config.output_path.empty())
+    refuse("needs a file for the predictions: give --output-path FILE.");
+  if (!config.scored_dataset.empty())
+    refuse(
+        "cannot be used with --scored-dataset, which is one table: score without --part, or to "
+        "--output-path scores.parquet.");
+  if (!config.explain.empty())
+    refuse("cannot be used with --explain, which chooses among all images: score without --part.");
+  if (config.files_from == "-")
+    refuse("needs to know the number of images: give --files-from a file.");
+  config.output_path = path_of_part(config.output_path, *config.part);
+}
+
+void check_score(Given& given, ScoreConfig& config) {
+  check_part(given, config);
+  given.keep_apart("explain", {"trained-model-path", "data-path", "output-path", "scored-dataset"});
+  if (config.answer_at && config.min_confidence)
+    given.fault("answer-at", "--answer-at and --min-confidence both set the threshold: give one.");
+  if (config.answer_at && config.raw)
+    given.fault("answer-at", "--answer-at uses the calibrated confidence: leave --raw out.");
+  if (!given.has("data-path") && !given.has("files-from"))
+    given.fault("data-path",
+                "--data-path PATH is missing: give the images to score, or a list of them with "
+                "--files-from.");
+}
+
+Rows<EvaluateConfig> evaluate_rows() {
+  using Config = EvaluateConfig;
+  return {
+      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), kPaths,
+          "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
+          "several models.")
+          .required()
+          .is(kModelIn),
+      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
+          "Labeled images that were used neither for training nor for validation, in any format "
+          "that train reads; subfolders are named after classes of the model.")
+          .required()
+          .is(kDataIn),
+      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
+          "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
+          "events. An earlier evaluation there is replaced.")
+          .required()
+          .is(kDataOut),
+      opt(&Config::explain, "explain", path("DIR"), kPaths,
+          "Folder for heat maps of the mistakes on the page: what in the image led to the "
+          "prediction. The page shows them too. With several models, each has a subfolder."),
+      opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), kAnswers,
+          "k of the top-k accuracy: an image is correct if its class is among this many most "
+          "probable ones; at most all.")
+          .is(kParameter),
+      within(&Config::prediction, prediction_rows()),
+  };
+}
+
+void check_evaluate(Given& given, EvaluateConfig& config) {
+  config.effective_options = given.effective_options();
+  given.keep_apart("output-path", {"data-path", "trained-model-path"});
+  given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
+}
+
+Rows<AuditConfig> audit_rows() {
+  using Config = AuditConfig;
+  return {
+      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
+          "Labeled images, in any format that train reads. They are not changed.")
+          .required(),
+      opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
+          "Validation images, in the same formats: duplicates among them, and of images in "
+          "--data-path, are listed too. Their labels are not checked."),
+      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
+          "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
+          "there is replaced, unless its doubtful.csv has been edited.")
+          .required(),
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
+          "ModelDirectory of a trained model, of these classes or others: its features are used, "
+          "not its predictions."),
+      opt(&Config::model_name, "model-name", network_name(), kModel,
+          "Network of --weights, instead of --trained-model-path."),
+      opt(&Config::weights, "weights", path("FILE"), kModel,
+          "Weights of the network, for any classes: what train accepts as --weights."),
+      opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
+      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
+          "Height and width of the network's input. auto: the size that the trained model was "
+          "trained with, else 224."),
+      opt(&Config::folds, "folds", from(2, 100), kAnswers,
+          "Number of cross-validation folds: each is judged by a model trained on the others."),
+      opt(&Config::group_by, "group-by", regular_expression(), kAnswers,
+          "Images whose paths match with the same text (that of the first group, if there is one) "
+          "stay in one fold, such as those of one person. Duplicates always do."),
+      opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
+          "Images per list on the page, the most doubtful first. The files list all."),
+      seed_row<Config>(kAnswers, "Seed for the folds."),
+      within(&Config::prediction, prediction_rows()),
+  };
+}
+
+void check_backbone(Given& given, const AuditConfig& config) {
+  check_weights(given, config.weights);
+  check_weights_hash(given);
+  const bool has_model = given.has("trained-model-path"), has_name = given.has("model-name"),
+             has_weights = given.has("weights");
+  if (has_model && (has_name || has_weights))
+    given.fault(
+        has_name ? "model-name" : "weights",
+        "--trained-model-path includes network and weights: leave --model-name and --weights out.");
+  if (!has_model && !(has_name && has_weights))
+    given.fault("trained-model-path",
+                "No pretrained network is given: add --trained-model-path DIR, or --model-name "
+                "MODEL and --weights FILE.");
+}
+
+void check_audit(Given& given, AuditConfig& config) {
+  config.effective_options = given.effective_options();
+  check_backbone(given, config);
+  given.keep_apart("output-path", {"data-path", "valid-data-path", "trained-model-path"});
 }
 
 }  // namespace
-
-const char* const kWeightsHashHelp =
-    "Expected SHA-256 of the --weights file: fail if it differs. Default: the eight digits in the "
-    "name of a downloaded file, if it has any.";
-
-Reader<std::string> sha256() {
-  Reader<std::string> reader = path("HEX");
-  reader.parse = sha256_value;
-  return reader;
-}
-
-void check_weights(Binder& binder, const std::string& weights) {
-  const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
-  if (!fault.empty())
-    binder.fault("weights", ErrorCode::kParameterParsing,
-                 "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
-}
-
-void check_weights_hash(Binder& binder) {
-  if (binder.given("weights-sha256") && !binder.given("weights"))
-    binder.fault("weights-sha256", ErrorCode::kParameterParsing,
-                 "--weights-sha256 is the hash of a file, but --weights is not given.");
-}
-
 // All are free, because a run that resumes compares the network and its weights instead.
 Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
@@ -150,21 +385,46 @@ Rows<NetworkConfig> network_rows() {
   };
 }
 
-void check_network(Binder& binder, const NetworkConfig& config) {
-  check_weights(binder, config.weights);
-  check_zero_init(binder, config.model_name, config.zero_init_residual);
-  if (binder.given("model-name")) return;
+void check_network(Given& given, const NetworkConfig& config) {
+  check_weights(given, config.weights);
+  check_zero_init(given, config.model_name, config.zero_init_residual);
+  if (given.has("model-name")) return;
   for (const char* option : {"weights", "zero-init-residual"})
-    if (binder.given(option))
-      binder.fault(option, ErrorCode::kParameterParsing,
-                   std::string("--") + option +
-                       " needs the name of the network: give --model-name instead of "
-                       "--untrained-model-path.");
+    if (given.has(option))
+      given.fault(option, std::string("--") + option +
+                              " needs the name of the network: give --model-name instead of "
+                              "--untrained-model-path.");
 }
 
 CommandInfo init_model_command() {
   return command("init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
                  "MODEL --untrained-model-path DIR [options]", init_model_rows(), check_init_model);
+}
+
+CommandInfo audit_command() {
+  return command(
+      "audit",
+      "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
+      "--data-path PATH --trained-model-path DIR --output-path DIR [options]", audit_rows(),
+      check_audit);
+}
+
+CommandInfo evaluate_command() {
+  return command(
+      "evaluate",
+      "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
+      "--trained-model-path DIR --data-path PATH --output-path DIR [options]", evaluate_rows(),
+      check_evaluate);
+}
+
+CommandInfo score_command() {
+  CommandInfo info = command(
+      "score", "Classify images with a trained model: the most probable classes with confidence.",
+      "--trained-model-path DIR --data-path PATH [options]", score_rows(), check_score);
+  info.instead_of_ranks =
+      "`kiln score` is one process for each part of the images: start it with --part 1/8, "
+      "--part 2/8 and so on, or with --part auto in each task of an array job.";
+  return info;
 }
 
 }  // namespace kiln

@@ -5,9 +5,7 @@
 #include <iterator>
 
 #include "base/text.h"
-
-#include "cli/arguments.h"
-#include "cli/command_rows.h"
+#include "cli/rows.h"
 
 namespace kiln {
 namespace {
@@ -23,7 +21,7 @@ std::vector<CommandInfo> build_table() {
   std::vector<std::string> names;
   std::transform(commands.begin(), commands.end(), std::back_inserter(names),
                  [](const CommandInfo& command) { return command.name; });
-  for (const std::string& name : own_component_names()) names.push_back(name);
+  names.emplace_back(kFineTune);
   commands.push_back(describe_command(names));
   return commands;
 }

@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-class Binder;
+struct Given;
 
 enum class ValueKind {
   kPath,
@@ -74,7 +74,7 @@ struct Option {
   // For a required option: the name of another option that may be given instead, but not both.
   // Empty: none.
   std::string instead = {};
-  bool positional = false;  // its name may be omitted
+  bool positional = false;  // required, and its name may be omitted
   bool repeatable = false;  // may be given several times; each adds a value
   std::int64_t minimum = 0;
   std::int64_t maximum = 0;
@@ -82,7 +82,7 @@ struct Option {
   Canvas canvas = Canvas::kHidden;
   std::optional<Effect> effect = {};  // set for every option of train
   bool is_of_recipe = false;          // --recipe may set it, or it affects a weight update, too
-  bool is_repeated = true;            // repeat.yaml has it
+  bool is_for_one_run = false;        // repeat.yaml omits it
   bool may_differ = false;            // between the ranks of a run
   bool is_on_first_screen = false;    // `--help` shows it even if it does not show all
   // Whether two texts have the same value. Throws Error if one of them is invalid.
@@ -94,8 +94,8 @@ struct CommandInfo {
   std::string summary = {};
   std::string usage = {};  // the text after `kiln NAME`
   std::vector<Option> options = {};
-  // Fills the command's struct from the given options. Faults are collected in the binder.
-  std::function<Command(Binder&)> bind = {};
+  // Fills the command's struct from the given options. Faults are collected in `given`.
+  std::function<Command(Given&)> bind = {};
   // What to do instead of starting several processes of it together, a sentence; empty: nothing.
   std::string instead_of_ranks = {};
 };
@@ -107,19 +107,6 @@ bool same_name(std::string_view a, std::string_view b);
 
 // nullptr if there is none.
 const CommandInfo* find_command(std::string_view name);
-// A pipeline step as it appears in a designer: a command, with roles and defaults for its options.
-// Most components are named after their command; train has a second one.
-struct ComponentInfo {
-  std::string name;     // "fine-tune"
-  std::string summary;  // describes the component
-  CommandInfo command;  // the step runs `kiln NAME` of this command
-};
-
-// One for each command that has an output on the canvas, followed by the additional ones.
-const std::vector<ComponentInfo>& component_table();
-
-// nullptr if there is none.
-const ComponentInfo* find_component(std::string_view name);
 
 // `name` excludes the leading dashes; `_` and `-` are equivalent.
 const Option* find_option(const CommandInfo& command, std::string_view name);
@@ -143,5 +130,9 @@ std::vector<ChangedOption> changed_options(const OptionTexts& before, const Opti
 
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);
+
+std::string general_help();
+// The options of a command's first screen, or with `all` every one.
+std::string command_help(const CommandInfo& command, bool all);
 
 }  // namespace kiln

@@ -1,67 +1,379 @@
 #include "cli/rows.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "base/files.h"
 #include "base/path_pattern.h"
+#include "base/text.h"
 #include "model/catalogue.h"
 
 namespace kiln {
 namespace {
 
+[[noreturn]] void fail_to_parse(const std::string& text, const std::string& where,
+                                const std::string& expected) {
+  refuse_text(where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") +
+              ", but must be " + expected + ".");
+}
+
+// Which end of the range the value is beyond.
+enum class Side { kBelow, kAbove };
+
+[[noreturn]] void fail_range(const Option& option, const std::string& given,
+                             const std::string& where, Side side) {
+  const std::string text = excerpt(given);
+  const std::string range = " (range " + range_text(option) + ").";
+  // For an integer whose minimum is 1, the designer has the error code for "greater than 0".
+  const bool exclusive = option.kind == ValueKind::kNumber ||
+                         option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
+  const bool near_zero = exclusive || option.minimum == 0;
+  if (!near_zero) {
+    throw Error(ErrorCode::kNotInRangeValue,
+                where + " is " + text + ", but must be " + range_text(option) + ".");
+  }
+  if (side == Side::kAbove) {
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + text + ", but must be at most " +
+                                                   std::to_string(option.maximum) + range);
+  }
+  if (exclusive) {
+    throw Error(ErrorCode::kGreaterThan,
+                where + " is " + text + ", but must be greater than 0" + range);
+  }
+  throw Error(ErrorCode::kGreaterThanOrEqualTo,
+              where + " is " + text + ", but must be 0 or greater" + range);
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool is_whole_number(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool has_auto(const Option& option) {
+  return option.kind == ValueKind::kAutoOrInteger || option.kind == ValueKind::kTrainingSize ||
+         option.kind == ValueKind::kCropSize;
+}
+
+// Accepts what std::from_chars accepts, and a leading plus sign. Returns false if `text` is not a
+// number. Values that are too large become infinite, and those that are too small become 0.
+bool read_number(std::string_view text, double* value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+')) return false;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), *value);
+  if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument) {
+    return false;
+  }
+  if (result.ec == std::errc::result_out_of_range)
+    *value = std::strtod(std::string(text).c_str(), nullptr);
+  return true;
+}
+
+// What a number with a unit counts.
+enum class Counted { kEpochs, kSteps, kTime };
+
+struct Unit {
+  std::string_view word;
+  Counted counted;
+  int seconds = 0;  // in one unit of kTime
+};
+constexpr std::array<Unit, 7> kUnits = {{
+    {"epoch", Counted::kEpochs},
+    {"epochs", Counted::kEpochs},
+    {"step", Counted::kSteps},
+    {"steps", Counted::kSteps},
+    {"s", Counted::kTime, 1},
+    {"min", Counted::kTime, 60},
+    {"h", Counted::kTime, 3600},
+}};
+
+// Splits a text such as "30min" into its number and its unit.
+struct Count {
+  explicit Count(const std::string& item)
+      : number(item, 0, std::min(item.find_first_not_of("0123456789"), item.size())),
+        word(item, number.size()) {}
+
+  bool is_zero() const { return number.find_first_not_of('0') == number.npos; }
+
+  std::string number, word;  // either may be empty
+};
+
+const Unit* find_unit(const std::string& word) {
+  const auto* const unit =
+      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& one) { return one.word == word; });
+  return unit == kUnits.end() ? nullptr : unit;
+}
+
+constexpr const char* kNotWhole =
+    "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h";
+
+Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
+  if (!text.ends_with('%')) {
+    if (!is_whole_number(text)) {
+      fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
+    }
+    return {.value = static_cast<double>(integer_value(option, text, where)), .is_share = false};
+  }
+  double percent = 0;
+  if (!read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
+      !std::isfinite(percent)) {
+    fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
+  }
+  if (percent < 0) fail_range(option, text, where, Side::kBelow);
+  if (percent > 100) {
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + excerpt(text) +
+                                                   ", but must be at most 100% (range " +
+                                                   range_text(option) + ").");
+  }
+  return {.value = percent / 100, .is_share = true};
+}
+
+// The value of --checkpoint-every.
+CheckpointEvery every_value(const Option& option, const std::string& text,
+                            const std::string& where) {
+  CheckpointEvery every = {.epochs = 0, .steps = 0, .seconds = 0};
+  std::array<std::string, 3> seen;  // the item given for each of Counted; empty: none
+  for (const std::string& item : items_of(text)) {
+    const auto refuse = [&](const std::string& reason) {
+      refuse_text(where +
+                  (text.empty()   ? " is empty"
+                   : item.empty() ? " has an empty part"
+                                  : " contains '" + excerpt(item) + "'") +
+                  ", " + reason + ".");
+    };
+    const Count count(item);
+    if (!count.number.empty() && count.word.empty())
+      refuse("a number without a unit: write " + item + "epochs, " + item + "steps, " + item +
+             "s, " + item + "min or " + item + "h");
+    const std::string& word = count.number.empty() ? item : count.word;
+    if (word.starts_with('.')) refuse(kNotWhole);
+    const Unit* unit = find_unit(word);
+    if (unit == nullptr)
+      refuse(
+          "but must be numbers with a unit, joined by commas, such as 1epoch,10min. The units are "
+          "epoch, step, s, min and h");
+    if (count.is_zero())
+      refuse(
+          "but its numbers must be at least 1: write 1step for a checkpoint after every step; "
+          "without --checkpoint-path none is written");
+    std::string& earlier = seen.at(static_cast<std::size_t>(unit->counted));
+    if (!earlier.empty())
+      refuse("but also '" + earlier + "', which has the same unit: keep one of them");
+    earlier = item;
+    const std::int64_t number = integer_value(option, count.number, where);
+    if (unit->counted == Counted::kEpochs) every.epochs = static_cast<int>(number);
+    if (unit->counted == Counted::kSteps) every.steps = number;
+    if (unit->counted == Counted::kTime)
+      every.seconds = static_cast<double>(number) * unit->seconds;
+  }
+  return every;
+}
+
+RateScaling rate_scaling_value(const Option& option, const std::string& text,
+                               const std::string& where) {
+  double number = 0;
+  if (read_number(text, &number))
+    return {RateScaling::Rule::kFactor, number_value(option, text, where)};
+  const std::string word = choice_value(option, text, where);
+  if (word == "sqrt") return {RateScaling::Rule::kSqrt};
+  return word == "none" ? RateScaling{RateScaling::Rule::kFactor, 1} : RateScaling{};
+}
+
+double duration_value(const Option& option, const std::string& text, const std::string& where) {
+  const Count count(text);
+  const auto refuse = [&](const std::string& reason) {
+    refuse_text(where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") + ", " +
+                reason + ".");
+  };
+  if (!count.number.empty() && count.word.empty())
+    refuse("a number without a unit: write " + text + "s, " + text + "min or " + text + "h");
+  if (count.word.starts_with('.')) refuse(kNotWhole);
+  const Unit* unit = find_unit(count.word);
+  if (count.number.empty() || unit == nullptr || unit->counted != Counted::kTime)
+    refuse("but must be a number with a unit, such as 30min. The units are s, min and h");
+  if (count.is_zero()) refuse("but must be at least 1s");
+  return static_cast<double>(integer_value(option, count.number, where)) * unit->seconds;
+}
+
+ImageSizes image_sizes_value(const Option& option, const std::string& text,
+                             const std::string& where) {
+  const std::size_t colon = text.find(':');
+  if (colon == text.npos) return {0, static_cast<int>(integer_value(option, text, where))};
+  const ImageSizes sizes{static_cast<int>(integer_value(option, text.substr(0, colon), where)),
+                         static_cast<int>(integer_value(option, text.substr(colon + 1), where))};
+  if (sizes.first == 0 || sizes.last == 0)
+    refuse_text(where + " is '" + text +
+                "', but a growing size needs two numbers, such as 128:224.");
+  if (sizes.first >= sizes.last)
+    refuse_text(where + " is " + text + ", but images can only grow over training: write " +
+                (sizes.first == sizes.last
+                     ? std::to_string(sizes.last)
+                     : std::to_string(sizes.last) + ":" + std::to_string(sizes.first)) +
+                ".");
+  return sizes;
+}
+
+std::string seconds_text(const Option& /*option*/, const double& seconds) {
+  if (seconds == 0) return "";
+  const Unit* longest = nullptr;
+  for (const Unit& unit : kUnits)
+    if (unit.counted == Counted::kTime && std::fmod(seconds, unit.seconds) == 0) longest = &unit;
+  return formatted("%.0f", seconds / longest->seconds) + std::string(longest->word);
+}
+
+std::string every_text(const Option& option, const CheckpointEvery& value) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ",") + part; };
+  if (value.epochs > 0)
+    add(std::to_string(value.epochs) + (value.epochs == 1 ? "epoch" : "epochs"));
+  if (value.steps > 0) add(std::to_string(value.steps) + (value.steps == 1 ? "step" : "steps"));
+  if (value.seconds > 0) add(seconds_text(option, value.seconds));
+  return text;
+}
+
+std::string pattern_value(const Option& option, const std::string& text, const std::string& where) {
+  std::string pattern = path_value(option, text, where);
+  try {
+    const PathPattern valid(pattern);
+  } catch (const std::invalid_argument& fault) {
+    refuse_text(where + " " + quoted_path(pattern) + " cannot be used as a regular expression: " +
+                fault.what() + ". An example is '(patient[0-9]+)_'.");
+  }
+  return pattern;
+}
+
 std::string same_text(const Option& /*option*/, const std::string& text) {
   return text;
 }
 
-std::string boolean_text(const Option& option, const bool& value) {
-  if (option.kind == ValueKind::kFlag) return "";
-  return value ? "True" : "False";
-}
-
 Reader<bool> boolean(ValueKind kind, std::string value_name) {
-  return {{.value_name = std::move(value_name), .kind = kind}, boolean_value, boolean_text};
+  return {{.value_name = std::move(value_name), .kind = kind},
+          boolean_value,
+          [](const Option& option, bool value) -> std::string {
+            if (option.kind == ValueKind::kFlag) return "";
+            return value ? "True" : "False";
+          }};
 }
 
 }  // namespace
 
-void mark(Option& option, Mark what) {
-  switch (what) {
-    case Mark::kPositional:
-      option.required = option.positional = true;
-      return;
-    case Mark::kOfRecipe:
-      option.is_of_recipe = true;
-      return;
-    case Mark::kNotRepeated:
-      option.is_repeated = false;
-      return;
-    case Mark::kMayDiffer:
-      option.may_differ = true;
-      return;
-    case Mark::kFirst:
-      option.is_on_first_screen = true;
-      return;
+void refuse_text(const std::string& message) {
+  throw Error(ErrorCode::kParameterParsing, message);
+}
+
+void refuse_placeholder(const std::string& text, const std::string& where) {
+  if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
+  refuse_text(
+      where + " is '" + excerpt(text) +
+      "', a placeholder that the pipeline did not fill in: set this input in the pipeline.");
+}
+
+std::int64_t integer_value(const Option& option, const std::string& text,
+                           const std::string& where) {
+  const bool automatic = has_auto(option);
+  if (automatic && lower(text) == "auto") return 0;
+  if (!is_whole_number(text)) {
+    fail_to_parse(text, where, automatic ? "auto or an integer" : "an integer");
   }
+  const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
+  std::int64_t value = 0;
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (result.ec == std::errc::result_out_of_range) {
+    fail_range(option, text, where, text[0] == '-' ? Side::kBelow : Side::kAbove);
+  }
+  if (value < option.minimum) fail_range(option, text, where, Side::kBelow);
+  if (value > option.maximum) fail_range(option, text, where, Side::kAbove);
+  return value;
 }
 
-void mark(Option& option, Effect effect) {
-  option.effect = effect;
+double number_value(const Option& option, const std::string& text, const std::string& where) {
+  double value = 0;
+  if (!read_number(text, &value)) fail_to_parse(text, where, "a number");
+  const std::string range = " (range " + range_text(option) + ").";
+  if (std::isnan(value)) {
+    throw Error(ErrorCode::kNaN, where + " is " + text + ", but must be a number" + range);
+  }
+  const bool spelled_out = lower(text).find("inf") != std::string::npos;
+  if (std::isinf(value) && spelled_out) {
+    throw Error(ErrorCode::kInfinity, where + " is " + text + ", but must be finite" + range);
+  }
+  const auto minimum = static_cast<double>(option.minimum);
+  if (value < minimum || (value == minimum && option.kind != ValueKind::kNumberFrom))
+    fail_range(option, text, where, Side::kBelow);
+  if (value > static_cast<double>(option.maximum)) fail_range(option, text, where, Side::kAbove);
+  return value;
 }
 
-void mark(Option& option, Canvas role) {
-  option.canvas = role;
+bool boolean_value(const Option& /*option*/, const std::string& text, const std::string& where) {
+  const std::string word = lower(text);
+  if (word == "true" || word == "1") return true;
+  if (word != "false" && word != "0") fail_to_parse(text, where, "True or False");
+  return false;
 }
 
-Range from(std::int64_t minimum, std::int64_t maximum, std::string unit) {
-  return {ValueKind::kInteger, minimum, maximum, std::move(unit)};
+double share_value(const Option& option, const std::string& text, const std::string& where) {
+  const bool is_percent = text.ends_with('%');
+  const std::string_view digits = std::string_view(text).substr(0, text.size() - is_percent);
+  double value = 0;
+  if (!read_number(digits, &value) || !std::isfinite(value))
+    fail_to_parse(text, where, "a share such as 0.95 or 95%");
+  if (is_percent) value /= 100;
+  if (value > 0 && value <= 1) return value;
+  throw Error(value > 1 ? ErrorCode::kLessThanOrEqualTo : ErrorCode::kGreaterThan,
+              where + " is " + excerpt(text) + ", but must be " + range_text(option) + ".");
 }
 
-Range above_zero(std::int64_t maximum) {
-  return {ValueKind::kNumber, 0, maximum};
+std::string choice_value(const Option& option, const std::string& text, const std::string& where) {
+  const std::string word = lower(text);
+  for (const std::string& choice : option.choices) {
+    if (same_name(lower(choice), word)) return choice;
+  }
+  if (option.kind == ValueKind::kModelName && !text.empty()) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                where + " is '" + excerpt(text) + "', an unknown network. Known networks: " +
+                    join_choices(option.choices) + "." + did_you_mean(word, option.choices));
+  }
+  fail_to_parse(text, where, join_choices(option.choices));
 }
 
-Range auto_or(std::int64_t minimum, std::int64_t maximum, std::string unit) {
-  return {ValueKind::kAutoOrInteger, minimum, maximum, std::move(unit)};
+std::string path_value(const Option& option, const std::string& text, const std::string& where) {
+  if (text.empty())
+    fail_to_parse(text, where, option.value_name == "REGEX" ? "a regular expression" : "a path");
+  return text;
+}
+
+std::string integer_text(const Option& option, std::int64_t value) {
+  if (value >= option.minimum && value <= option.maximum) return std::to_string(value);
+  return value == 0 && has_auto(option) ? "auto" : "";
+}
+
+std::string number_text(const Option& option, const double& value) {
+  const auto minimum = static_cast<double>(option.minimum);
+  const bool is_valid = option.kind == ValueKind::kNumberFrom ? value >= minimum : value > minimum;
+  if (!is_valid) return "";
+  std::array<char, 400> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), value, std::chars_format::fixed);
+  return {digits.begin(), end.ptr};
+}
+
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    items.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
 }
 
 Reader<std::string> path(std::string value_name) {
@@ -69,20 +381,7 @@ Reader<std::string> path(std::string value_name) {
 }
 
 Reader<std::string> regular_expression() {
-  return {{.value_name = "REGEX"},
-          [](const Option& option, const std::string& text, const std::string& where) {
-            std::string pattern = path_value(option, text, where);
-            try {
-              const PathPattern valid(pattern);
-            } catch (const std::invalid_argument& fault) {
-              throw Error(ErrorCode::kParameterParsing,
-                          where + " " + quoted_path(pattern) +
-                              " cannot be used as a regular expression: " + fault.what() +
-                              ". An example is '(patient[0-9]+)_'.");
-            }
-            return pattern;
-          },
-          same_text};
+  return {{.value_name = "REGEX"}, pattern_value, same_text};
 }
 
 Reader<std::string> one_of(std::vector<std::string> choices) {
@@ -118,19 +417,84 @@ Reader<double> share(std::string value_name) {
       {.value_name = std::move(value_name), .kind = ValueKind::kShare}, share_value, number_text};
 }
 
+Reader<double> duration() {
+  return {{.value_name = "TIME",
+           .kind = ValueKind::kDuration,
+           .minimum = 1,
+           .maximum = 1000 * kMillion},
+          duration_value,
+          seconds_text};
+}
+
 Reader<Allowance> allowance() {
   return {{.value_name = "N|N%",
            .unit = "images, or percent of a dataset",
            .kind = ValueKind::kAllowance,
            .maximum = 1000 * kMillion},
           allowance_value,
-          allowance_text};
+          [](const Option& option, const Allowance& value) {
+            return value.is_share ? number_text(option, value.value * 100) + "%"
+                                  : number_text(option, value.value);
+          }};
 }
 
 Reader<Augment> augmentation() {
   return {{.value_name = "none|flip|standard|strong|LIST", .kind = ValueKind::kAugment},
-          augment_value,
+          [](const Option&, const std::string& text, const std::string& where) {
+            try {
+              return parse_augment(text);
+            } catch (const AugmentFault& fault) {
+              refuse_text(where + " " + fault.what() + ".");
+            }
+          },
           [](const Option&, const Augment& value) { return augment_name(value); }};
+}
+
+Reader<CheckpointEvery> intervals() {
+  return {
+      {.value_name = "LIST", .kind = ValueKind::kEvery, .minimum = 1, .maximum = 1000 * kMillion},
+      every_value,
+      every_text};
+}
+
+Reader<RateScaling> rate_scaling() {
+  return {{.value_name = "linear|sqrt|none|X",
+           .kind = ValueKind::kChoiceOrNumber,
+           .maximum = 1000 * kMillion,
+           .choices = {"linear", "sqrt", "none"}},
+          rate_scaling_value,
+          [](const Option& option, const RateScaling& value) -> std::string {
+            if (value.rule == RateScaling::Rule::kFactor) return number_text(option, value.factor);
+            return value.rule == RateScaling::Rule::kSqrt ? "sqrt" : "linear";
+          }};
+}
+
+Reader<ImageSizes> growing_size() {
+  return {{.value_name = "auto|N|N:N",
+           .unit = "pixels",
+           .kind = ValueKind::kTrainingSize,
+           .minimum = 16,
+           .maximum = 2048},
+          image_sizes_value,
+          [](const Option& option, const ImageSizes& value) {
+            return (value.first > 0 ? std::to_string(value.first) + ":" : "") +
+                   integer_text(option, value.last);
+          }};
+}
+
+Reader<CropSize> crop_size() {
+  return {{.value_name = "auto|larger|N",
+           .unit = "pixels",
+           .kind = ValueKind::kCropSize,
+           .minimum = 16,
+           .maximum = 2048},
+          [](const Option& option, const std::string& text, const std::string& where) -> CropSize {
+            if (text == "larger" || text == "Larger" || text == "LARGER") return {0, true};
+            return {static_cast<int>(integer_value(option, text, where)), false};
+          },
+          [](const Option& option, const CropSize& value) {
+            return value.is_larger ? "larger" : integer_text(option, value.side);
+          }};
 }
 
 }  // namespace kiln

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/binder.h"
+#include "base/error.h"
+#include "cli/arguments.h"
 #include "cli/options.h"
-#include "cli/values.h"
 
 namespace kiln {
 
@@ -32,14 +33,38 @@ inline const std::string kMachine = "Machine";
 inline const std::string kRanks = "Distributed training";
 inline const std::string kReporting = "Reporting";
 inline const std::string kModel = "Model";
+inline const std::string kAnswers = "Answers";
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+
+// The text of one option as a value. `where` starts every message: "--epochs is 0, but must be …".
+// Malformed text is Error kParameterParsing; a value out of range is error 4, 5, 7 or 8.
+
+[[noreturn]] void refuse_text(const std::string& message);  // Error kParameterParsing
+// Also for a placeholder that Kubeflow Pipelines did not substitute.
+void refuse_placeholder(const std::string& text, const std::string& where);
+// 0 stands for `auto`.
+std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);
+double number_value(const Option& option, const std::string& text, const std::string& where);
+bool boolean_value(const Option& option, const std::string& text, const std::string& where);
+double share_value(const Option& option, const std::string& text, const std::string& where);
+std::string choice_value(const Option& option, const std::string& text, const std::string& where);
+std::string path_value(const Option& option, const std::string& text, const std::string& where);
+// The values as text, as they are given; empty if they are not in the option's range.
+std::string integer_text(const Option& option, std::int64_t value);
+std::string number_text(const Option& option, const double& value);
+
+// The parts of a list with commas.
+std::vector<std::string> items_of(const std::string& list);
 
 // How the text of an option is read.
 template <typename Value>
 struct Reader {
   Option option = {};  // its kind, range, choices, unit and value_name
-  Value (*parse)(const Option&, const std::string& text, const std::string& where) = nullptr;
-  // The default as text; empty: none.
-  std::string (*print)(const Option&, const Value& value) = nullptr;
+  std::function<Value(const Option&, const std::string& text, const std::string& where)> parse = {};
+  std::function<std::string(const Option&, const Value&)> print = {};  // empty: no default
 };
 
 // Numbers in a range. 0 stands for `auto`, if that is allowed; elsewhere a default that is not in
@@ -49,9 +74,15 @@ struct Range {
   std::int64_t minimum = 0, maximum = 0;
   std::string unit = {};
 };
-Range from(std::int64_t minimum, std::int64_t maximum, std::string unit = "");
-Range above_zero(std::int64_t maximum);
-Range auto_or(std::int64_t minimum, std::int64_t maximum, std::string unit);
+inline Range from(std::int64_t minimum, std::int64_t maximum, std::string unit = "") {
+  return {ValueKind::kInteger, minimum, maximum, std::move(unit)};
+}
+inline Range above_zero(std::int64_t maximum) {
+  return {ValueKind::kNumber, 0, maximum};
+}
+inline Range auto_or(std::int64_t minimum, std::int64_t maximum, std::string unit) {
+  return {ValueKind::kAutoOrInteger, minimum, maximum, std::move(unit)};
+}
 
 // The words of an option with the values that they stand for.
 template <typename Value>
@@ -65,8 +96,13 @@ Reader<bool> true_or_false();
 Reader<bool> on_off();  // True if given without a value
 Reader<bool> flag();    // takes no value
 Reader<double> share(std::string value_name);
+Reader<double> duration();  // seconds
 Reader<Allowance> allowance();
 Reader<Augment> augmentation();
+Reader<CheckpointEvery> intervals();  // parts that the text does not mention are 0
+Reader<RateScaling> rate_scaling();
+Reader<ImageSizes> growing_size();
+Reader<CropSize> crop_size();
 
 inline const Words<DeviceChoice> kDevices = {
     {"auto", DeviceChoice::kAuto}, {"cuda", DeviceChoice::kCuda}, {"cpu", DeviceChoice::kCpu}};
@@ -91,17 +127,11 @@ std::string descriptions(const auto& catalogue) {
   return text;
 }
 
-// What else is said of an option, besides its Effect and its place on the Canvas.
-enum class Mark {
-  kPositional,   // required, and its name may be omitted
-  kOfRecipe,     // Option::is_of_recipe
-  kNotRepeated,  // not Option::is_repeated
-  kMayDiffer,    // Option::may_differ
-  kFirst,        // Option::is_on_first_screen
-};
-void mark(Option& option, Mark what);
-void mark(Option& option, Effect effect);
-void mark(Option& option, Canvas role);
+// What else is said of an option, besides its Effect and its role on the Canvas.
+using Mark = bool Option::*;
+constexpr Mark kPositional = &Option::positional, kOfRecipe = &Option::is_of_recipe,
+               kForOneRun = &Option::is_for_one_run, kMayDiffer = &Option::may_differ,
+               kFirst = &Option::is_on_first_screen;
 
 template <typename Config>
 struct Row {
@@ -122,19 +152,22 @@ struct Row {
   }
   template <typename... Marks>
   Row& is(Marks... marks) {
-    (mark(option, marks), ...);
+    (mark(marks), ...);
     return *this;
   }
   // Notes in `is_given` whether the option is given, and valid.
   Row& noted_in(bool Config::*is_given) {
-    fill = [fill_field = std::move(fill), is_given](Config& config, const Option& row,
-                                                    const std::string& text,
-                                                    const std::string& where) {
-      fill_field(config, row, text, where);
+    fill = [fill_field = std::move(fill), is_given](Config& config, const auto&... text) {
+      fill_field(config, text...);
       config.*is_given = true;
     };
     return *this;
   }
+
+ private:
+  void mark(Mark what) { option.*what = true; }
+  void mark(Effect effect) { option.effect = effect; }
+  void mark(Canvas role) { option.canvas = role; }
 };
 
 // Rows in table order.
@@ -188,94 +221,90 @@ Reader<Number> reader_of(const Range& range) {
       .maximum = range.maximum};
   if constexpr (kIsWhole)
     return {std::move(option),
-            [](const Option& row, const std::string& text, const std::string& where) {
-              return static_cast<Number>(integer_value(row, text, where));
-            },
-            [](const Option& row, const Number& value) { return integer_text(row, value); }};
+            [](const auto&... text) { return static_cast<Number>(integer_value(text...)); },
+            integer_text};
   else
     return {std::move(option), number_value, number_text};
 }
 
-// The default of a field as text; that of a list is empty.
-template <typename Value, typename Field, typename Print>
-std::string text_of(const Option& row, const Field& field, [[maybe_unused]] const Print& print) {
-  if constexpr (std::same_as<Field, Value>) return print(row, field);
-  if constexpr (std::same_as<Field, std::optional<Value>>)
-    if (field) return print(row, *field);
-  return "";
-}
-
-// The row of the field that `place` returns a reference to.
-template <typename Config, typename Place, typename Value, typename Parse, typename Print>
-Row<Config> row(Place place, const char* name, Option option, std::type_identity<Value>,
-                Parse parse, Print print, const std::string& group, std::string help) {
-  using Field = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
-  constexpr bool kIsList = std::same_as<Field, std::vector<Value>>;
-  option.name = name;
-  option.group = group;
-  option.help = std::move(help);
-  option.repeatable = kIsList;
-  option.same_value = [parse](const Option& row, const std::string& a, const std::string& b) {
-    return parse(row, a, "") == parse(row, b, "");
+template <typename Value>
+Reader<Value> reader_of(const Words<Value>& words) {
+  Reader<Value> reader = {.option = {.kind = ValueKind::kChoice}};
+  for (const auto& [word, value] : words) {
+    reader.option.value_name += (reader.option.value_name.empty() ? "" : "|") + word;
+    reader.option.choices.push_back(word);
+  }
+  reader.parse = [words](const auto&... text) {
+    const std::string found = choice_value(text...);
+    std::size_t i = 0;
+    while (words[i].first != found) ++i;
+    return words[i].second;
   };
-  return {std::move(option),
-          [place, parse](Config& config, const Option& row, const std::string& text,
-                         const std::string& where) {
-            if constexpr (kIsList)
-              std::invoke(place, config).push_back(parse(row, text, where));
-            else
-              std::invoke(place, config) = parse(row, text, where);
-          },
-          [place, print](Config& config, const Option& row) {
-            return text_of<Value>(row, std::invoke(place, config), print);
-          }};
+  reader.print = [words](const Option&, const Value& chosen) -> std::string {
+    for (const auto& [word, value] : words)
+      if (value == chosen) return word;
+    return "";
+  };
+  return reader;
 }
 
 }  // namespace rows
 
+// The row of the field that `place` returns a reference to.
 template <typename Config, typename Place, typename Value>
-requires std::invocable<Place, Config&> Row<Config> opt(Place place, const char* name,
-                                                        Reader<Value> reader,
-                                                        const std::string& group,
-                                                        std::string help) {
-  return rows::row<Config>(place, name, std::move(reader.option), std::type_identity<Value>(),
-                           reader.parse, reader.print, group, std::move(help));
+Row<Config> row_of(Place place, const char* name, Reader<Value> reader, const std::string& group,
+                   std::string help) {
+  using Field = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
+  constexpr bool kIsList = std::same_as<Field, std::vector<Value>>;
+  Option option = std::move(reader.option);
+  option.name = name;
+  option.group = group;
+  option.help = std::move(help);
+  option.repeatable = kIsList;
+  option.same_value = [parse = reader.parse](const Option& row, const std::string& a,
+                                             const std::string& b) {
+    return parse(row, a, "") == parse(row, b, "");
+  };
+  return {std::move(option),
+          [place, parse = reader.parse](Config& config, const auto&... text) {
+            if constexpr (kIsList)
+              std::invoke(place, config).push_back(parse(text...));
+            else
+              std::invoke(place, config) = parse(text...);
+          },
+          [place, print = reader.print](Config& config, const Option& row) -> std::string {
+            const Field& field = std::invoke(place, config);
+            if constexpr (std::same_as<Field, Value>)
+              if (print) return print(row, field);
+            if constexpr (std::same_as<Field, std::optional<Value>>)
+              if (field) return print(row, *field);
+            return "";
+          }};
 }
 
 template <typename Config, typename Field, typename Value>
 Row<Config> opt(Field Config::*field, const char* name, Reader<Value> reader,
                 const std::string& group, std::string help) {
-  return opt<Config, Field Config::*>(field, name, std::move(reader), group, std::move(help));
+  return row_of<Config>(field, name, std::move(reader), group, std::move(help));
 }
 
 template <typename Config, typename Field>
 Row<Config> opt(Field Config::*field, const char* name, const Range& range,
                 const std::string& group, std::string help) {
-  return opt(field, name, rows::reader_of<typename rows::Element<Field>::type>(range), group,
-             std::move(help));
+  using Number = typename rows::Element<Field>::type;
+  return row_of<Config>(field, name, rows::reader_of<Number>(range), group, std::move(help));
 }
 
 template <typename Config, typename Field>
-Row<Config> opt(Field Config::*field, const char* name, std::type_identity_t<Words<Field>> words,
-                const std::string& group, std::string help) {
-  Option option = {.kind = ValueKind::kChoice};
-  for (const auto& [word, value] : words) {
-    option.value_name += (option.value_name.empty() ? "" : "|") + word;
-    option.choices.push_back(word);
-  }
-  const auto parse = [words](const Option& row, const std::string& text, const std::string& where) {
-    const std::string found = choice_value(row, text, where);
-    std::size_t i = 0;
-    while (words[i].first != found) ++i;
-    return words[i].second;
-  };
-  const auto print = [words](const Option&, const Field& chosen) -> std::string {
-    for (const auto& [word, value] : words)
-      if (value == chosen) return word;
-    return "";
-  };
-  return rows::row<Config>(field, name, std::move(option), std::type_identity<Field>(), parse,
-                           print, group, std::move(help));
+Row<Config> opt(Field Config::*field, const char* name,
+                const std::type_identity_t<Words<Field>>& words, const std::string& group,
+                std::string help) {
+  return row_of<Config>(field, name, rows::reader_of<Field>(words), group, std::move(help));
+}
+
+template <typename Config>
+Row<Config> seed_row(const std::string& group, const std::string& help) {
+  return opt(&Config::random_seed, "random-seed", from(kLowest, kHighest), group, help);
 }
 
 // The rows of a struct that is a member of another.
@@ -283,37 +312,36 @@ template <typename Outer, typename Inner>
 Rows<Outer> within(Inner Outer::*member, const Rows<Inner>& rows) {
   Rows<Outer> outer = {};
   for (const Row<Inner>& row : rows)
-    outer = {
-        outer,
-        Row<Outer>{row.option,
-                   [member, fill = row.fill](Outer& config, const Option& option,
-                                             const std::string& text, const std::string& where) {
-                     fill(config.*member, option, text, where);
-                   },
-                   [member, default_text = row.default_text](Outer& config, const Option& option) {
-                     return default_text(config.*member, option);
-                   }}};
+    outer = {outer,
+             Row<Outer>{row.option,
+                        [member, fill = row.fill](Outer& config, const auto&... text) {
+                          fill(config.*member, text...);
+                        },
+                        [member, text = row.default_text](Outer& config, const Option& option) {
+                          return text(config.*member, option);
+                        }}};
   return outer;
 }
 
 // The command whose options are `rows`. `check` reports faults of several options together, and
-// sets what follows from them. `imply` treats options as given because of others (Binder::imply).
+// sets what follows from them. `imply` treats options as given because of others (Given::imply).
 template <typename Config>
 CommandInfo command(std::string name, std::string summary, std::string usage, Rows<Config> rows,
-                    void (*check)(Binder&, Config&) = nullptr,
-                    void (*imply)(Binder&, const Config&) = nullptr) {
+                    std::type_identity_t<void (*)(Given&, Config&)> check = nullptr,
+                    std::type_identity_t<void (*)(Given&, const Config&)> imply = nullptr) {
   CommandInfo info{
       .name = std::move(name), .summary = std::move(summary), .usage = std::move(usage)};
   Config defaults;
   for (Row<Config>& row : rows) {
+    row.option.required = row.option.required || row.option.positional;
     if (!row.option.required) row.option.default_text = row.default_text(defaults, row.option);
     info.options.push_back(row.option);
   }
-  info.bind = [rows = std::move(rows), check, imply](Binder& binder) -> Command {
+  info.bind = [rows = std::move(rows), check, imply](Given& given) -> Command {
     const auto filled = [&] {
       Config config;
       for (const Row<Config>& row : rows)
-        binder.read(row.option.name, [&](const std::string& text, const std::string& where) {
+        given.read(row.option.name, [&](const std::string& text, const std::string& where) {
           refuse_placeholder(text, where);
           row.fill(config, row.option, text, where);
         });
@@ -321,13 +349,63 @@ CommandInfo command(std::string name, std::string summary, std::string usage, Ro
     };
     Config config = filled();
     if (imply != nullptr) {
-      imply(binder, config);
+      imply(given, config);
       config = filled();
     }
-    if (check != nullptr) check(binder, config);
+    if (check != nullptr) check(given, config);
     return config;
   };
   return info;
 }
+
+// ---- what the files of rows share ----
+
+// --classes, --first-label and --record-keys, for every command that reads datasets;
+// data_options.cpp.
+Rows<RecordOptions> record_rows();
+// What is done with EXIF orientations. `help` ends its text.
+Row<RecordOptions> exif_row(const std::string& group, const std::string& help);
+
+// The options of train that describe a network; model_options.cpp.
+Rows<NetworkConfig> network_rows();
+void check_network(Given& given, const NetworkConfig& config);
+
+// train_checks.cpp: the options that --recipe sets and the command line does not; then what follows
+// from several options together.
+void imply_recipe(Given& given, const TrainConfig& config);
+void check_train(Given& given, TrainConfig& config);
+// Faults of an output that would replace one of a training job's inputs or its model, or be read as
+// one.
+Problems overlaps_with_job(const char* output_name, const std::string& output,
+                           const TrainConfig& config);
+
+// The component of `kiln train` with weights and one folder of images.
+inline constexpr const char* kFineTune = "fine-tune";
+
+CommandInfo train_command();  // train_rows.cpp
+
+// model_options.cpp
+CommandInfo score_command();
+CommandInfo evaluate_command();
+CommandInfo audit_command();
+CommandInfo init_model_command();
+
+// data_options.cpp
+CommandInfo convert_command();
+CommandInfo split_command();
+CommandInfo pack_command();
+CommandInfo demo_data_command();
+CommandInfo transform_init_command();
+CommandInfo transform_apply_command();
+
+// job_options.cpp
+CommandInfo launch_command();
+CommandInfo tune_command();
+CommandInfo watch_command();
+CommandInfo inspect_command();
+CommandInfo report_command();
+CommandInfo compare_command();
+// `names`: the commands and components that can be described.
+CommandInfo describe_command(const std::vector<std::string>& names);
 
 }  // namespace kiln

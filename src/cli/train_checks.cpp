@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/command_rows.h"
+#include "cli/rows.h"
 #include "model/catalogue.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
@@ -18,7 +18,7 @@ namespace {
 
 // ---- data ----
 
-void check_transform(Binder& binder, const DataConfig& config) {
+void check_transform(Given& given, const DataConfig& config) {
   if (config.transform_path.empty()) return;
   const std::pair<const char*, bool> others[] = {
       {"image-size", config.image_size.last > 0},
@@ -27,62 +27,62 @@ void check_transform(Binder& binder, const DataConfig& config) {
       {"eval-crop", config.eval_crop.side > 0 || config.eval_crop.is_larger}};
   for (const auto& [name, is_given] : others)
     if (is_given)
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   std::string("--") + name +
-                       " cannot be used with --transform-path, whose operations resize, crop and "
-                       "augment the images: leave one of the two out.");
+      given.fault(name,
+                  std::string("--") + name +
+                      " cannot be used with --transform-path, whose operations resize, crop and "
+                      "augment the images: leave one of the two out.");
 }
 
-void check_cache(Binder& binder, const DataConfig& config) {
+void check_cache(Given& given, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded) return;
   if (config.image_size.first > 0)
-    binder.fault("cache", ErrorCode::kParameterParsing,
-                 "--cache decoded requires the same pixels in every epoch, but --image-size grows: "
-                 "use --cache bytes or auto.");
+    given.fault("cache",
+                "--cache decoded requires the same pixels in every epoch, but --image-size grows: "
+                "use --cache bytes or auto.");
   if (!takes_random_parts(config.augment)) return;
-  binder.fault("cache", ErrorCode::kParameterParsing,
-               "--cache decoded requires the same crop of an image in every epoch, but --augment " +
-                   augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
+  given.fault("cache",
+              "--cache decoded requires the same crop of an image in every epoch, but --augment " +
+                  augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
 }
 
-void check_split(Binder& binder, const DataConfig& config) {
-  const bool is_split = binder.given("data-path");
+void check_split(Given& given, const DataConfig& config) {
+  const bool is_split = given.has("data-path");
   for (const char* option : {"valid-fraction", "group-by", "split", "labels"})
-    if (!is_split && binder.given(option))
-      binder.fault(option, ErrorCode::kParameterParsing,
-                   std::string("--") + option +
-                       " needs --data-path, the dataset to split: give it instead of "
-                       "--train-data-path and --valid-data-path.");
+    if (!is_split && given.has(option))
+      given.fault(option, std::string("--") + option +
+                              " needs --data-path, the dataset to split: give it instead of "
+                              "--train-data-path and --valid-data-path.");
   if (config.has_train_shard && is_split)
-    binder.fault("data-path", ErrorCode::kParameterParsing,
-                 "--data-path cannot be used with --shard-by none or train: each host would split "
-                 "its own images without knowing the others' duplicates and groups. Give "
-                 "--train-data-path and --valid-data-path.");
+    given.fault("data-path",
+                "--data-path cannot be used with --shard-by none or train: each host would split "
+                "its own images without knowing the others' duplicates and groups. Give "
+                "--train-data-path and --valid-data-path.");
   if (config.split.valid_fraction >= 1)
-    binder.fault(
-        "valid-fraction", ErrorCode::kNotInRangeValue,
-        "--valid-fraction is 1, which leaves nothing to train on: use less than 1, such as 0.2.");
+    given.fault(
+        "valid-fraction",
+        "--valid-fraction is 1, which leaves nothing to train on: use less than 1, such as 0.2.",
+        ErrorCode::kNotInRangeValue);
   for (const char* option : {"valid-fraction", "group-by"})
-    if (binder.given("split") && binder.given(option))
-      binder.fault(option, ErrorCode::kParameterParsing,
-                   std::string("--") + option +
-                       " and --split are both given, but the file already assigns each image: omit "
-                       "one of them.");
+    if (given.has("split") && given.has(option))
+      given.fault(option,
+                  std::string("--") + option +
+                      " and --split are both given, but the file already assigns each image: omit "
+                      "one of them.");
 }
 
-void check_data(Binder& binder, DataConfig& config) {
-  check_network(binder, config.network);
-  binder.check("eval-resize", [&] {
+void check_data(Given& given, DataConfig& config) {
+  check_network(given, config.network);
+  given.check(given.position("eval-resize"), [&] {
     check_eval_size(config.eval_resize,
                     config.eval_crop.side > 0 ? config.eval_crop.side : config.image_size.last);
   });
-  check_transform(binder, config);
-  check_cache(binder, config);
+  check_transform(given, config);
+  check_cache(given, config);
   config.has_train_shard = config.shard_by != ShardBy::kRank || config.has_own_images();
   config.has_valid_shard = config.shard_by == ShardBy::kNone;
   config.stream.by_record = config.shard_by == ShardBy::kRecord;
   config.stream.by_host = config.shard_by == ShardBy::kHost;
-  check_split(binder, config);
+  check_split(given, config);
   if (!config.split.data_path.empty())
     config.train_path = config.valid_path = config.split.data_path;
 }
@@ -90,66 +90,66 @@ void check_data(Binder& binder, DataConfig& config) {
 // ---- optimization ----
 
 // Reports a number that is not less than 1. The options' ranges include 1.
-void check_below_1(Binder& binder, const char* name, double value, const std::string& why) {
+void check_below_1(Given& given, const char* name, double value, const std::string& why) {
   if (value < 1) return;
-  binder.fault(name, ErrorCode::kLessThanOrEqualTo,
-               std::string("--") + name + " is 1, " + why + ": use a smaller number.");
+  given.fault(name, std::string("--") + name + " is 1, " + why + ": use a smaller number.",
+              ErrorCode::kLessThanOrEqualTo);
 }
 
-void check_optimization(Binder& binder, OptimizationConfig& config) {
+void check_optimization(Given& given, OptimizationConfig& config) {
   if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
-  check_below_1(binder, "momentum", recipe.momentum, "with which steps would add up forever");
-  check_below_1(binder, "ema", recipe.ema, "with which the average would never change");
-  check_below_1(binder, "label-smoothing", recipe.label_smoothing,
+  check_below_1(given, "momentum", recipe.momentum, "with which steps would add up forever");
+  check_below_1(given, "ema", recipe.ema, "with which the average would never change");
+  check_below_1(given, "label-smoothing", recipe.label_smoothing,
                 "with which labels would carry no information");
   if (config.sample == Sampling::kBalanced && config.class_weights != ClassWeights::kNone)
-    binder.fault("class-weights", ErrorCode::kParameterParsing,
-                 "--sample balanced already draws every class equally often, so --class-weights "
-                 "would favor small classes twice: use one of the two.");
+    given.fault("class-weights",
+                "--sample balanced already draws every class equally often, so --class-weights "
+                "would favor small classes twice: use one of the two.");
   if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1)
-    binder.fault("best-by", ErrorCode::kParameterParsing,
-                 "--best-by chooses the epoch that --save best saves, but --save is last: leave "
-                 "one of them out.");
+    given.fault("best-by",
+                "--best-by chooses the epoch that --save best saves, but --save is last: leave "
+                "one of them out.");
 }
 
-void check_checkpoint(Binder& binder, const CheckpointConfig& config) {
-  if (binder.given("checkpoint-path")) return;
+void check_checkpoint(Given& given, const CheckpointConfig& config) {
+  if (given.has("checkpoint-path")) return;
   if (config.resume == ResumeChoice::kRequire)
-    binder.fault("resume", ErrorCode::kParameterParsing,
-                 "--resume require needs a folder with checkpoints: add --checkpoint-path DIR.");
-  if (binder.given("checkpoint-every"))
-    binder.fault("checkpoint-every", ErrorCode::kParameterParsing,
-                 "--checkpoint-every needs a folder for checkpoints: add --checkpoint-path DIR.");
+    given.fault("resume",
+                "--resume require needs a folder with checkpoints: add --checkpoint-path DIR.");
+  if (given.has("checkpoint-every"))
+    given.fault("checkpoint-every",
+                "--checkpoint-every needs a folder for checkpoints: add --checkpoint-path DIR.");
 }
 
-void check_folds(Binder& binder, const TrainConfig& config) {
+void check_folds(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.folds == 0) return;
   if (optimization.folds == 1)
-    binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
+    given.fault("folds",
+                "--folds is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
-    binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds judges images by the features of a frozen network, but this command "
-                 "trains the network in epochs: add --freeze backbone and --augment none, or leave "
-                 "--folds out.");
+    given.fault("folds",
+                "--folds judges images by the features of a frozen network, but this command "
+                "trains the network in epochs: add --freeze backbone and --augment none, or leave "
+                "--folds out.");
   if (config.data.has_train_shard)
-    binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds divides images that all ranks share, but with --shard-by none or train "
-                 "each host has its own images: use --shard-by rank, or leave --folds out.");
-  if (binder.given("data-path") && binder.given("valid-fraction"))
-    binder.fault("valid-fraction", ErrorCode::kParameterParsing,
-                 "--folds judges every image of --data-path, so none are set aside: leave "
-                 "--valid-fraction out, or --folds.");
+    given.fault("folds",
+                "--folds divides images that all ranks share, but with --shard-by none or train "
+                "each host has its own images: use --shard-by rank, or leave --folds out.");
+  if (given.has("data-path") && given.has("valid-fraction"))
+    given.fault("valid-fraction",
+                "--folds judges every image of --data-path, so none are set aside: leave "
+                "--valid-fraction out, or --folds.");
 }
 
-void check_fine_tuning(Binder& binder, TrainConfig& config) {
+void check_fine_tuning(Given& given, TrainConfig& config) {
   if (config.optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
-    binder.fault("sync-batch-norm", ErrorCode::kParameterParsing,
-                 "--sync-batch-norm has nothing to synchronize, since --freeze also freezes "
-                 "BatchNorm: leave one of the two out.");
-  check_folds(binder, config);
+    given.fault("sync-batch-norm",
+                "--sync-batch-norm has nothing to synchronize, since --freeze also freezes "
+                "BatchNorm: leave one of the two out.");
+  check_folds(given, config);
   SplitConfig& split = config.data.split;
   split.all_train = config.optimization.folds > 0 && split.file.empty();
 }
@@ -163,35 +163,34 @@ constexpr std::array kDecided = {"freeze",           "folds",         "transform
                                  "num-warmup-steps", "learning-rate", "head-learning-rate"};
 
 // Reports a fault if `option` is given together with --auto True, which cannot use it.
-void refuse_beside(Binder& binder, const char* option, const std::string& reason) {
-  if (!binder.given(option)) return;
-  binder.fault(option, ErrorCode::kParameterParsing,
-               "--auto True and --" + std::string(option) + " are both given, but " + reason +
-                   ": leave one of the two out.");
+void refuse_beside(Given& given, const char* option, const std::string& reason) {
+  if (!given.has(option)) return;
+  given.fault(option, "--auto True and --" + std::string(option) + " are both given, but " +
+                          reason + ": leave one of the two out.");
 }
 
-void check_auto(Binder& binder, const TrainConfig& config) {
-  refuse_beside(binder, "freeze", "--auto decides which layers are frozen");
-  refuse_beside(binder, "folds", "--auto compares models on validation images");
-  refuse_beside(binder, "transform-path", "--auto decides the augmentation");
+void check_auto(Given& given, const TrainConfig& config) {
+  refuse_beside(given, "freeze", "--auto decides which layers are frozen");
+  refuse_beside(given, "folds", "--auto compares models on validation images");
+  refuse_beside(given, "transform-path", "--auto decides the augmentation");
   if (config.ranks.sync_batch_norm)
-    refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
+    refuse_beside(given, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
   if (config.data.has_train_shard)
-    refuse_beside(binder, config.data.has_own_images() ? "train-data-path" : "shard-by",
+    refuse_beside(given, config.data.has_own_images() ? "train-data-path" : "shard-by",
                   "the head is fitted to images that all ranks share");
-  if (binder.given("model-name") && !binder.given("weights"))
-    binder.fault("auto", ErrorCode::kParameterParsing,
-                 "--auto True starts from the features of a pretrained network, but the weights "
-                 "are random: give pretrained ones with --weights, or leave --auto out.");
+  if (given.has("model-name") && !given.has("weights"))
+    given.fault("auto",
+                "--auto True starts from the features of a pretrained network, but the weights "
+                "are random: give pretrained ones with --weights, or leave --auto out.");
 }
 
 // Decides whether --auto is on when it is not given, as far as the command line can tell: the
 // number of images is not known yet.
-void choose_auto(const Binder& binder, const TrainConfig& config, AutoConfig& chosen) {
-  const bool may_have_weights = binder.given("weights") || binder.given("untrained-model-path");
+void choose_auto(const Given& given, const TrainConfig& config, AutoConfig& chosen) {
+  const bool may_have_weights = given.has("weights") || given.has("untrained-model-path");
   if (config.data.split.data_path.empty() || !may_have_weights) return;
-  const auto* const decided = std::find_if(
-      kDecided.begin(), kDecided.end(), [&](const char* option) { return binder.given(option); });
+  const auto* const decided = std::find_if(kDecided.begin(), kDecided.end(),
+                                           [&](const char* option) { return given.has(option); });
   if (decided != kDecided.end())
     chosen.why_not = "--" + std::string(*decided) + " is given";
   else if (config.ranks.sync_batch_norm)
@@ -202,135 +201,108 @@ void choose_auto(const Binder& binder, const TrainConfig& config, AutoConfig& ch
     chosen.choice = AutoChoice::kIfFewImages;
 }
 
-void settle_auto(Binder& binder, TrainConfig& config) {
+void settle_auto(Given& given, TrainConfig& config) {
   AutoConfig& settled = config.optimization.automatic;
-  settled.sets_learning_rate = !binder.given("learning-rate");
-  settled.sets_augment = !binder.given("augment");
-  if (!binder.given("auto")) return choose_auto(binder, config, settled);
+  settled.sets_learning_rate = !given.has("learning-rate");
+  settled.sets_augment = !given.has("augment");
+  if (!given.has("auto")) return choose_auto(given, config, settled);
   if (!settled.asked.value_or(false)) return;
   settled.choice = AutoChoice::kYes;
-  check_auto(binder, config);
+  check_auto(given, config);
 }
 
 // ---- ranks ----
 
-void check_exchange(Binder& binder, const TrainConfig& config) {
+void check_exchange(Given& given, const TrainConfig& config) {
   const RanksConfig& ranks = config.ranks;
   const KnownExchange& kind = *ranks.exchange.kind;
   if (config.data.has_own_images() && kind.refuses("shard-by"))
-    binder.fault("train-data-path", ErrorCode::kParameterParsing,
-                 "--train-data-path with {rank} cannot be used with --exchange " +
-                     std::string(kind.name) +
-                     ", whose servers would not train on their images: leave one of the two out.");
+    given.fault("train-data-path",
+                "--train-data-path with {rank} cannot be used with --exchange " +
+                    std::string(kind.name) +
+                    ", whose servers would not train on their images: leave one of the two out.");
   for (const UnfitOption& unfit : kind.unfit) {
-    if (!binder.is_set(unfit.name, std::string(unfit.value))) continue;
-    binder.fault(unfit.name, ErrorCode::kParameterParsing,
-                 formatted("--%s%s%s cannot be used with --exchange %s, %s: leave one of the two "
-                           "out.",
-                           unfit.name, unfit.value.empty() ? "" : " ", unfit.value.data(),
-                           kind.name.data(), unfit.reason.data()));
+    if (!given.is_set(unfit.name, std::string(unfit.value))) continue;
+    given.fault(unfit.name,
+                formatted("--%s%s%s cannot be used with --exchange %s, %s: leave one of the two "
+                          "out.",
+                          unfit.name, unfit.value.empty() ? "" : " ", unfit.value.data(),
+                          kind.name.data(), unfit.reason.data()));
   }
   if (const int started = ranks.launch.value_or(0); started > 0)
-    binder.check("exchange", [&] { ranks.exchange.require_ranks(started); });
+    given.check(given.position("exchange"), [&] { ranks.exchange.require_ranks(started); });
 }
 
 // ---- recipe ----
 
-void check_mixing(Binder& binder, const OptimizationConfig& config) {
+void check_mixing(Given& given, const OptimizationConfig& config) {
   const RecipeConfig& recipe = config.recipe;
   if (recipe.mixup + recipe.cutmix == 0 || config.batch_size % 2 == 0) return;
   const std::string name = recipe.mixup > 0 ? "mixup" : "cutmix";
-  binder.fault(name.c_str(), ErrorCode::kParameterParsing,
-               "--" + name + " mixes the images of a batch in pairs, but --batch-size is " +
-                   std::to_string(config.batch_size) + ": use an even one, or --" + name + " 0.");
+  given.fault(name.c_str(),
+              "--" + name + " mixes the images of a batch in pairs, but --batch-size is " +
+                  std::to_string(config.batch_size) + ": use an even one, or --" + name + " 0.");
 }
 
 // With --time-limit, the number of epochs is known only after the first epoch has been timed.
-void check_time_limit(Binder& binder, const TrainConfig& config) {
+void check_time_limit(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.time_limit_s == 0) return;
   if (config.data.image_size.first > 0)
-    binder.fault(
-        "image-size", ErrorCode::kParameterParsing,
+    given.fault(
+        "image-size",
         "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
         "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule& schedule = *find_known_schedule(optimization.recipe.schedule);
   const bool falls_in_first_epoch = schedule.is_per_step && optimization.num_warmup_steps < 1 &&
                                     schedule.depends_on_length == DependsOnLength::kAfterWarmup;
   if (schedule.depends_on_length == DependsOnLength::kAlways || falls_in_first_epoch)
-    binder.fault("lr-schedule", ErrorCode::kParameterParsing,
-                 "--time-limit sets the number of epochs after the first one, whose learning rates "
-                 "must not depend on it: use --lr-schedule polynomial, or cosine with "
-                 "--num-warmup-steps 1 or more.");
+    given.fault("lr-schedule",
+                "--time-limit sets the number of epochs after the first one, whose learning rates "
+                "must not depend on it: use --lr-schedule polynomial, or cosine with "
+                "--num-warmup-steps 1 or more.");
 }
 
 // ---- paths ----
 
-struct NamedPath {
-  const char* option;
-  std::string path;  // empty if not given
-};
+// The options that name what a run reads.
+const std::vector<const char*> kInputs = {"untrained-model-path", "weights",
+                                          "transform-path",       "data-path",
+                                          "train-data-path",      "valid-data-path"};
 
-std::vector<NamedPath> inputs_of(const DataConfig& data) {
-  std::vector<NamedPath> inputs = {{"untrained-model-path", data.untrained_model_path},
-                                   {"weights", data.network.weights},
-                                   {"transform-path", data.transform_path}};
-  if (!data.split.data_path.empty()) {
-    inputs.push_back({"data-path", data.split.data_path});
-  } else {
-    inputs.push_back({"train-data-path", data.train_path});
-    inputs.push_back({"valid-data-path", data.valid_path});
-  }
-  return inputs;
+void keep_apart_from_inputs_and_model(Given& given, const char* output) {
+  given.keep_apart(output, kInputs);
+  given.keep_apart(output, {"trained-model-path"});
 }
 
-std::vector<NamedPath> inputs_and_model_of(const TrainConfig& config) {
-  std::vector<NamedPath> paths = inputs_of(config.data);
-  paths.push_back({"trained-model-path", config.output.trained_model_path});
-  return paths;
-}
-
-void keep_apart(Binder& binder, const char* name, const std::string& path,
-                const std::vector<NamedPath>& from) {
-  for (const NamedPath& other : from) require_apart(binder, name, path, other.option, other.path);
-}
-
-// The folder of --explain may be inside the log folder, but must not contain it.
-void check_explain(Binder& binder, const TrainConfig& config) {
-  const std::string &path = config.output.explain, &logs = config.output.log_path;
-  keep_apart(binder, "explain", path, inputs_and_model_of(config));
-  require_apart(binder, "explain", path, "checkpoint-path", config.checkpoint.path);
-  if (lies_inside(logs, path))
-    binder.fault("explain", ErrorCode::kParameterParsing,
-                 "--explain '" + path + "' would hold --log-path '" + logs +
-                     "' and must hold only pictures: choose a separate folder, such as '" + logs +
-                     "/mistakes'.");
-}
-
-void check_paths(Binder& binder, const TrainConfig& config) {
+void check_paths(Given& given, const TrainConfig& config) {
   const OutputConfig& output = config.output;
-  const std::string& model = output.trained_model_path;
-  keep_apart(binder, "trained-model-path", model, inputs_of(config.data));
-  if (lies_inside(output.log_path, model)) {
-    binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
-                 ErrorCode::kParameterParsing,
-                 "--log-path '" + output.log_path + "' is inside --trained-model-path '" + model +
-                     "', which must hold only the model: choose another folder for --log-path.");
+  const std::string &model = output.trained_model_path, &logs = output.log_path;
+  given.keep_apart("trained-model-path", kInputs);
+  if (lies_inside(logs, model))
+    given.fault(output.log_path_given ? "log-path" : "trained-model-path",
+                "--log-path '" + logs + "' is inside --trained-model-path '" + model +
+                    "', which must hold only the model: choose another folder for --log-path.");
+  keep_apart_from_inputs_and_model(given, "checkpoint-path");
+  for (const char* name : {"explain", "trace"}) {
+    keep_apart_from_inputs_and_model(given, name);
+    given.keep_apart(name, {"checkpoint-path"});
   }
-  keep_apart(binder, "checkpoint-path", config.checkpoint.path, inputs_and_model_of(config));
-  check_explain(binder, config);
-  keep_apart(binder, "trace", config.insight.trace_path, inputs_and_model_of(config));
-  require_apart(binder, "trace", config.insight.trace_path, "checkpoint-path",
-                config.checkpoint.path);
+  // The folder of --explain may be inside the log folder.
+  if (lies_inside(logs, output.explain))
+    given.fault("explain", "--explain '" + output.explain + "' would hold --log-path '" + logs +
+                               "' and must hold only pictures: choose a separate folder, such as "
+                               "'" +
+                               logs + "/mistakes'.");
 }
 
 }  // namespace
 
-void imply_recipe(Binder& binder, const TrainConfig& config) {
+void imply_recipe(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.recipe.name != "modern") return;
   const auto imply = [&](const char* name, const std::string& text) {
-    binder.imply(name, text, "recipe");
+    given.imply(name, text, "recipe");
   };
   const double images = static_cast<double>(optimization.batch_size) * optimization.accumulate;
   const KnownOptimizer& optimizer = *find_optimizer(optimization.recipe.optimizer);
@@ -340,44 +312,45 @@ void imply_recipe(Binder& binder, const TrainConfig& config) {
   imply("ema", "0.999");
   imply("lr-schedule", "cosine");
   constexpr double kShare = 0.1, kMost = 2;  // warm-up: share of all epochs; maximum in epochs
-  const double epochs = binder.given("time-limit") ? kMost / kShare : optimization.epochs;
+  const double epochs = given.has("time-limit") ? kMost / kShare : optimization.epochs;
   imply("num-warmup-steps", formatted("%g", std::min(kMost, kShare * epochs)));
   imply("label-smoothing", "0.1");
   imply("mixup", "0.1");
-  if (!binder.given("transform-path")) {
+  if (!given.has("transform-path")) {
     imply("augment", "standard");
     imply("eval-crop", "larger");
   }
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
   const KnownNetwork* network = find_network(config.data.network.model_name);
-  if (network != nullptr && !binder.given("weights") && network->family().allows(kZeroInitResidual))
+  if (network != nullptr && !given.has("weights") && network->family().allows(kZeroInitResidual))
     imply("zero-init-residual", "True");
 }
 
-void check_train(Binder& binder, TrainConfig& config) {
-  check_data(binder, config.data);
-  check_optimization(binder, config.optimization);
-  check_checkpoint(binder, config.checkpoint);
-  config.ranks.arguments = binder.words();
-  config.overridden = binder.overridden();
-  config.effective_options = binder.effective_options();
+void check_train(Given& given, TrainConfig& config) {
+  check_data(given, config.data);
+  check_optimization(given, config.optimization);
+  check_checkpoint(given, config.checkpoint);
+  config.ranks.arguments = given.words;
+  config.overridden = given.overridden;
+  config.effective_options = given.effective_options();
   for (auto& [name, text] : config.effective_options)
     if (name == "epochs" && !config.optimization.epochs_given)
       text = std::to_string(config.optimization.epochs);
-  check_fine_tuning(binder, config);
-  settle_auto(binder, config);
-  check_exchange(binder, config);
-  check_mixing(binder, config.optimization);
-  check_time_limit(binder, config);
-  check_paths(binder, config);
+  check_fine_tuning(given, config);
+  settle_auto(given, config);
+  check_exchange(given, config);
+  check_mixing(given, config.optimization);
+  check_time_limit(given, config);
+  check_paths(given, config);
 }
 
 Problems overlaps_with_job(const char* output_name, const std::string& output,
                            const TrainConfig& config) {
   Problems problems;
-  for (const NamedPath& other : inputs_and_model_of(config)) {
-    const std::string overlap = overlap_of(output_name, output, other.option, other.path);
+  for (const auto& [name, path] : config.effective_options) {
+    if (name != "trained-model-path" && std::ranges::count(kInputs, name) == 0) continue;
+    const std::string overlap = overlap_of(output_name, output, name.c_str(), path);
     if (!overlap.empty()) problems.add(Error(ErrorCode::kParameterParsing, overlap));
   }
   return problems;
@@ -385,11 +358,10 @@ Problems overlaps_with_job(const char* output_name, const std::string& output,
 
 void check_eval_size(int short_side, int crop) {
   if (short_side == 0 || short_side >= crop) return;
-  throw Error(ErrorCode::kParameterParsing,
-              "--eval-resize is " + std::to_string(short_side) +
-                  ", smaller than the center crop of " + std::to_string(crop) +
-                  " pixels: use --eval-resize " + std::to_string(crop) +
-                  " or more, or a smaller --eval-crop.");
+  refuse_text("--eval-resize is " + std::to_string(short_side) +
+              ", smaller than the center crop of " + std::to_string(crop) +
+              " pixels: use --eval-resize " + std::to_string(crop) +
+              " or more, or a smaller --eval-crop.");
 }
 
 }  // namespace kiln

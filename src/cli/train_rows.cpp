@@ -1,7 +1,7 @@
 // The options of `kiln train`, in the order of its tables. What several of them mean together is in
 // train_checks.cpp.
 #include "base/text.h"
-#include "cli/command_rows.h"
+#include "cli/rows.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
@@ -11,52 +11,6 @@ namespace {
 
 using enum Canvas;
 using enum Effect;
-using enum Mark;
-
-Reader<double> duration() {
-  return {{.value_name = "TIME",
-           .kind = ValueKind::kDuration,
-           .minimum = 1,
-           .maximum = 1000 * kMillion},
-          duration_value,
-          duration_text};
-}
-
-Reader<CheckpointEvery> intervals() {
-  return {
-      {.value_name = "LIST", .kind = ValueKind::kEvery, .minimum = 1, .maximum = 1000 * kMillion},
-      every_value,
-      every_text};
-}
-
-Reader<RateScaling> rate_scaling() {
-  return {{.value_name = "linear|sqrt|none|X",
-           .kind = ValueKind::kChoiceOrNumber,
-           .maximum = 1000 * kMillion,
-           .choices = {"linear", "sqrt", "none"}},
-          rate_scaling_value,
-          rate_scaling_text};
-}
-
-Reader<ImageSizes> growing_size() {
-  return {{.value_name = "auto|N|N:N",
-           .unit = "pixels",
-           .kind = ValueKind::kTrainingSize,
-           .minimum = 16,
-           .maximum = 2048},
-          image_sizes_value,
-          image_sizes_text};
-}
-
-Reader<CropSize> crop_size() {
-  return {{.value_name = "auto|larger|N",
-           .unit = "pixels",
-           .kind = ValueKind::kCropSize,
-           .minimum = 16,
-           .maximum = 2048},
-          crop_size_value,
-          crop_size_text};
-}
 
 ExchangePlan exchange_value(const Option& option, const std::string& text,
                             const std::string& where) {
@@ -64,9 +18,8 @@ ExchangePlan exchange_value(const Option& option, const std::string& text,
   const KnownExchange* kind = find_exchange(choice_value(option, text.substr(0, colon), where));
   if (colon == std::string::npos) return {kind, kind->num_servers};
   if (kind->num_servers == 0)
-    throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but " +
-                                                  std::string(kind->name) +
-                                                  " has no number: leave it out.");
+    refuse_text(where + " is '" + excerpt(text) + "', but " + std::string(kind->name) +
+                " has no number: leave it out.");
   return {kind, static_cast<int>(integer_value(option, text.substr(colon + 1), where))};
 }
 
@@ -111,7 +64,7 @@ Rows<TrainConfig> component_rows() {
              {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"), kPaths,
                   "Output folder for the ModelDirectory.")
                   .required()
-                  .is(kFree, kModelOut, kNotRepeated, kFirst)}),
+                  .is(kFree, kModelOut, kForOneRun, kFirst)}),
       within(&TrainConfig::optimization,
              {
                  opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"), kTraining,
@@ -255,11 +208,11 @@ Rows<TrainConfig> machine_rows() {
                      "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
                      "tensorboard) and module_statistics/error_info.json.")
                      .noted_in(&OutputConfig::log_path_given)
-                     .is(kFree, kNotRepeated, kMayDiffer, kFirst),
+                     .is(kFree, kForOneRun, kMayDiffer, kFirst),
                  opt(&OutputConfig::explain, "explain", path("DIR"), kReporting,
                      "Folder for heat maps of the validation mistakes in the report: what in the "
                      "image led to the saved model's prediction.")
-                     .is(kFree, kNotRepeated),
+                     .is(kFree, kForOneRun),
              }),
   };
 }
@@ -378,7 +331,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
           "at most --epochs, or 90 if that is omitted.")
-          .is(kResult, kNotRepeated, kFirst),
+          .is(kResult, kForOneRun, kFirst),
       opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), kTraining,
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
           "covers --epochs, or if that is omitted these steps.")
@@ -393,7 +346,7 @@ Rows<RecipeConfig> recipe_rows() {
           "A set of options, each of which can be overridden; the first log lines list them. "
           "designer: the defaults. modern: higher accuracy in the same number of epochs; see "
           "docs/recipes.md.")
-          .is(kFree, kNotRepeated, kFirst),
+          .is(kFree, kForOneRun, kFirst),
       opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), kRecipe,
           descriptions(kKnownOptimizers))
           .is(kResult, kOfRecipe),
@@ -441,11 +394,11 @@ Rows<CheckpointConfig> checkpoint_rows() {
       opt(&Config::path, "checkpoint-path", path("DIR"), group,
           "Folder for checkpoints, from which the same command resumes after a stop; the newest "
           "two are kept. If omitted, none are written.")
-          .is(kFree, kCheckpoints, kNotRepeated, kMayDiffer, kFirst),
+          .is(kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst),
       opt(&Config::every, "checkpoint-every", intervals(), group,
           "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), separated "
           "by commas; whichever comes first.")
-          .is(kFree, kNotRepeated),
+          .is(kFree, kForOneRun),
       opt(&Config::resume, "resume",
           {{"auto", ResumeChoice::kAuto},
            {"never", ResumeChoice::kNever},
@@ -453,7 +406,7 @@ Rows<CheckpointConfig> checkpoint_rows() {
           group,
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
           "checkpoints are removed once a new one is written. require: fail if there is none.")
-          .is(kFree, kNotRepeated, kFirst),
+          .is(kFree, kForOneRun, kFirst),
   };
 }
 
@@ -462,11 +415,11 @@ Rows<OutputConfig> tracking_rows() {
   return {
       opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), kReporting,
           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI.")
-          .is(kFree, kNotRepeated),
+          .is(kFree, kForOneRun),
       opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"), kReporting,
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
           "epoch's metrics go to its output of type Metrics.")
-          .is(kFree, kKubeflowRun, kNotRepeated),
+          .is(kFree, kKubeflowRun, kForOneRun),
   };
 }
 
@@ -477,7 +430,7 @@ Rows<InsightConfig> insight_rows() {
           "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps and "
           "their phases, the device, all-reduces, and the loader threads. Rank 0 writes FILE; the "
           "others write their own files next to it, such as trace-rank1.json.")
-          .is(kFree, kNotRepeated),
+          .is(kFree, kForOneRun),
       opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), kReporting,
           "Cost per hour of all machines of the run, in any currency: the forecast, the result and "
           "the report then include costs.")
@@ -542,7 +495,7 @@ Rows<TrainConfig> train_rows() {
       opt(&TrainConfig::options_file, "config", path("FILE"), kPaths,
           "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
           "it are relative to the working directory.")
-          .is(kFree, kFileIn, kNotRepeated, kMayDiffer, kFirst),
+          .is(kFree, kFileIn, kForOneRun, kMayDiffer, kFirst),
       within(&TrainConfig::data, image_rows()),
       machine_rows(),
       within(&TrainConfig::data, dataset_rows()),

@@ -101,6 +101,10 @@ TEST(Help, TakesPrecedenceOverFaults) {
   EXPECT_EQ(help({"help", "transform", "init"}), help({"transform", "init", "--help"}));
   EXPECT_EQ(fault({"transform"}),
             "'transform' is not a command of kiln. Did you mean 'transform init'?");
+  EXPECT_EQ(fault({"train", "--help", "epochs"}),
+            "--help may be followed only by 'all', not by 'epochs'.");
+  EXPECT_EQ(fault({"launch", "--help", "train"}),
+            "--help may be followed only by 'all', not by 'train'.");
   EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
 }
 

@@ -126,7 +126,7 @@ std::string config_text(const RepeatedRun& run) {
                                      : option.name + ": " + scalar(choice->value) + "  # ") +
               printable(choice->reason) + "\n";
     } else if (given != run.options.end() && given->second != option.default_text &&
-               option.is_repeated) {
+               !option.is_for_one_run) {
       const bool is_secret = option.name == "weights" && given->second != run.weights;
       text += is_secret ? "# weights: " + printable(given->second) +
                               ", give it again: the omitted part may be a secret\n"

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <sstream>
 
 #include "base/platform/sagemaker.h"
 #include "base/text.h"
 #include "cli/arguments.h"
-#include "cli/values.h"
+#include "cli/rows.h"
 
 namespace kiln {
 namespace {
@@ -22,6 +23,47 @@ const Words kValidationChannels = {"validation", "valid", "test"};
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kParameterParsing, message);
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !name.empty() && is_letter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// True for the variables that tell a rank what started it. They are set for every rank and must not
+// be overridden.
+bool is_own(std::string_view name) {
+  return name == "KILN_LAUNCHED" || name == "KILN_PASS_ON" || name.starts_with("OMPI_COMM_WORLD_");
+}
+
+// Splits `text` at white space, as SageMaker's toolkit does.
+MpiOptions read_mpi_options(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  MpiOptions options;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_variable = words[i] == "-x";
+    std::string value = is_variable && i + 1 < words.size() ? words[i + 1] : "";
+    const std::string name = value.substr(0, value.find('='));
+    if (is_variable && !is_variable_name(name))
+      fail(std::string(kMpiOptions) + " has -x" + (value.empty() ? "" : " " + excerpt(value)) +
+           ", but needs the name of a variable: -x NAME=VALUE or -x NAME.");
+    if (is_variable && !is_own(name)) {
+      ++i;
+      options.names.push_back(name);
+      if (name != value) options.variables.emplace_back(name, value.substr(name.size() + 1));
+      continue;
+    }
+    std::string ignored = words[i];  // with its arguments
+    while (i + 1 < words.size() && !words[i + 1].starts_with('-')) ignored += " " + words[++i];
+    options.ignored.push_back("'" + excerpt(ignored) + "'");
+  }
+  return options;
 }
 
 // True if the option's value is a path that comes from the layout of SageMaker's folder.
@@ -48,7 +90,7 @@ class Translation {
 
  private:
   void take_mpi_settings() {
-    problems_.collect([&] { mpi_ = read_mpi_options(tree_.mpi_options, kMpiOptions); });
+    problems_.collect([&] { mpi_ = read_mpi_options(tree_.mpi_options); });
     if (!mpi_.ignored.empty())
       warnings_.push_back("Of " + std::string(kMpiOptions) + " kiln uses only variables (-x); " +
                           joined(mpi_.ignored, ", ") + (mpi_.ignored.size() == 1 ? " is" : " are") +
@@ -217,8 +259,8 @@ class Translation {
     train_words_.insert(train_words_.end(), network_words_.begin(), network_words_.end());
     Words given = {"train"};
     given.insert(given.end(), own_.begin(), own_.end());
-    if (parse_arguments(init_model_, model_words_).find("model-name") != nullptr ||
-        parse_arguments(train_, given).find("model-name") != nullptr) {
+    if (parse_arguments(init_model_, model_words_).has("model-name") ||
+        parse_arguments(train_, given).has("model-name")) {
       check_pretrained();
       return;
     }
@@ -267,15 +309,15 @@ class Translation {
   void add_parameter_server() {
     const std::string& text = tree_.parameter_server;
     if (text.empty()) return;
-    if (boolean_value({}, text, kParameterServer) && given_to_train().find("exchange") == nullptr)
+    if (boolean_value({}, text, kParameterServer) && !given_to_train().has("exchange"))
       train_words_.emplace_back("--exchange=parameter-server");
   }
 
   // Sets --shard-by if images are sharded across the hosts, or if each host has all images of a
   // stream or of its ranks' channels. Other replicated training images with sharded validation
   // images are not supported.
-  void add_sharding(const RawArguments& given) {
-    if (!has_images_ || given.find("shard-by") != nullptr) return;
+  void add_sharding(const Given& given) {
+    if (!has_images_ || given.has("shard-by")) return;
     if (in_parts_.empty()) {
       if (is_divided_) train_words_.emplace_back("--shard-by=host");
       return;
@@ -294,24 +336,22 @@ class Translation {
 
   // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents when
   // a spot job restarts.
-  void add_checkpoints(const RawArguments& given) {
+  void add_checkpoints(const Given& given) {
     std::error_code absent;
     const std::filesystem::path checkpoints = folder_ / "checkpoints";
-    if (given.find("checkpoint-path") == nullptr &&
-        std::filesystem::is_directory(checkpoints, absent))
+    if (!given.has("checkpoint-path") && std::filesystem::is_directory(checkpoints, absent))
       train_words_.push_back("--checkpoint-path=" + checkpoints.string());
   }
 
   // Returns the options that the job passes to train, including those in its --config file.
-  RawArguments given_to_train() const {
-    RawArguments given = parse_arguments(train_, train_words_);
-    if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
-      read_config_file(train_, std::string(file->text), given);
+  Given given_to_train() const {
+    Given given = parse_arguments(train_, train_words_);
+    read_config_file(given);
     return given;
   }
 
-  void refuse_ranks_of_several_hosts(const RawArguments& given) const {
-    if (tree_.hosts.size() > 1 && given.find("ranks") != nullptr)
+  void refuse_ranks_of_several_hosts(const Given& given) const {
+    if (tree_.hosts.size() > 1 && given.has("ranks"))
       fail("'ranks' is the number of processes on a single host, but this job has " +
            std::to_string(tree_.hosts.size()) + " hosts: set the number per host as " +
            kRanksPerHost + " instead.");
@@ -320,14 +360,14 @@ class Translation {
   SageMakerJob job() {
     train_words_.insert(train_words_.end(), own_.begin(), own_.end());
     problems_.collect([&] { add_parameter_server(); });
-    const RawArguments given = given_to_train();
+    const Given given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
     problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
     train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
-    if (given.find("log-path") == nullptr)
+    if (!given.has("log-path"))
       train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
     add_checkpoints(given);
-    if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
+    if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && !given.has("ranks"))
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
     SageMakerJob job{.command = {},
                      .invocation = {},
@@ -386,7 +426,7 @@ bool is_sagemaker_start(const std::vector<std::string>& arguments,
   if (arguments.empty() || arguments.front() != "train" ||
       !std::filesystem::exists(folder / "input/config/resourceconfig.json", failure))
     return false;
-  const RawArguments raw = parse_arguments(*find_command("train"), arguments);
+  const Given raw = parse_arguments(*find_command("train"), arguments);
   return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
                                    [](const Option* option) { return is_place(option); });
 }

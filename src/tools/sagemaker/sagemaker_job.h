@@ -10,12 +10,23 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/mpi_options.h"
 
 namespace kiln {
+
+// mpirun options that users of a platform pass along with a job. Only their environment variables
+// are used, since those configure NCCL, libfabric and the like; the other options would conflict
+// with the way kiln starts its ranks.
+struct MpiOptions {
+  // From `-x NAME=VALUE`, in order. `-x NAME` without a value passes on the value from this host's
+  // environment.
+  std::vector<std::pair<std::string, std::string>> variables;  // to set
+  std::vector<std::string> names;    // all of them, to be exported to every host
+  std::vector<std::string> ignored;  // the other options with their values: "'--mca btl ^openib'"
+};
 
 struct SageMakerJob {
   // `train …`, or `launch … -- train …` for the leading host of several. Empty if the job itself

@@ -1,13 +1,72 @@
-// The options of commands that show something: `kiln watch`, `inspect`, `report`, `compare` and
+// The options of the commands that start jobs, except for the command after their `--`, and of
+// those that show something: `kiln launch`, `tune`, `watch`, `inspect`, `report`, `compare`,
 // `describe`.
+#include <algorithm>
 #include <initializer_list>
 
-#include "cli/command_rows.h"
+#include "base/text.h"
+#include "cli/rows.h"
 
 namespace kiln {
 namespace {
 
-using enum Mark;
+// "node1:2,node2": node1 has two slots, and node2 has one.
+std::vector<RankHost> hosts_value(const Option& option, const std::string& text,
+                                  const std::string& where) {
+  path_value(option, text, where);
+  std::vector<RankHost> hosts;
+  for (const std::string& item : items_of(text)) {
+    const std::size_t colon = item.find(':');
+    RankHost host{item.substr(0, colon)};
+    const std::string slots = colon == item.npos ? "1" : item.substr(colon + 1);
+    const bool is_number = slots.find_first_not_of("0123456789") == slots.npos;
+    host.slots = is_number && !slots.empty() && slots.size() <= 4 ? std::stoi(slots) : 0;
+    if (!is_host_name(host.name) || host.slots < 1)
+      refuse_text(where + " contains '" + item +
+                  "', but must be a list of host names with slots, such as node1:2,node2:2.");
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+Rows<LaunchConfig> launch_rows() {
+  using Config = LaunchConfig;
+  return {
+      opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), kRanks,
+          "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host.")
+          .shown_as("N|auto")
+          .required(),
+      opt(&Config::hosts, "hosts",
+          Reader<std::vector<RankHost>>{{.value_name = "HOST:N,..."}, hosts_value}, kRanks,
+          "Hosts to start them on, each with its number of slots (1 if omitted). Default: this "
+          "host."),
+      opt(&Config::log_path, "log-path", path("DIR"), kReporting,
+          "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun and all "
+          "ranks.")
+          .noted_in(&Config::log_path_given),
+  };
+}
+
+void check_launch(Given& given, LaunchConfig& config) {
+  int slots = 0;
+  for (const RankHost& host : config.hosts) slots += host.slots;
+  if (slots > 0 && config.ranks > slots)
+    given.fault("ranks", "--ranks is " + std::to_string(config.ranks) +
+                             ", but the slots of --hosts add up to " + std::to_string(slots) +
+                             ": raise the number after a colon.");
+}
+
+Rows<TuneConfig> tune_rows() {
+  return {
+      opt(&TuneConfig::output_path, "output-path", path("FILE"), kPaths,
+          "Where to write the job with the fastest settings, for `kiln train --config`."),
+      opt(&TuneConfig::steps, "steps", from(5, 10'000, "steps"), kMachine,
+          "Steps to measure in each trial, after five warm-up steps."),
+      opt(&TuneConfig::learning_rates, "learning-rates", on_off(), kTraining,
+          "Also try learning rates, from a tenth to ten times the job's, and keep the one whose "
+          "loss falls fastest. Needs more --steps, such as 200."),
+  };
+}
 
 Rows<WatchConfig> watch_rows() {
   return {opt(&WatchConfig::log_path, "log-path", path("DIR"), kPaths,
@@ -53,31 +112,29 @@ Rows<InspectConfig> inspect_rows() {
 }
 
 // Reports those of `names` that are given without `main`, the option that they are for.
-void require_with(Binder& binder, const char* main, std::initializer_list<const char*> names,
+void require_with(Given& given, const char* main, std::initializer_list<const char*> names,
                   const std::string& what) {
-  if (binder.given(main)) return;
+  if (given.has(main)) return;
   for (const char* name : names)
-    if (binder.given(name))
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   std::string("--") + name + " is for " + what + ": add --" + main + ".");
+    if (given.has(name))
+      given.fault(name, std::string("--") + name + " is for " + what + ": add --" + main + ".");
 }
 
-void check_inspect(Binder& binder, InspectConfig&) {
-  require_with(binder, "model-name", {"batch-size", "epochs", "device", "precision"},
+void check_inspect(Given& given, InspectConfig&) {
+  require_with(given, "model-name", {"batch-size", "epochs", "device", "precision"},
                "the forecast of a training job");
-  require_with(binder, "augment", {"output-path", "random-seed"}, "the page of --augment");
-  if (!binder.given("model-name"))
-    require_with(binder, "augment", {"image-size"}, "the page of --augment");
-  if (!binder.given("augment")) return;
-  if (!binder.given("output-path"))
-    binder.fault("augment", ErrorCode::kParameterParsing,
-                 "--augment writes a page: add --output-path FILE.");
+  require_with(given, "augment", {"output-path", "random-seed"}, "the page of --augment");
+  if (!given.has("model-name"))
+    require_with(given, "augment", {"image-size"}, "the page of --augment");
+  if (!given.has("augment")) return;
+  if (!given.has("output-path"))
+    given.fault("augment", "--augment writes a page: add --output-path FILE.");
   for (const char* name : {"json", "check", "valid-data-path", "model-name"})
-    if (binder.given(name))
-      binder.fault(name, ErrorCode::kParameterParsing,
-                   std::string("--") + name +
-                       " cannot be used with --augment, which writes a page instead of the report: "
-                       "leave one of them out.");
+    if (given.has(name))
+      given.fault(name,
+                  std::string("--") + name +
+                      " cannot be used with --augment, which writes a page instead of the report: "
+                      "leave one of them out.");
 }
 
 Rows<ReportConfig> report_rows() {
@@ -96,11 +153,11 @@ Rows<CompareConfig> compare_rows() {
               "Output file for the HTML page.")};
 }
 
-void check_compare(Binder& binder, CompareConfig& config) {
+void check_compare(Given& given, CompareConfig& config) {
   if (config.log_paths.size() == 1)
-    binder.fault("log-path", ErrorCode::kParameterParsing,
-                 "Only one run is given, but `kiln compare` needs at least two: add the --log-path "
-                 "of another run.");
+    given.fault("log-path",
+                "Only one run is given, but `kiln compare` needs at least two: add the --log-path "
+                "of another run.");
 }
 
 Rows<DescribeConfig> describe_rows(const std::vector<std::string>& names) {
@@ -122,6 +179,18 @@ Rows<DescribeConfig> describe_rows(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+CommandInfo launch_command() {
+  return command("launch", "Start multiple processes that train one model, on one or more hosts.",
+                 "--ranks N|auto [options] -- train [options of train]", launch_rows(),
+                 check_launch);
+}
+
+CommandInfo tune_command() {
+  return command("tune",
+                 "Find the fastest settings for a training job on this machine by short trials.",
+                 "[options] -- train [options of it]", tune_rows());
+}
 
 CommandInfo watch_command() {
   return command("watch", "Follow a running job from another terminal by reading its --log-path.",

@@ -1,0 +1,492 @@
+#include "cli/describe.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "cli/rows.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// ---- the table of components ----
+
+// An option on a variant's canvas. If its default or help is empty, that of the command is kept.
+struct ShownOption {
+  const char* name;
+  Canvas canvas;
+  const char* default_text = "";
+  const char* help = "";
+};
+
+// Options that --auto decides are not shown: a form passes a value for each option that it shows,
+// and a given value turns --auto off.
+const std::vector<ShownOption> kOfFineTune = {
+    {"data-path", Canvas::kDataIn, "",
+     "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder "
+     "of shards. They are split into training and validation images; duplicates stay on one "
+     "side."},
+    {"weights", Canvas::kModelFileIn, "",
+     "Initial weights: a torchvision or timm state dict (.pth or .safetensors), or SageMaker's "
+     "model.tar.gz. Matching tensors are loaded; other classes get a new last layer."},
+    {"trained-model-path", Canvas::kModelOut},
+    {"labels", Canvas::kFileIn, "",
+     "CSV file with columns path and label that corrects labels before the images are split, "
+     "such as doubtful.csv from `kiln audit`."},
+    {"config", Canvas::kFileIn},
+    {"ranks", Canvas::kRanksOfHost},
+    {"kfp-executor-input", Canvas::kKubeflowRun},
+    {"model-name", Canvas::kParameter, "", "Network architecture of the weights."},
+    {"valid-fraction", Canvas::kParameter},
+    {"time-limit", Canvas::kParameter, "30min",
+     "Finish within this time (such as 30min; units s, min, h), with the best model so far."},
+    {"random-seed", Canvas::kParameter},
+    {"class-weights", Canvas::kParameter},
+    {"best-by", Canvas::kParameter},
+    {"on-bad-image", Canvas::kParameter},
+    {"max-bad-images", Canvas::kParameter}};
+
+bool has_output(const CommandInfo& command) {
+  return std::any_of(command.options.begin(), command.options.end(), [](const Option& option) {
+    return option.canvas == Canvas::kDataOut || option.canvas == Canvas::kModelOut;
+  });
+}
+
+ComponentInfo fine_tune() {
+  CommandInfo command = *find_command("train");
+  for (Option& option : command.options) option.canvas = Canvas::kHidden;
+  for (const ShownOption& shown : kOfFineTune) {
+    Option& option = *std::ranges::find(command.options, shown.name, &Option::name);
+    option.canvas = shown.canvas;
+    if (*shown.default_text != '\0') option.default_text = shown.default_text;
+    if (*shown.help != '\0') option.help = shown.help;
+  }
+  // Ports come before parameters, as in the commands' own tables.
+  std::ranges::stable_partition(
+      command.options, [](const Option& option) { return option.canvas != Canvas::kParameter; });
+  return {kFineTune,
+          "Fine-tune pretrained weights on one folder of labeled images, and write a "
+          "ModelDirectory.",
+          std::move(command)};
+}
+
+// ---- component files ----
+
+// JSON strings are valid YAML.
+std::string quoted(const std::string& text) {
+  return Json(text).dump();
+}
+
+std::string key(const std::string& name, const std::string& value) {
+  return "    " + name + ": " + value + "\n";
+}
+
+bool is_optional(const Option& option) {
+  return option.canvas == Canvas::kFileIn || option.canvas == Canvas::kFolderIn;
+}
+
+bool is_input(const Option& option) {
+  return option.canvas == Canvas::kModelIn || option.canvas == Canvas::kDataIn ||
+         is_optional(option) || option.canvas == Canvas::kModelFileIn ||
+         option.canvas == Canvas::kParameter;
+}
+
+bool is_output(const Option& option) {
+  return option.canvas == Canvas::kModelOut || option.canvas == Canvas::kDataOut ||
+         option.canvas == Canvas::kCheckpoints;
+}
+
+std::string bounds(const Option& option) {
+  if (option.minimum == kLowest) return "";
+  return key("min", std::to_string(option.minimum)) + key("max", std::to_string(option.maximum));
+}
+
+std::string choices(const Option& option) {
+  std::string list;
+  for (const std::string& choice : option.choices)
+    list += (list.empty() ? "" : ", ") + quoted(choice);
+  return key("enum", "[" + list + "]");
+}
+
+// Type, default and range. A number that must be greater than 0 has `min: 0`: the format cannot
+// express exclusive bounds, and the program checks again.
+std::string parameter(const Option& option) {
+  const std::string value = canvas_default(option);
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return key("type", "integer") + key("default", value) + bounds(option);
+    case ValueKind::kNumber:
+    case ValueKind::kNumberFrom:
+      return key("type", "number") + key("default", value) + bounds(option);
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+      return key("type", "boolean") + key("default", value == "True" ? "true" : "false");
+    case ValueKind::kChoice:
+    case ValueKind::kModelName:
+      return key("type", "string") + key("default", quoted(value)) + choices(option);
+    default:
+      return key("type", "string") + key("default", quoted(value));
+  }
+}
+
+std::string input(const Option& option) {
+  std::string text = "  " + canvas_name(option.name) + ":\n";
+  if (option.canvas == Canvas::kParameter) {
+    text += parameter(option);
+  } else if (is_optional(option)) {
+    text += key("type", option.canvas == Canvas::kFileIn ? "uri_file" : "uri_folder") +
+            key("mode", "ro_mount") + key("optional", "true");
+  } else if (option.canvas == Canvas::kModelFileIn) {
+    text += key("type", "uri_file") + key("mode", "ro_mount");
+  } else {
+    text += key("type", "uri_folder") + key("mode", "ro_mount");
+  }
+  return text + key("description", quoted(form_text(option)));
+}
+
+std::string output(const Option& option) {
+  return "  " + canvas_name(option.name) + ":\n" + key("type", "uri_folder") +
+         key("mode", "rw_mount") + key("description", quoted(form_text(option)));
+}
+
+// True if a value may contain spaces, so that it must be quoted for the shell.
+bool has_spaces(const Option& option) {
+  return std::any_of(option.choices.begin(), option.choices.end(), [](const std::string& choice) {
+    return choice.find(' ') != std::string::npos;
+  });
+}
+
+// YAML folds the lines into one.
+std::string command_lines(const CommandInfo& command) {
+  std::string text = "command: >-\n  kiln " + command.name + "\n";
+  for (const Option& option : command.options) {
+    if (!is_input(option) && !is_output(option)) continue;
+    const std::string value = std::string("${{") + (is_output(option) ? "outputs." : "inputs.") +
+                              canvas_name(option.name) + "}}";
+    std::string words = "--" + option.name + " " + (has_spaces(option) ? "'" + value + "'" : value);
+    if (is_optional(option)) words = "$[[" + words + "]]";
+    text += "  " + words + "\n";
+  }
+  return text;
+}
+
+// Returns a type name that versions 1 and 2 of Kubeflow's SDK know; any other name would silently
+// become an untyped artifact.
+std::string type_of(const Option& option) {
+  switch (option.canvas) {
+    case Canvas::kModelIn:
+    case Canvas::kModelFileIn:
+    case Canvas::kModelOut:
+      return "Model";
+    case Canvas::kDataIn:
+    case Canvas::kDataOut:
+      return "Dataset";
+    default:
+      break;
+  }
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return "Integer";
+    case ValueKind::kNumber:
+    case ValueKind::kNumberFrom:
+      return "Float";
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+      return "Boolean";
+    default:
+      return "String";
+  }
+}
+
+std::string port(const Option& option) {
+  std::string text = "- name: " + canvas_name(option.name) + "\n  type: " + type_of(option) + "\n";
+  if (option.canvas == Canvas::kParameter)
+    text += "  default: " + quoted(canvas_default(option)) + "\n";
+  return text + "  description: " + quoted(form_text(option)) + "\n";
+}
+
+std::string argument(const Option& option, const std::string& placeholder) {
+  return "    - --" + option.name + "\n    - " + placeholder + "\n";
+}
+
+// ---- schema, table ----
+
+Json integer_type(const Option& option) {
+  Json type = {{"type", "integer"}};
+  if (option.minimum != kLowest) {
+    type["minimum"] = option.minimum;
+    type["maximum"] = option.maximum;
+  }
+  return type;
+}
+
+Json number_type(const Option& option) {
+  return {{"type", "number"}, {"exclusiveMinimum", option.minimum}, {"maximum", option.maximum}};
+}
+
+Json schema_of(const Option& option) {
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return integer_type(option);
+    case ValueKind::kAutoOrInteger:
+      return {{"anyOf", {Json{{"const", "auto"}}, integer_type(option)}}};
+    case ValueKind::kTrainingSize:
+      return {{"anyOf",
+               {Json{{"const", "auto"}}, integer_type(option),
+                Json{{"type", "string"}, {"pattern", "^[0-9]+:[0-9]+$"}}}}};
+    case ValueKind::kCropSize:
+      return {{"anyOf", {Json{{"enum", Json::array({"auto", "larger"})}}, integer_type(option)}}};
+    case ValueKind::kNumberFrom:
+      return {{"type", "number"}, {"minimum", option.minimum}, {"maximum", option.maximum}};
+    case ValueKind::kNumber:
+      return number_type(option);
+    case ValueKind::kChoice:
+    case ValueKind::kModelName:
+      return {{"enum", option.choices}};
+    case ValueKind::kChoiceOrNumber:
+      return {{"anyOf", {Json{{"enum", option.choices}}, number_type(option)}}};
+    case ValueKind::kCountedChoice:
+      return {{"type", "string"}, {"pattern", "^(" + joined(option.choices, "|") + "(:[0-9]+)?)$"}};
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+    case ValueKind::kFlag:
+      return {{"type", "boolean"}};
+    case ValueKind::kShare:
+      return {{"anyOf",
+               {Json{{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}},
+                Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%?$"}}}}};
+    case ValueKind::kAllowance:
+      return {
+          {"anyOf",
+           {integer_type(option), Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%$"}}}}};
+    case ValueKind::kEvery: {
+      const std::string item = "[0-9]+(epochs?|steps?|s|min|h)";
+      return {{"type", "string"}, {"pattern", "^" + item + "(," + item + ")*$"}};
+    }
+    case ValueKind::kAugment: {
+      std::string step;
+      for (const std::string_view name : kAugmentStepNames)
+        step += (step.empty() ? "(" : "|") + std::string(name);
+      step += ")";
+      return {{"type", "string"},
+              {"pattern", "^(none|standard|strong|" + step + "(," + step + ")*)$"}};
+    }
+    case ValueKind::kDuration:
+      return {{"type", "string"}, {"pattern", "^[0-9]+(s|min|h)$"}};
+    case ValueKind::kImageSize:
+      return {{"anyOf",
+               {integer_type(option),
+                Json{{"type", "string"}, {"pattern", "^\\[ *[0-9]+ *, *[0-9]+ *\\]$"}}}}};
+    case ValueKind::kPath:
+      return {{"type", "string"}, {"minLength", 1}};
+  }
+  return {};
+}
+
+Json default_of(const Option& option) {
+  const std::string& text = option.default_text;
+  if (option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch)
+    return text == "True";
+  const bool is_number = Json::accept(text) && Json::parse(text).is_number();
+  return is_number ? Json::parse(text) : Json(text);
+}
+
+// Returns a regular expression for the name, in which `_` may replace `-`.
+std::string pattern_of(const std::string& name) {
+  std::string pattern = "^";
+  for (const char letter : name) pattern += letter == '-' ? "[-_]" : std::string(1, letter);
+  return pattern + "$";
+}
+
+// Escapes pipe characters, which would end the table cell.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string effect_cell(Effect effect) {
+  switch (effect) {
+    case Effect::kFree:
+      return "free";
+    case Effect::kBits:
+      return "bits";
+    case Effect::kResult:
+      return "result";
+  }
+  return "";
+}
+
+std::string default_cell(const Option& option) {
+  if (option.required) return "(required)";
+  if (option.default_text.empty()) return "";
+  std::string text = "`";
+  text += cell(option.default_text);
+  return text += '`';
+}
+
+}  // namespace
+
+const std::vector<ComponentInfo>& component_table() {
+  static const std::vector<ComponentInfo> kTable = [] {
+    std::vector<ComponentInfo> table;
+    for (const CommandInfo& command : command_table())
+      if (has_output(command)) table.push_back({command.name, command.summary, command});
+    table.push_back(fine_tune());
+    return table;
+  }();
+  return kTable;
+}
+
+const ComponentInfo* find_component(std::string_view name) {
+  for (const ComponentInfo& component : component_table())
+    if (same_name(component.name, name)) return &component;
+  return nullptr;
+}
+
+std::string azure_component(const ComponentInfo& component, const ComponentFacts& facts) {
+  const CommandInfo& command = component.command;
+  std::string inputs, outputs;
+  bool has_ranks = false;
+  for (const Option& option : command.options) {
+    if (is_input(option)) inputs += input(option);
+    if (is_output(option)) outputs += output(option);
+    has_ranks = has_ranks || option.canvas == Canvas::kRanksOfHost;
+  }
+  std::string text =
+      "# Printed by `kiln describe --format component`.\n"
+      "$schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json\n"
+      "type: command\n";
+  text += "name: kiln_" + canvas_name(component.name) + "\nversion: " + quoted(facts.version) +
+          "\ndisplay_name: " + quoted("Kiln: " + component.name) +
+          "\ndescription: " + quoted(component.summary) +
+          "\ntags:\n  task: image-classification\n  license: Apache-2.0\n";
+  text += "inputs:\n" + inputs + "outputs:\n" + outputs + command_lines(command) +
+          "environment:\n  image: " + quoted(facts.image) + "\n";
+  if (has_ranks)
+    text +=
+        "distribution:\n  type: mpi\n  process_count_per_instance: 1\n"
+        "resources:\n  instance_count: 1\n  shm_size: 8g\n";
+  return text;
+}
+
+std::string form_text(const Option& option) {
+  // The form passes a value for every option that it shows, even if it is the default.
+  if (option.name == "config")
+    return "YAML or JSON file with options that this form does not show. The form overrides the "
+           "file.";
+  // An output cannot be left out of a form.
+  if (option.canvas == Canvas::kCheckpoints)
+    return "Folder for checkpoints. Use a separate path, the same in every job: a job that finds "
+           "checkpoints there resumes from the newest.";
+  std::string text = option.help;
+  const std::string range = range_text(option);
+  const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;
+  if (!range.empty() && !is_switch) text += " Range: " + range + ".";
+  if (!option.unit.empty()) text += " Unit: " + option.unit + ".";
+  return text;
+}
+
+std::string canvas_name(const std::string& name) {
+  std::string text = name;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '-' || c == ' '; }, '_');
+  return text;
+}
+
+std::string canvas_default(const Option& option) {
+  if (!option.default_text.empty() || option.choices.empty()) return option.default_text;
+  return option.choices.front();
+}
+
+std::string kubeflow_component(const ComponentInfo& component, const ComponentFacts& facts) {
+  std::string inputs, outputs, arguments;
+  for (const Option& option : component.command.options) {
+    const std::string name = canvas_name(option.name);
+    switch (option.canvas) {
+      case Canvas::kParameter:
+        inputs += port(option);
+        arguments += argument(option, "{inputValue: " + name + "}");
+        break;
+      case Canvas::kModelIn:
+      case Canvas::kModelFileIn:
+      case Canvas::kDataIn:
+        inputs += port(option);
+        arguments += argument(option, "{inputPath: " + name + "}");
+        break;
+      case Canvas::kModelOut:
+      case Canvas::kDataOut:
+        outputs += port(option);
+        arguments += argument(option, "{outputPath: " + name + "}");
+        break;
+      case Canvas::kRanksOfHost:
+        arguments += argument(option, "auto");
+        break;
+      case Canvas::kKubeflowRun:
+        outputs += "- name: metrics\n  type: Metrics\n  description: \"Metrics of the run.\"\n";
+        arguments += argument(option, "{executorInput: null}");
+        break;
+      case Canvas::kCheckpoints:  // Kubeflow keeps outputs only of steps that succeed
+      case Canvas::kFileIn:
+      case Canvas::kFolderIn:
+      case Canvas::kHidden:
+        break;
+    }
+  }
+  std::string text = "# Printed by `kiln describe --format kubeflow`.\n";
+  text += "name: " + quoted("Kiln " + component.name) +
+          "\ndescription: " + quoted(component.summary) +
+          "\nmetadata:\n  annotations:\n    version: " + quoted(facts.version) + "\n";
+  text += "inputs:\n" + inputs + "outputs:\n" + outputs;
+  std::string words = component.command.name;  // as items of a YAML list: "transform, init"
+  if (const std::size_t space = words.find(' '); space != words.npos) words.replace(space, 1, ", ");
+  return text + "implementation:\n  container:\n    image: " + quoted(facts.image) +
+         "\n    command: [kiln, " + words + "]\n    args:\n" + arguments;
+}
+
+std::string json_schema(const CommandInfo& command) {
+  Json properties = Json::object();
+  Json other_spellings = Json::object();
+  for (const Option& option : command.options) {
+    if (option.name == "config") continue;
+    Json property = schema_of(option);
+    if (!option.default_text.empty()) property["default"] = default_of(option);
+    std::string text = option.help;
+    if (!option.unit.empty()) text += " Unit: " + option.unit + ".";
+    property["description"] = text;
+    properties[option.name] = property;
+    if (option.name.find('-') != std::string::npos)
+      other_spellings[pattern_of(option.name)] = {{"$ref", "#/properties/" + option.name}};
+  }
+  const Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                       {"title", "kiln " + command.name},
+                       {"description", command.summary},
+                       {"type", "object"},
+                       {"properties", properties},
+                       {"patternProperties", other_spellings},
+                       {"additionalProperties", false}};
+  return schema.dump(2) + "\n";
+}
+
+std::string options_markdown(const CommandInfo& command) {
+  const auto& options = command.options;
+  const bool resumes = std::any_of(options.begin(), options.end(),
+                                   [](const Option& option) { return option.effect.has_value(); });
+  std::string text = std::string("| Option | Default | Range | Unit |") +
+                     (resumes ? " On resume |" : "") + " Meaning |\n|---|---|---|---|" +
+                     (resumes ? "---|" : "") + "---|\n";
+  for (const Option& option : options) {
+    text += "| `--" + option.name + "` | " + default_cell(option) + " | " +
+            cell(range_text(option)) + " | " + cell(option.unit) + " | ";
+    if (option.effect) text += effect_cell(*option.effect) + " | ";
+    text += cell(option.help) + " |\n";
+  }
+  return text;
+}
+
+}  // namespace kiln
