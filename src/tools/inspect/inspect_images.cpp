@@ -1,20 +1,25 @@
 #include "tools/inspect/inspect_images.h"
 
+#include <ATen/Context.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <torch/cuda.h>
+
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/log.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
@@ -23,13 +28,19 @@
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
+#include "model/image_model.h"
+#include "parallel/gradients/communicator.h"
 #include "predict/inference.h"
 #include "report/page/page.h"
-#include "tools/inspect/step_probe.h"
-#include "tools/sagemaker/input_mode.h"
+#include "train/state.h"
+#include "train/step.h"
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
+
+using Report = InspectReport;
 
 constexpr std::size_t kImages = 12;
 constexpr int kVariants = 6;
@@ -120,6 +131,65 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
   return sheet;
 }
 
+constexpr double kLearningRate = 0.01;
+constexpr int kWarmUpSteps = 3;
+constexpr int kStepsPerWait = 10;  // on a GPU, which else would idle while the next step is queued
+
+// Returns the same random batch again and again.
+class OneBatch : public StepContext {
+ public:
+  OneBatch(const StepConfig& config, at::Device device)
+      : batch_{at::randn({config.batch_size, 3, config.size, config.size}, device)
+                   .contiguous(at::MemoryFormat::ChannelsLast),
+               at::randint(config.classes, {config.batch_size},
+                           at::TensorOptions().dtype(at::kLong).device(device))} {}
+  std::optional<DeviceBatch> next() override { return batch_; }
+
+ private:
+  DeviceBatch batch_;
+};
+
+Recipe recipe_of(Precision precision) {
+  Recipe recipe;
+  recipe.precision = precision;
+  return recipe;
+}
+
+std::unique_ptr<ImageModel> random_model(const StepConfig& config, at::Device device) {
+  at::manual_seed(1);
+  std::unique_ptr<ImageModel> model =
+      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
+  model->prepare(device);
+  return model;
+}
+
+// The duration of each step of a fresh model on the same random batch, after the warm-up steps. As
+// in training, a GPU is not waited for in every step but in every tenth, whose mean each of the ten
+// gets, and cuDNN chooses its algorithms by measuring.
+std::vector<double> seconds_of_steps(const StepConfig& config, Precision precision,
+                                     at::Device device) {
+  const std::unique_ptr<Communicator> communicator = make_local_communicator();
+  TrainState state(random_model(config, device), recipe_of(precision), BucketPlan{}, *communicator);
+  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
+  OneBatch batch(config, device);
+  state.model->train(true);
+  at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
+  const auto mean_seconds = [&](int count) {
+    const Stopwatch watch;
+    for (int i = 0; i < count; ++i) step.run(batch, kLearningRate);
+    if (device.is_cuda()) torch::cuda::synchronize(device.index());
+    return watch.seconds() / count;
+  };
+  mean_seconds(kWarmUpSteps);
+  std::vector<double> seconds;
+  while (static_cast<int>(seconds.size()) < config.steps) {
+    const int left = config.steps - static_cast<int>(seconds.size());
+    const int together = device.is_cuda() ? std::min(kStepsPerWait, left) : 1;
+    seconds.insert(seconds.end(), static_cast<std::size_t>(together), mean_seconds(together));
+  }
+  return seconds;
+}
+
 struct TrainingForecast {
   ImageSize size;
   double images_per_second = 0;               // steps on random images; loading runs in parallel
@@ -151,8 +221,7 @@ TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
   wanted.precision = pace.precision;
   const Inference inference(wanted);
   const at::Device place = inference.torch_device();
-  std::vector<double> seconds =
-      seconds_of_steps(training_step(pace, inference.precision(), place), pace.steps, place);
+  std::vector<double> seconds = seconds_of_steps(pace, inference.precision(), place);
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   forecast.images_per_second = pace.batch_size / *middle;
@@ -172,10 +241,6 @@ std::string forecast_text(const TrainingForecast& forecast, const InspectConfig&
          formatted(" for %d epochs, without validation; ", config.epochs) +
          bytes_text(forecast.peak_memory_bytes) + " of memory";
 }
-
-namespace fs = std::filesystem;
-
-using Report = InspectReport;
 
 constexpr std::size_t kMaxSizesTold = 10;
 
@@ -263,6 +328,37 @@ std::string form_text(const Dataset& set) {
   return describe(set.kind) + " (" + form + ")";
 }
 
+constexpr std::uint64_t kMuch = 50'000'000'000;   // bytes to copy before training begins
+constexpr std::uint64_t kLargeFile = 50'000'000;  // bytes
+constexpr std::size_t kManyFiles = 10'000;
+
+std::uint64_t size_of(const fs::path& path) {
+  std::error_code fault;
+  const std::uint64_t size = fs::file_size(path, fault);
+  return fault ? 0 : size;
+}
+
+// Reads file sizes in parallel; files that cannot be read count as empty.
+StoredFiles stored_files(const Dataset& set) {
+  StoredFiles files;
+  if (!set.archives.empty()) {
+    files.count = set.archives.size();
+    for (const ImageArchive& archive : set.archives) {
+      const std::uint64_t size = size_of(archive.name.empty() ? set.root : set.root / archive.name);
+      files.bytes += size;
+      files.compressed = files.compressed || size != archive.file.size();
+    }
+    files.in_place = !files.compressed;
+    return files;
+  }
+  files.count = set.samples.size();
+  std::atomic<std::uint64_t> bytes = 0;
+  in_parallel(files.count, kScanThreads,
+              [&](std::size_t i) { bytes += size_of(set.root / set.samples.file_name(i)); });
+  files.bytes = bytes;
+  return files;
+}
+
 void report_input_mode(const Dataset& set, Report& report) {
   const StoredFiles files = stored_files(set);
   const InputMode mode = fitting_mode(files);
@@ -318,6 +414,30 @@ void report_forecast(const InspectConfig& config, Dataset& set, Report& report) 
 }
 
 }  // namespace
+
+InputMode fitting_mode(const StoredFiles& files) {
+  const std::string size = bytes_text(static_cast<long long>(files.bytes));
+  const std::uint64_t mean = files.bytes / std::max<std::size_t>(files.count, 1);
+  const bool is_small_set = files.bytes <= kMuch;
+  const bool is_packed = files.in_place || files.compressed;
+  const std::string count = grouped(static_cast<long long>(files.count)) + " files";
+  if (is_small_set && files.count > kManyFiles && mean < kLargeFile)
+    return {"File", size + " is quick to copy, but not as " + count +
+                        ": pack them ('kiln pack'), and training starts earlier"};
+  if (is_small_set) return {"File", size + " is quick to copy, and disks read fastest"};
+  if (files.compressed)
+    return {"Pipe", size +
+                        " of compressed files can only be read in order; uncompressed, FastFile "
+                        "could shuffle all of them"};
+  if (is_packed && mean >= kLargeFile)
+    return {"FastFile", size +
+                            " in large files is read in place, in any order, during training; "
+                            "Pipe would shuffle only in a buffer"};
+  return {
+      "File",
+      size + " in " + count +
+          " is slow to copy and slower to read file by file: pack it ('kiln pack') for FastFile"};
+}
 
 int inspect_images(const InspectConfig& config, InspectReport& report) {
   const fs::path path = config.path;

@@ -1,7 +1,9 @@
 // What `kiln inspect` reports about a dataset, and how training would present its images.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/log.h"
 #include "cli/run_config.h"
@@ -15,6 +17,25 @@ using InspectReport = nlohmann::ordered_json;
 // bad plus the number of pictures that also occur in --valid-data-path. Throws Error
 // kInvalidDataset.
 int inspect_images(const InspectConfig& config, InspectReport& report);
+
+// The files that a job would have to fetch.
+struct StoredFiles {
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+  bool in_place = false;    // files that are read by offset: uncompressed shards, records
+  bool compressed = false;  // archives or record files, at least one of them compressed
+};
+
+// The SageMaker input mode that suits a dataset as it is stored.
+struct InputMode {
+  std::string name;  // "File", "FastFile", "Pipe"
+  std::string reason;
+};
+
+// Follows AWS's advice: copy up to 50 GB (File); read larger datasets in place if their files have
+// 50 MB or more (FastFile); pack smaller files first. Files that can only be read in order are
+// streamed (Pipe).
+InputMode fitting_mode(const StoredFiles& files);
 
 // `kiln inspect --augment`: shows some images of a dataset as training would present them to a
 // model. Writes the page that `config` asks for, logs where it is, and returns the exit status. The

@@ -1,4 +1,4 @@
-#include "tools/sagemaker/input_mode.h"
+#include "tools/inspect/inspect_images.h"
 
 #include <gtest/gtest.h>
 
