@@ -34,9 +34,7 @@
 #include "record/vocabulary.h"
 #include "report/page/page.h"
 #include "run/process/versions.h"
-#include "tools/audit/copies.h"
-#include "tools/audit/image_quality.h"
-#include "tools/audit/outliers.h"
+#include "tools/audit/image_checks.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
@@ -146,6 +144,8 @@ struct AuditFindings {
   TransformSpec pixels;  // for thumbnails
 };
 
+// Fills in the lists, the classes, and the counts of images and of agreements. At most `num_shown`
+// entries of each list have thumbnails.
 class Recorder {
  public:
   Recorder(const AuditFindings& findings, AuditRecord& record)
@@ -155,6 +155,15 @@ class Recorder {
         noise_(estimate_label_noise(findings.judged)),
         is_doubtful_(set_.samples.size()) {}
 
+  void add_all() {
+    add_labels();
+    add_classes();
+    add_copies();
+    add_outliers();
+    add_flawed();
+  }
+
+ private:
   void add_labels() {
     const JudgedLabels& judged = findings_.judged;
     record_.num_images = static_cast<std::int64_t>(set_.samples.size());
@@ -227,7 +236,6 @@ class Recorder {
           {audited(image, record_.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
- private:
   std::string class_of(std::int32_t label) const {
     return set_.classes[static_cast<std::size_t>(label)];
   }
@@ -249,17 +257,6 @@ class Recorder {
   const LabelNoise noise_;
   std::vector<bool> is_doubtful_;  // by image
 };
-
-// Fills in the lists, the classes, and the counts of images and of agreements. At most `num_shown`
-// entries of each list have thumbnails.
-void add_findings(const AuditFindings& findings, AuditRecord& record) {
-  Recorder recorder(findings, record);
-  recorder.add_labels();
-  recorder.add_classes();
-  recorder.add_copies();
-  recorder.add_outliers();
-  recorder.add_flawed();
-}
 
 namespace fs = std::filesystem;
 
@@ -379,9 +376,12 @@ std::span<const float> numbers_of(const at::Tensor& tensor) {
 // `pairs` are the copies among the images that are judged.
 std::vector<ImageCopy> all_copies(Parts& parts, const ImageLooks& looks,
                                   const DuplicatePairs& pairs, int num_threads, Log& log) {
-  if (!parts.valid) return copies_of_set(parts.set, pairs);
-  const ImageLooks of_valid = look_at_images(*parts.valid, num_threads);
-  return copies_of_sets({parts.set, looks.scanned}, {*parts.valid, of_valid.scanned}, log);
+  if (!parts.valid) return copies_of({&parts.set}, pairs);
+  const ScannedImages of_valid = look_at_images(*parts.valid, num_threads).scanned;
+  ScannedImages both = looks.scanned;
+  both.hashes.insert(both.hashes.end(), of_valid.hashes.begin(), of_valid.hashes.end());
+  both.looks.insert(both.looks.end(), of_valid.looks.begin(), of_valid.looks.end());
+  return copies_of({&parts.set, &*parts.valid}, copies_in(both, log));
 }
 
 AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
@@ -414,9 +414,10 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};
   const FeatureRows vectors{numbers_of(rows), features.labels,
                             static_cast<std::size_t>(rows.size(1)), num_classes};
-  add_findings({parts.set, parts.valid ? &*parts.valid : nullptr, looks, copies, judged, vectors,
-                features.samples, parts.backbone->pixels},
-               record);
+  Recorder({parts.set, parts.valid ? &*parts.valid : nullptr, looks, copies, judged, vectors,
+            features.samples, parts.backbone->pixels},
+           record)
+      .add_all();
   return record;
 }
 

@@ -1,4 +1,4 @@
-#include "tools/audit/outliers.h"
+#include "tools/audit/image_checks.h"
 
 #include <gtest/gtest.h>
 
