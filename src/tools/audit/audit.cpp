@@ -130,11 +130,12 @@ LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const A
   return pass.take();
 }
 
-// What was found about the images of `set`.
+// What was found about the images of `set`, to fill in a record's lists, its classes, and its
+// counts of images and of agreements. At most `num_shown` entries of each list have thumbnails.
 struct AuditFindings {
   const Dataset& set;
   const Dataset* valid;  // nullptr: none
-  const ImageLooks& scanned;
+  const ImageLooks& looks;
   // Includes the images of `valid`, which are numbered after those of `set`.
   const std::vector<ImageCopy>& copies;
   // One row for each judged image; `images` gives the image of each row.
@@ -142,18 +143,9 @@ struct AuditFindings {
   const FeatureRows& features;
   std::span<const std::uint32_t> images;
   TransformSpec pixels;  // for thumbnails
-};
-
-// Fills in the lists, the classes, and the counts of images and of agreements. At most `num_shown`
-// entries of each list have thumbnails.
-class Recorder {
- public:
-  Recorder(const AuditFindings& findings, AuditRecord& record)
-      : set_(findings.set),
-        findings_(findings),
-        record_(record),
-        noise_(estimate_label_noise(findings.judged)),
-        is_doubtful_(set_.samples.size()) {}
+  AuditRecord& record;
+  const LabelNoise noise = estimate_label_noise(judged);
+  std::vector<bool> is_doubtful = std::vector<bool>(set.samples.size());  // by image
 
   void add_all() {
     add_labels();
@@ -163,58 +155,56 @@ class Recorder {
     add_flawed();
   }
 
- private:
   void add_labels() {
-    const JudgedLabels& judged = findings_.judged;
-    record_.num_images = static_cast<std::int64_t>(set_.samples.size());
-    record_.num_judged = static_cast<std::int64_t>(judged.labels.size());
-    record_.num_agreed = judged.num_agreed();
-    if (!can_judge(record_)) return;
-    for (const std::uint32_t row : probably_wrong(judged, noise_)) {
-      const std::uint32_t image = findings_.images[row];
+    record.num_images = static_cast<std::int64_t>(set.samples.size());
+    record.num_judged = static_cast<std::int64_t>(judged.labels.size());
+    record.num_agreed = judged.num_agreed();
+    if (!can_judge(record)) return;
+    for (const std::uint32_t row : probably_wrong(judged, noise)) {
+      const std::uint32_t image = images[row];
       const std::int32_t best = judged.best(row);
-      is_doubtful_[image] = true;
-      record_.doubtful.push_back(
-          {audited(image, record_.doubtful.size()), class_of(best),
+      is_doubtful[image] = true;
+      record.doubtful.push_back(
+          {audited(image, record.doubtful.size()), class_of(best),
            static_cast<double>(judged.row(row)[static_cast<std::size_t>(best)]),
            static_cast<double>(judged.self_confidence(row))});
     }
   }
 
   void add_classes() {
-    for (std::size_t c = 0; c < set_.classes.size(); ++c) {
-      AuditedClass& audited = record_.classes.emplace_back(
-          AuditedClass{set_.classes[c], noise_.images(c), 0, "", 0, 0});
-      if (!can_judge(record_)) continue;
-      audited.wrong = noise_.wrong(c);
-      audited.missing = noise_.missing(c);
+    for (std::size_t c = 0; c < set.classes.size(); ++c) {
+      AuditedClass& audited =
+          record.classes.emplace_back(AuditedClass{set.classes[c], noise.images(c), 0, "", 0, 0});
+      if (!can_judge(record)) continue;
+      audited.wrong = noise.wrong(c);
+      audited.missing = noise.missing(c);
       std::int64_t most = 0;
-      for (std::size_t truth = 0; truth < set_.classes.size(); ++truth)
-        if (truth != c && noise_.at(c, truth) > most) {
-          most = noise_.at(c, truth);
-          audited.belongs_to = set_.classes[truth];
+      for (std::size_t truth = 0; truth < set.classes.size(); ++truth)
+        if (truth != c && noise.at(c, truth) > most) {
+          most = noise.at(c, truth);
+          audited.belongs_to = set.classes[truth];
         }
     }
-    for (std::size_t i = 0; i < is_doubtful_.size(); ++i)
-      if (is_doubtful_[i])
-        ++record_.classes[static_cast<std::size_t>(set_.samples.label(i))].num_doubtful;
+    for (std::size_t i = 0; i < is_doubtful.size(); ++i)
+      if (is_doubtful[i])
+        ++record.classes[static_cast<std::size_t>(set.samples.label(i))].num_doubtful;
   }
 
   void add_copies() {
-    for (const ImageCopy& copy : findings_.copies) {
-      const std::size_t place = record_.copies.size();
-      record_.copies.push_back(
+    for (const ImageCopy& copy : copies) {
+      const std::size_t place = record.copies.size();
+      record.copies.push_back(
           {audited(copy.first, place), audited(copy.other, place), copy.is_exact});
     }
   }
 
   // Skips images with doubtful labels: it is no news that they are unlike others with that label.
   void add_outliers() {
-    for (const Outlier& outlier : find_outliers(findings_.features)) {
-      const std::uint32_t image = findings_.images[outlier.image];
-      if (is_doubtful_[image]) continue;
-      record_.outliers.push_back(
-          {audited(image, record_.outliers.size()), "outlier",
+    for (const Outlier& outlier : find_outliers(features)) {
+      const std::uint32_t image = images[outlier.image];
+      if (is_doubtful[image]) continue;
+      record.outliers.push_back(
+          {audited(image, record.outliers.size()), "outlier",
            formatted("the nearest images of its class are %.1f times as far away as usual",
                      outlier.distance / std::max(outlier.usual, 1e-6)),
            outlier.extent});
@@ -222,40 +212,33 @@ class Recorder {
   }
 
   void add_flawed() {
-    const std::vector<ImageMeasures>& measures = findings_.scanned.measures;
-    const UsualImage usual = usual_image(measures);
+    const UsualImage usual = usual_image(looks.measures);
     std::vector<std::pair<std::uint32_t, FoundFlaw>> flawed;
-    for (std::uint32_t i = 0; i < measures.size(); ++i)
-      for (FoundFlaw& flaw : flaws_of(measures[i], usual)) flawed.emplace_back(i, std::move(flaw));
+    for (std::uint32_t i = 0; i < looks.measures.size(); ++i)
+      for (FoundFlaw& flaw : flaws_of(looks.measures[i], usual))
+        flawed.emplace_back(i, std::move(flaw));
     std::stable_sort(flawed.begin(), flawed.end(), [](const auto& a, const auto& b) {
       return std::tuple(a.second.flaw, -a.second.extent) <
              std::tuple(b.second.flaw, -b.second.extent);
     });
     for (const auto& [image, flaw] : flawed)
-      record_.flawed.push_back(
-          {audited(image, record_.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
+      record.flawed.push_back(
+          {audited(image, record.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
   std::string class_of(std::int32_t label) const {
-    return set_.classes[static_cast<std::size_t>(label)];
+    return set.classes[static_cast<std::size_t>(label)];
   }
 
   // The image to show at `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
-    const bool validates = image >= set_.samples.size();
-    const Dataset& set = validates ? *findings_.valid : set_;
-    const std::size_t i = validates ? image - set_.samples.size() : image;
-    return {std::string(set.samples.file_name(i)),
-            set.classes[static_cast<std::size_t>(set.samples.label(i))],
-            place < record_.num_shown ? thumbnail_of(set, i, findings_.pixels) : Thumbnail(),
-            validates};
+    const bool validates = image >= set.samples.size();
+    const Dataset& its = validates ? *valid : set;
+    const std::size_t i = validates ? image - set.samples.size() : image;
+    return {std::string(its.samples.file_name(i)),
+            its.classes[static_cast<std::size_t>(its.samples.label(i))],
+            place < record.num_shown ? thumbnail_of(its, i, pixels) : Thumbnail(), validates};
   }
-
-  const Dataset& set_;
-  const AuditFindings& findings_;
-  AuditRecord& record_;
-  const LabelNoise noise_;
-  std::vector<bool> is_doubtful_;  // by image
 };
 
 namespace fs = std::filesystem;
@@ -414,9 +397,15 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};
   const FeatureRows vectors{numbers_of(rows), features.labels,
                             static_cast<std::size_t>(rows.size(1)), num_classes};
-  Recorder({parts.set, parts.valid ? &*parts.valid : nullptr, looks, copies, judged, vectors,
-            features.samples, parts.backbone->pixels},
-           record)
+  AuditFindings{parts.set,
+                parts.valid ? &*parts.valid : nullptr,
+                looks,
+                copies,
+                judged,
+                vectors,
+                features.samples,
+                parts.backbone->pixels,
+                record}
       .add_all();
   return record;
 }
