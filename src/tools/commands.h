@@ -18,6 +18,14 @@ namespace kiln {
 // Problems, FailedElsewhere, or library exceptions.
 int dispatch(const Invocation& invocation, Process& process);
 
+// Throws the problems of the command line. From here on, error_info.json is written where the
+// command line says. If it has problems and no --log-path, the default folder, which may hold a
+// finished run, is left alone, except under Azure ML.
+void require_faultless(const Invocation& invocation, Process& process);
+
+// Runs `kiln train` as SageMaker started it, before any thread starts.
+int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process);
+
 // Runs the program with these arguments: a command line, or how SageMaker starts the program.
 int run_program(const std::vector<std::string>& arguments, Process& process);
 
@@ -63,6 +71,19 @@ int run(const InspectConfig& config, Process& process);
 // process suffices.
 std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
                                       bool log_path_given);
+
+// The log file of each rank of a command that runs as several processes:
+
+// Locks the folder `log_path`, by rank 0's log file in it, for as long as `process.log_folder`
+// holds the lock. Says so if it has to wait for another run's end, and if the file system has no
+// locks. Throws Error kFailedToWriteOutputs if another run writes its logs there; error_info.json
+// in the folder is left to that run.
+void lock_log_folder(const std::string& log_path, Process& process);
+
+// For rank 0, locks the folder first. Opens 70_driver_log_RANK.txt in `log_path`, which `kiln
+// launch` names if a rank fails. If the folder cannot be written, logs a warning and returns false,
+// or throws Error kFailedToWriteOutputs if the path was `given`.
+bool open_driver_log(const std::string& log_path, bool given, Process& process);
 
 // `kiln launch --ranks N -- train …`, and commands with --ranks N: starts the ranks with mpirun,
 // shows rank 0's output, and reports which rank failed, where and how.

@@ -1,16 +1,14 @@
 #include "tools/commands.h"
 
 #include <cstdio>
-#include <exception>
 #include <variant>
 
 #include "base/error.h"
-#include "base/platform/failure_note.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
-#include "tools/sagemaker/sagemaker_hosts.h"
+#include "tools/sagemaker/sagemaker_job.h"
 
 namespace kiln {
 namespace {
@@ -50,42 +48,14 @@ void require_printed_result() {
               "device with free space.");
 }
 
-// Throws the problems of the command line. From here on, error_info.json is written where the
-// command line says. If it has problems and no --log-path, the default folder, which may hold a
-// finished run, is left alone, except under Azure ML.
+}  // namespace
+
 void require_faultless(const Invocation& invocation, Process& process) {
   if (!invocation.log_path.empty() &&
       (invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml()))
     process.error_info = error_info_path(invocation.log_path);
   invocation.problems.throw_if_any();
 }
-
-// Runs a job of several hosts from the leading one, and tells the others how it ended.
-int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& process) {
-  lead_through_ssh(job, place);
-  HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
-  try {
-    const int code = dispatch(job.invocation, process);
-    others.tell({code, code == 0 ? "" : failure_note()});
-    return code;
-  } catch (...) {
-    const FailureReport failure = report_failure(std::current_exception());
-    others.tell({failure.exit_code, failure.messages.front()});
-    throw;
-  }
-}
-
-int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
-  const SageMakerJob job = open_sagemaker_job(arguments, process.log);
-  require_faultless(job.invocation, process);  // before hosts connect
-  process.error_info.reset();                  // the run has not started yet
-  if (job.hosts.size() == 1) return dispatch(job.invocation, process);
-  const SshPlace place = open_ssh_place(job);
-  return job.leads() ? lead_sagemaker_job(job, place, process)
-                     : follow_sagemaker_job(job, place, process.log);
-}
-
-}  // namespace
 
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);

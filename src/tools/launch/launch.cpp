@@ -1,5 +1,6 @@
 #include "tools/commands.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -15,9 +16,11 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/kernel_lock.h"
 #include "base/platform/failure_note.h"
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
@@ -25,7 +28,6 @@
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
-#include "tools/driver_log.h"
 #include "tools/launch/mpirun_job.h"
 
 namespace kiln {
@@ -163,19 +165,147 @@ bool is_stop_code(int code) {
 
 class Launch {
  public:
-  Launch(const LaunchConfig& config, const MpirunJob& job, Log& log);
-  int run(JobSignals& signals);
+  Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
+      : config_(config),
+        log_(log),
+        mpi_log_(config, log),
+        error_info_(error_info_path(config.log_path)),
+        call_(mpirun_call(job)),
+        story_(planned_hosts(job)),
+        output_([this](const OutputLine& line) { show(line); }),
+        errors_([this](const OutputLine& line) { show(line); }) {
+    say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
+        (job.num_ranks == 1 ? " rank" : " ranks") +
+        (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
+    std::string command;
+    for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
+    mpi_log_.add("launch", command);
+  }
+
+  int run(JobSignals& signals) {
+    SupervisedProcess process(call_);
+    return conclude(watch(signals, process));
+  }
 
  private:
-  void say(const std::string& text);
-  void show(const OutputLine& line);
-  void read_output(const SupervisedProcess& process);
-  void take_signal(int signal, SupervisedProcess& process);
-  int watch(JobSignals& signals, SupervisedProcess& process);
-  int conclude(int code);
-  void show_last_lines(const JobFailure& failure) const;
-  void report(const JobFailure& failure);
-  std::string sentence(const JobFailure& failure) const;
+  void say(const std::string& text) {
+    log_.info(text);
+    mpi_log_.add("launch", text);
+  }
+
+  void show(const OutputLine& line) {
+    mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
+                 line.text);
+    if (story_.take(line) && line.rank == 0) log_.echo(line.text, line.is_error);
+  }
+
+  void read_output(const SupervisedProcess& process) {
+    output_open_ = output_open_ && read_into(output_, process.output());
+    errors_open_ = errors_open_ && read_into(errors_, process.errors());
+    mpi_log_.flush();
+  }
+
+  void take_signal(int signal, SupervisedProcess& process) {
+    if (signal == SIGUSR2) {
+      mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
+      return process.send_checkpoint_request();
+    }
+    if (stop_ == 0) {
+      stop_ = signal;
+      stopped_at_ = steady_clock::now();
+      process.send_stop();
+      return say("Signal " + std::to_string(signal) +
+                 ": the ranks will save and stop; a second signal kills them.");
+    }
+    const std::chrono::duration<double> since = steady_clock::now() - stopped_at_;
+    if (repeats_stop(stop_, signal, since.count())) return;
+    killed_ = true;
+    process.kill();
+    say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");
+  }
+
+  // Runs until all processes have ended; returns mpirun's exit code.
+  int watch(JobSignals& signals, SupervisedProcess& process) {
+    std::optional<steady_clock::time_point> last_moment;
+    std::optional<int> code;
+    while (!code) {
+      std::array<pollfd, 2> waits = {
+          {{output_open_ ? process.output() : -1, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
+      ::poll(waits.data(), waits.size(), output_open_ ? 200 : 10);
+      if (const int signal = signals.next(); signal != 0) take_signal(signal, process);
+      read_output(process);
+      if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
+      if (last_moment && steady_clock::now() > *last_moment) {
+        say("mpirun did not end the job after the failure: killing it.");
+        process.kill();
+      }
+      code = process.ended();
+    }
+    read_output(process);
+    output_.finish();
+    errors_.finish();
+    return *code;
+  }
+
+  std::string sentence(const JobFailure& failure) const {
+    std::string who = "mpirun";
+    if (failure.rank != kMpirunItself) who = "Rank " + std::to_string(failure.rank);
+    if (failure.rank != kMpirunItself && !failure.host.empty()) who += " on host " + failure.host;
+    if (failure.rank == kMpirunItself && !failure.host.empty())
+      who = "A rank on host " + failure.host;
+    std::string text = who + " " + failure.what;
+    if (failure.rank != kMpirunItself)
+      text += failure.phase.empty() ? " before reporting a phase"
+                                    : " in the phase '" + failure.phase + "'";
+    text += "; its last output is above";
+    if (failure.rank != kMpirunItself)
+      text += ", its log is " + config_.log_path + "/70_driver_log_" +
+              std::to_string(failure.rank) + ".txt";
+    return text + "; all output of the job is in " + mpi_log_.path() + ".";
+  }
+
+  void show_last_lines(const JobFailure& failure) const {
+    const auto& lines = story_.last_lines(failure.rank);
+    std::string title = "Last lines of ";
+    title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
+    if (!failure.host.empty()) title += " on host " + failure.host;
+    if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
+    log_.echo(title + ":", /*is_error=*/true);
+    for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
+    if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
+  }
+
+  void report(const JobFailure& failure) {
+    const std::string text = sentence(failure);
+    if (failure.told) {
+      log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
+    } else {
+      show_last_lines(failure);
+      log_.error(text);
+    }
+    mpi_log_.add("launch", text);
+    // The rank may have left its failure note in another pod, so this process leaves one too.
+    const std::string of_rank = error_info_.failure();
+    leave_failure_note(of_rank.empty() ? text : of_rank);
+    if (!of_rank.empty()) return;
+    const auto code = ErrorCode::kFailedToCompleteOperation;
+    write_error_info(error_info_.path(),
+                     error_info_of(std::string(error_id(code)), static_cast<int>(code), text),
+                     log_);
+  }
+
+  int conclude(int code) {
+    if (stop_ != 0 && (killed_ || code == 0)) return 128 + stop_;
+    if (code == 0 && story_.has_end()) return 0;
+    const JobFailure failure = story_.failure(code);
+    const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
+    if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {
+      say("All ranks were stopped by a signal.");
+      return stop_ != 0 ? 128 + stop_ : failure.exit_code;
+    }
+    report(failure);
+    return failure.exit_code;
+  }
 
   const LaunchConfig& config_;
   Log& log_;
@@ -190,146 +320,6 @@ class Launch {
   steady_clock::time_point stopped_at_;
   bool killed_ = false;
 };
-
-Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
-    : config_(config),
-      log_(log),
-      mpi_log_(config, log),
-      error_info_(error_info_path(config.log_path)),
-      call_(mpirun_call(job)),
-      story_(planned_hosts(job)),
-      output_([this](const OutputLine& line) { show(line); }),
-      errors_([this](const OutputLine& line) { show(line); }) {
-  say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
-      (job.num_ranks == 1 ? " rank" : " ranks") +
-      (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-  std::string command;
-  for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
-  mpi_log_.add("launch", command);
-}
-
-void Launch::say(const std::string& text) {
-  log_.info(text);
-  mpi_log_.add("launch", text);
-}
-
-void Launch::show(const OutputLine& line) {
-  mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
-               line.text);
-  if (story_.take(line) && line.rank == 0) log_.echo(line.text, line.is_error);
-}
-
-void Launch::read_output(const SupervisedProcess& process) {
-  output_open_ = output_open_ && read_into(output_, process.output());
-  errors_open_ = errors_open_ && read_into(errors_, process.errors());
-  mpi_log_.flush();
-}
-
-void Launch::take_signal(int signal, SupervisedProcess& process) {
-  if (signal == SIGUSR2) {
-    mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
-    return process.send_checkpoint_request();
-  }
-  if (stop_ == 0) {
-    stop_ = signal;
-    stopped_at_ = steady_clock::now();
-    process.send_stop();
-    return say("Signal " + std::to_string(signal) +
-               ": the ranks will save and stop; a second signal kills them.");
-  }
-  const std::chrono::duration<double> since = steady_clock::now() - stopped_at_;
-  if (repeats_stop(stop_, signal, since.count())) return;
-  killed_ = true;
-  process.kill();
-  say("Signal " + std::to_string(signal) + " received again: the ranks were killed.");
-}
-
-// Runs until all processes have ended; returns mpirun's exit code.
-int Launch::watch(JobSignals& signals, SupervisedProcess& process) {
-  std::optional<steady_clock::time_point> last_moment;
-  std::optional<int> code;
-  while (!code) {
-    std::array<pollfd, 2> waits = {
-        {{output_open_ ? process.output() : -1, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
-    ::poll(waits.data(), waits.size(), output_open_ ? 200 : 10);
-    if (const int signal = signals.next(); signal != 0) take_signal(signal, process);
-    read_output(process);
-    if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
-    if (last_moment && steady_clock::now() > *last_moment) {
-      say("mpirun did not end the job after the failure: killing it.");
-      process.kill();
-    }
-    code = process.ended();
-  }
-  read_output(process);
-  output_.finish();
-  errors_.finish();
-  return *code;
-}
-
-std::string Launch::sentence(const JobFailure& failure) const {
-  std::string who = "mpirun";
-  if (failure.rank != kMpirunItself) who = "Rank " + std::to_string(failure.rank);
-  if (failure.rank != kMpirunItself && !failure.host.empty()) who += " on host " + failure.host;
-  if (failure.rank == kMpirunItself && !failure.host.empty())
-    who = "A rank on host " + failure.host;
-  std::string text = who + " " + failure.what;
-  if (failure.rank != kMpirunItself)
-    text += failure.phase.empty() ? " before reporting a phase"
-                                  : " in the phase '" + failure.phase + "'";
-  text += "; its last output is above";
-  if (failure.rank != kMpirunItself)
-    text += ", its log is " + config_.log_path + "/70_driver_log_" + std::to_string(failure.rank) +
-            ".txt";
-  return text + "; all output of the job is in " + mpi_log_.path() + ".";
-}
-
-void Launch::show_last_lines(const JobFailure& failure) const {
-  const auto& lines = story_.last_lines(failure.rank);
-  std::string title = "Last lines of ";
-  title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
-  if (!failure.host.empty()) title += " on host " + failure.host;
-  if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
-  log_.echo(title + ":", /*is_error=*/true);
-  for (const std::string& line : lines) log_.echo("  | " + line, /*is_error=*/true);
-  if (lines.empty()) log_.echo("  (no output)", /*is_error=*/true);
-}
-
-void Launch::report(const JobFailure& failure) {
-  const std::string text = sentence(failure);
-  if (failure.told) {
-    log_.echo("All output of the job is in " + mpi_log_.path() + ".", /*is_error=*/true);
-  } else {
-    show_last_lines(failure);
-    log_.error(text);
-  }
-  mpi_log_.add("launch", text);
-  // The rank may have left its failure note in another pod, so this process leaves one too.
-  const std::string of_rank = error_info_.failure();
-  leave_failure_note(of_rank.empty() ? text : of_rank);
-  if (!of_rank.empty()) return;
-  const auto code = ErrorCode::kFailedToCompleteOperation;
-  write_error_info(error_info_.path(),
-                   error_info_of(std::string(error_id(code)), static_cast<int>(code), text), log_);
-}
-
-int Launch::conclude(int code) {
-  if (stop_ != 0 && (killed_ || code == 0)) return 128 + stop_;
-  if (code == 0 && story_.has_end()) return 0;
-  const JobFailure failure = story_.failure(code);
-  const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
-  if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {
-    say("All ranks were stopped by a signal.");
-    return stop_ != 0 ? 128 + stop_ : failure.exit_code;
-  }
-  report(failure);
-  return failure.exit_code;
-}
-
-int Launch::run(JobSignals& signals) {
-  SupervisedProcess process(call_);
-  return conclude(watch(signals, process));
-}
 
 void require_no_mpi_job() {
   if (!detect_launch_environment().mpi) return;
@@ -354,6 +344,10 @@ int choose_num_ranks(const LaunchConfig& config) {
                   ": set a number of ranks.");
 }
 
+std::filesystem::path driver_log_of(const std::string& log_path, int rank) {
+  return std::filesystem::path(log_path) / formatted("70_driver_log_%d.txt", rank);
+}
+
 // Whether this process is a rank started by `kiln launch`.
 bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
@@ -366,6 +360,47 @@ bool needs_launch(int ranks, DeviceChoice device) {
 }
 
 }  // namespace
+
+void lock_log_folder(const std::string& log_path, Process& process) {
+  try {
+    make_folders(log_path);
+  } catch (const Error&) {
+    return;  // whoever writes there will say so
+  }
+  const int file = ::open(driver_log_of(log_path, 0).c_str(),
+                          O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+  HeldLock lock(file);
+  struct stat info {};
+  if (file < 0 || ::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const LockResult result = lock_soon(file, [&] {
+    process.log.info("Waiting for the run that writes its logs to '" + log_path + "' to end.");
+  });
+  if (result == LockResult::kInUse) {
+    process.error_info.reset();
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "The log folder '" + log_path + "' is in use by another run, which is still " +
+                    "writing to it. Wait until it ends, or give each run its own --log-path.");
+  }
+  if (result == LockResult::kNoLocks)
+    process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +
+                     "notice a second run that writes its logs there.");
+  process.log_folder = std::move(lock);
+}
+
+bool open_driver_log(const std::string& log_path, bool given, Process& process) {
+  if (process.world.leads()) lock_log_folder(log_path, process);
+  try {
+    make_folders(log_path);
+    process.log.open_file(driver_log_of(log_path, process.world.rank()));
+    return true;
+  } catch (const Error&) {
+    if (given) throw;
+    process.log.warning(
+        "the folder '" + log_path +
+        "' is not writable, so no log files are written; use --log-path to choose another");
+    return false;
+  }
+}
 
 std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
                                       bool log_path_given) {

@@ -1,17 +1,24 @@
-#include "tools/sagemaker/sagemaker_hosts.h"
-
+// `kiln train` started by Amazon SageMaker: without options, configured by a folder, on one host or
+// several.
+//
+// Connects the hosts of a job over ssh with a shared key, where a platform has started the same
+// program on each host. The leading host starts ranks on the others, which run sshd until the
+// leading host reports how the job ended. Uses OpenSSH's programs. Linux only; one thread.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -22,8 +29,11 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/device/device.h"
+#include "report/error_info.h"
+#include "tools/commands.h"
 #include "tools/launch/mpirun_job.h"
 #include "tools/launch/supervised_process.h"
+#include "tools/sagemaker/sagemaker_job.h"
 
 namespace kiln {
 namespace {
@@ -35,6 +45,23 @@ constexpr auto kFarewell = std::chrono::seconds(10);
 constexpr int kAnswerMs = 30'000;
 constexpr const char* kPort = "2222";
 constexpr std::string_view kReady = "ready\n";
+
+struct SshPlace {
+  std::filesystem::path folder;  // for keys and configuration; the same path on all hosts
+  std::filesystem::path
+      key;  // private; also used as every host's host key, so that impostors are detected
+  std::string interface;  // network interface, such as eth0; empty: all
+};
+
+struct JobEnd {
+  int exit_code = 0;
+  std::string text;  // the failure's message; empty on success
+};
+
+struct Line {
+  pid_t ssh = -1;
+  int input = -1;  // ssh's standard input
+};
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kUserError, message);
@@ -154,7 +181,7 @@ bool says_ready(int descriptor) {
 
 // Closes the connection. ssh then exits once the other side has read everything; it is killed if
 // that takes longer than `patience`.
-void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
+void hang_up(const Line& line, std::chrono::seconds patience) {
   ::close(line.input);
   if (line.ssh <= 0) return;  // kill() would signal more than one process
   const auto last = steady_clock::now() + patience;
@@ -166,16 +193,15 @@ void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
 
 // Opens a connection that writes to the file `result` on `host`, which follow() reads there. Empty
 // if the host does not answer.
-std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::string& host) {
+std::optional<Line> open_line(const SshPlace& place, const std::string& host) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "Cannot create a pipe: too many open files. Raise the limit (ulimit -n).");
-  const HeldHosts::Line line = {
-      start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), "--", host,
-                 "echo ready; cat > '" + result_path(place).string() + "'"},
-                to[0], from[1]),
-      to[1]};
+  const Line line = {start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), "--",
+                                host, "echo ready; cat > '" + result_path(place).string() + "'"},
+                               to[0], from[1]),
+                     to[1]};
   ::close(to[0]);
   ::close(from[1]);
   const bool ready = line.ssh > 0 && says_ready(from[0]);
@@ -184,6 +210,45 @@ std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::strin
   hang_up(line, std::chrono::seconds(0));
   return std::nullopt;
 }
+
+// The leading host's connections to the others. If the leading host disappears for any reason
+// before tell(), the others notice.
+class HeldHosts {
+ public:
+  // Returns when all hosts have answered. They may start up to 20 minutes later than this one;
+  // after that throws Error kTimeoutOccured.
+  HeldHosts(const SshPlace& place, const std::vector<std::string>& others) {
+    const auto last = steady_clock::now() + kPatience;
+    for (const std::string& host : others) {
+      std::optional<Line> line;
+      while (!(line = open_line(place, host))) {
+        if (steady_clock::now() > last)
+          throw Error(ErrorCode::kTimeoutOccured, "The host " + host +
+                                                      " could not be reached over ssh within 20 "
+                                                      "minutes: check its log, and open port " +
+                                                      kPort + " between the hosts.");
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+      }
+      lines_.push_back(*line);
+    }
+  }
+  // Delivers the result, if tell() was called, and closes the connections.
+  ~HeldHosts() {
+    for (const Line& line : lines_) hang_up(line, kFarewell);
+  }
+  HeldHosts(const HeldHosts&) = delete;
+  HeldHosts& operator=(const HeldHosts&) = delete;
+
+  void tell(const JobEnd& end) {
+    const std::string text = std::to_string(end.exit_code) + "\n" + end.text;
+    std::signal(SIGPIPE, SIG_IGN);  // a host that has disappeared needs no result
+    for (const Line& line : lines_)
+      if (::write(line.input, text.data(), text.size()) < 0) continue;
+  }
+
+ private:
+  std::vector<Line> lines_;
+};
 
 // Runs sshd and reads the file to which the leading host writes the job's result.
 class Server {
@@ -281,36 +346,8 @@ JobEnd follow(const SshPlace& place, const std::string& leader) {
   return {std::atoi(said.c_str()), said.substr(end + 1)};
 }
 
-}  // namespace
-
-HeldHosts::HeldHosts(const SshPlace& place, const std::vector<std::string>& others) {
-  const auto last = steady_clock::now() + kPatience;
-  for (const std::string& host : others) {
-    std::optional<Line> line;
-    while (!(line = open_line(place, host))) {
-      if (steady_clock::now() > last)
-        throw Error(
-            ErrorCode::kTimeoutOccured,
-            "The host " + host +
-                " could not be reached over ssh within 20 minutes: check its log, and open port " +
-                kPort + " between the hosts.");
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-    }
-    lines_.push_back(*line);
-  }
-}
-
-HeldHosts::~HeldHosts() {
-  for (const Line& line : lines_) hang_up(line, kFarewell);
-}
-
-void HeldHosts::tell(const JobEnd& end) {
-  const std::string text = std::to_string(end.exit_code) + "\n" + end.text;
-  std::signal(SIGPIPE, SIG_IGN);  // a host that has disappeared needs no result
-  for (const Line& line : lines_)
-    if (::write(line.input, text.data(), text.size()) < 0) continue;
-}
-
+// Reads and logs the folder's settings, sets the environment variables that they define for the
+// ranks, and removes an earlier run's failure note. Throws what sagemaker_job() throws.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log) {
   remove_failure_note();
   SageMakerJob job = sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
@@ -323,6 +360,8 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   return job;
 }
 
+// Sets up ssh between several hosts. The key is KILN_HOSTS_KEY, or else /etc/kiln/hosts_key, in
+// images built for such jobs.
 SshPlace open_ssh_place(const SageMakerJob& job) {
   const char* key = std::getenv("KILN_HOSTS_KEY");
   SshPlace place{sagemaker_folder() / "ssh",
@@ -332,6 +371,8 @@ SshPlace open_ssh_place(const SageMakerJob& job) {
   return place;
 }
 
+// On the leading host, before the command runs: makes mpirun use ssh and the job's network
+// interface.
 void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
   set_unless_given("OMPI_MCA_plm_rsh_agent", ssh_command(place));
   set_unless_given("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
@@ -341,6 +382,7 @@ void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
     set_unless_given(name, job.network_interface);
 }
 
+// On the other hosts: returns the run's exit code. Throws FailedElsewhere if it is not 0.
 int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log) {
   const std::string& leader = job.hosts.front();
   log.info("waiting for host " + leader + ", which starts ranks here over ssh");
@@ -354,6 +396,33 @@ int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& lo
   if (!std::filesystem::exists(sagemaker_folder() / "output/failure", failure))
     leave_failure_note(end.text);
   throw FailedElsewhere("host " + leader, end.text, end.exit_code);
+}
+
+// Runs a job of several hosts from the leading one, and tells the others how it ended.
+int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& process) {
+  lead_through_ssh(job, place);
+  HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
+  try {
+    const int code = dispatch(job.invocation, process);
+    others.tell({code, code == 0 ? "" : failure_note()});
+    return code;
+  } catch (...) {
+    const FailureReport failure = report_failure(std::current_exception());
+    others.tell({failure.exit_code, failure.messages.front()});
+    throw;
+  }
+}
+
+}  // namespace
+
+int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
+  const SageMakerJob job = open_sagemaker_job(arguments, process.log);
+  require_faultless(job.invocation, process);  // before hosts connect
+  process.error_info.reset();                  // the run has not started yet
+  if (job.hosts.size() == 1) return dispatch(job.invocation, process);
+  const SshPlace place = open_ssh_place(job);
+  return job.leads() ? lead_sagemaker_job(job, place, process)
+                     : follow_sagemaker_job(job, place, process.log);
 }
 
 }  // namespace kiln

@@ -12,7 +12,6 @@
 #include "run/process/versions.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
-#include "tools/driver_log.h"
 
 namespace kiln {
 namespace {
