@@ -273,35 +273,44 @@ void check_demo_data(Given& given, DemoDataConfig& config) {
 
 const std::string kOperations = "Operations";
 
-// A switch that adds an operation. The order in kSwitches is that in which operations are written,
-// as in the designer.
+// A switch that adds an operation, and the option that sets its argument.
 struct OperationSwitch {
   const char* name;
   const char* operation;  // empty: accepted, but nothing is written
-  const char* argument;   // the option that sets its argument; empty: none
   const char* help;
+  const char* argument = "";  // empty: none
+  const char* argument_help = "";
+  const char* unit = "";          // empty: a size in pixels, also as height and width
+  std::int64_t maximum = 10'000;  // of the argument
 };
+// In the order in which operations are written, as in the designer.
 constexpr std::array<OperationSwitch, 13> kSwitches = {{
-    {"resize", "Resize", "size", "Resize images to --size."},
-    {"center-crop", "CenterCrop", "crop-size",
-     "Crop --crop-size from the center; smaller images get a black border first."},
-    {"pad", "Pad", "padding", "Add a black border of --padding pixels."},
-    {"color-jitter", "ColorJitter", "",
+    {"resize", "Resize", "Resize images to --size.", "size",
+     "Of --resize: the shorter side, where the ratio of the sides is kept, or a height and a "
+     "width."},
+    {"center-crop", "CenterCrop",
+     "Crop --crop-size from the center; smaller images get a black border first.", "crop-size",
+     "Of --center-crop: both sides, or a height and a width."},
+    {"pad", "Pad", "Add a black border of --padding pixels.", "padding", "Of --pad, on every side.",
+     "pixels"},
+    {"color-jitter", "ColorJitter",
      "Add random color jitter, by 0 unless the file is edited, as in the designer."},
-    {"random-resized-crop", "RandomResizedCrop", "random-resized-crop-size",
-     "Crop a random area and resize it to --random-resized-crop-size."},
-    {"random-crop", "RandomCrop", "random-crop-size",
-     "Crop --random-crop-size at a random position."},
-    {"random-horizontal-flip", "RandomHorizontalFlip", "", "Flip half of the images horizontally."},
-    {"random-vertical-flip", "RandomVerticalFlip", "", "Flip half of the images vertically."},
-    {"random-rotation", "RandomRotation", "random-rotation-degrees",
-     "Rotate by up to --random-rotation-degrees in either direction."},
-    {"random-affine", "RandomAffine", "random-affine-degrees",
-     "The same by an affine transformation, with --random-affine-degrees."},
-    {"random-perspective", "RandomPerspective", "",
-     "Distort the perspective of half of the images."},
-    {"grayscale", "", "", "Accepted and ignored, as in the designer."},
-    {"random-grayscale", "", "", "Accepted and ignored, as in the designer."},
+    {"random-resized-crop", "RandomResizedCrop",
+     "Crop a random area and resize it to --random-resized-crop-size.", "random-resized-crop-size",
+     "Of --random-resized-crop: both sides, or a height and a width."},
+    {"random-crop", "RandomCrop", "Crop --random-crop-size at a random position.",
+     "random-crop-size", "Of --random-crop: both sides, or a height and a width."},
+    {"random-horizontal-flip", "RandomHorizontalFlip", "Flip half of the images horizontally."},
+    {"random-vertical-flip", "RandomVerticalFlip", "Flip half of the images vertically."},
+    {"random-rotation", "RandomRotation",
+     "Rotate by up to --random-rotation-degrees in either direction.", "random-rotation-degrees",
+     "Of --random-rotation.", "degrees", 360},
+    {"random-affine", "RandomAffine",
+     "The same by an affine transformation, with --random-affine-degrees.", "random-affine-degrees",
+     "Of --random-affine.", "degrees", 360},
+    {"random-perspective", "RandomPerspective", "Distort the perspective of half of the images."},
+    {"grayscale", "", "Accepted and ignored, as in the designer."},
+    {"random-grayscale", "", "Accepted and ignored, as in the designer."},
 }};
 
 // Removes a length, and the spaces around it, from the front of `text`. Returns it without spaces;
@@ -345,46 +354,20 @@ std::string argument_value(const Option& option, const std::string& text,
   return "[" + checked(height) + ", " + checked(width) + "]";
 }
 
-Row<TransformInitConfig> argument(const char* name, Option kind, const char* help) {
-  const auto place = [name](TransformInitConfig& config) -> std::string& {
+Row<TransformInitConfig> argument_row(const OperationSwitch& known) {
+  const bool is_size = *known.unit == '\0';
+  Reader<std::string> reader{{.value_name = is_size ? "N|[H,W]" : "N",
+                              .unit = is_size ? "pixels" : known.unit,
+                              .kind = is_size ? ValueKind::kImageSize : ValueKind::kInteger,
+                              .minimum = is_size ? 1 : 0,
+                              .maximum = known.maximum},
+                             argument_value,
+                             [](const Option&, const std::string& json) { return json; }};
+  const auto place = [name = known.argument](TransformInitConfig& config) -> std::string& {
     return config.arguments[name];
   };
-  Reader<std::string> reader{std::move(kind), argument_value,
-                             [](const Option&, const std::string& json) { return json; }};
-  return row_of<TransformInitConfig>(place, name, std::move(reader), kOperations, help)
-      .is(kParameter);
-}
-
-Row<TransformInitConfig> size_argument(const char* name, const char* help) {
-  return argument(name,
-                  {.value_name = "N|[H,W]",
-                   .unit = "pixels",
-                   .kind = ValueKind::kImageSize,
-                   .minimum = 1,
-                   .maximum = 10'000},
-                  help);
-}
-
-Row<TransformInitConfig> number_argument(const char* name, const char* unit, std::int64_t maximum,
-                                         const char* help) {
-  return argument(
-      name, {.value_name = "N", .unit = unit, .kind = ValueKind::kInteger, .maximum = maximum},
-      help);
-}
-
-Rows<TransformInitConfig> argument_rows() {
-  return {
-      size_argument("size",
-                    "Of --resize: the shorter side, where the ratio of the sides is kept, or a "
-                    "height and a width."),
-      size_argument("crop-size", "Of --center-crop: both sides, or a height and a width."),
-      number_argument("padding", "pixels", 10'000, "Of --pad, on every side."),
-      size_argument("random-resized-crop-size",
-                    "Of --random-resized-crop: both sides, or a height and a width."),
-      size_argument("random-crop-size", "Of --random-crop: both sides, or a height and a width."),
-      number_argument("random-rotation-degrees", "degrees", 360, "Of --random-rotation."),
-      number_argument("random-affine-degrees", "degrees", 360, "Of --random-affine."),
-  };
+  return row_of<TransformInitConfig>(place, known.argument, std::move(reader), kOperations,
+                                     known.argument_help);
 }
 
 Rows<TransformInitConfig> init_rows() {
@@ -392,15 +375,13 @@ Rows<TransformInitConfig> init_rows() {
       opt(&TransformInitConfig::output_path, "output-path", path("DIR"), kPaths,
           "Output folder for the TransformationDirectory; the flag name may be omitted.")
           .is(kPositional, kDataOut);
-  const Rows<TransformInitConfig> arguments = argument_rows();
   for (const OperationSwitch& known : kSwitches) {
     const auto place = [name = known.name](TransformInitConfig& config) -> bool& {
       return config.switches[name];
     };
     rows = {rows, row_of<TransformInitConfig>(place, known.name, on_off(), kOperations, known.help)
                       .is(kParameter)};
-    for (const auto& row : arguments)
-      if (row.option.name == known.argument) rows = {rows, row};
+    if (*known.argument != '\0') rows = {rows, argument_row(known).is(kParameter)};
   }
   return rows;
 }
