@@ -46,9 +46,9 @@ Rows<RecordOptions> record_rows() {
   };
 }
 
-Row<RecordOptions> exif_row(const std::string& group, const std::string& help) {
+Row<RecordOptions> exif_row(const Under& under, const std::string& help) {
   return opt(&RecordOptions::exif, "exif",
-             {{"auto", std::nullopt}, {"apply", Exif::kApply}, {"ignore", Exif::kIgnore}}, group,
+             {{"auto", std::nullopt}, {"apply", Exif::kApply}, {"ignore", Exif::kIgnore}}, under,
              "Whether pictures are turned upright as their EXIF orientation says. auto: ignore for "
              "an ImageDirectory, as in the designer, else apply. " +
                  help);
@@ -59,14 +59,13 @@ namespace {
 // ---- convert ----
 
 Rows<ConvertConfig> convert_rows() {
-  return {opt(&ConvertConfig::input_path, "input-path", path("DIR"), kPaths,
-              "Images, class folders, a COCO folder, an archive or record files; the flag name may "
-              "be omitted.")
-              .is(kPositional, kDataIn),
-          opt(&ConvertConfig::output_path, "output-path", path("DIR"), kPaths,
-              "Output folder for the ImageDirectory; the flag name may be omitted.")
-              .is(kPositional, kDataOut),
-          within(&ConvertConfig::records, record_rows())};
+  return {
+      opt(&ConvertConfig::input_path, "input-path", path("DIR"), {kPaths, kPositional, kDataIn},
+          "Images, class folders, a COCO folder, an archive or record files; the flag name may "
+          "be omitted."),
+      opt(&ConvertConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional, kDataOut},
+          "Output folder for the ImageDirectory; the flag name may be omitted."),
+      within(&ConvertConfig::records, record_rows())};
 }
 
 template <typename Config>
@@ -121,45 +120,40 @@ Reader<std::vector<double>> fractions() {
 Rows<SplitImagesConfig> split_rows() {
   const std::string group = "Split";
   return {
-      opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), kPaths,
+      opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), {kPaths, kDataIn},
           "Images, in any format that train reads.")
-          .required()
-          .is(kDataIn),
-      opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), kPaths,
+          .required(),
+      opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the training ImageDirectory.")
-          .required("output-path")
-          .is(kDataOut),
-      opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), kPaths,
+          .required("output-path"),
+      opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the test ImageDirectory.")
-          .required("output-path")
-          .is(kDataOut),
+          .required("output-path"),
       opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
           "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
           "--tgt-train-path and --tgt-test-path."),
-      opt(&SplitImagesConfig::fraction, "fraction", fraction(), group,
+      opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
           "Fraction of the images that goes to the training output, rounded down; each output gets "
-          "at least one image.")
-          .is(kParameter),
+          "at least one image."),
       opt(&SplitImagesConfig::fractions, "fractions", fractions(), group,
           "Fractions for train, valid and test (or train and test) that add up to 1, such as "
           "0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last one gets the "
           "rest."),
-      opt(&SplitImagesConfig::stratify, "stratify", true_or_false(), group,
+      opt(&SplitImagesConfig::stratify, "stratify", true_or_false(), {group, kParameter},
           "Stratify the split by class. If a class has fewer images than there are outputs, or an "
           "output fewer images than there are classes, the split is random over all images, with a "
-          "warning.")
-          .is(kParameter),
+          "warning."),
       opt(&SplitImagesConfig::group_by, "group-by", regular_expression(), group,
           "Regular expression (ECMAScript) for image paths. Images with the same first capture "
           "group, or the same match if there is no group, go to one output; others are ungrouped."),
-      opt(&SplitImagesConfig::keep_duplicates_together, "keep-duplicates-together", on_off(), group,
+      opt(&SplitImagesConfig::keep_duplicates_together, "keep-duplicates-together", on_off(),
+          {group, kParameter},
           "Keep duplicates in one output: identical bytes always, other sizes and qualities up to "
-          "20000 images.")
-          .is(kParameter),
+          "20000 images."),
       opt(&SplitImagesConfig::check_leaks, "check-leaks", on_off(), kReporting,
           "Print a JSON object per line for duplicates that went to different outputs; exit code 1 "
           "if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
-      seed_row<SplitImagesConfig>(group, "Seed for the split.").is(kParameter),
+      seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
       within(&SplitImagesConfig::records, record_rows()),
   };
 }
@@ -197,46 +191,38 @@ void check_split(Given& given, SplitImagesConfig& config) {
 Rows<PackConfig> pack_rows() {
   const std::string group = "Shards";
   return {
-      opt(&PackConfig::input_path, "input-path", path("DIR"), kPaths,
-          "Labeled images, in any format that train reads; the flag name may be omitted.")
-          .is(kPositional, kDataIn),
-      opt(&PackConfig::output_path, "output-path", path("DIR"), kPaths,
-          "Empty folder for the shards; the flag name may be omitted.")
-          .is(kPositional, kDataOut),
+      opt(&PackConfig::input_path, "input-path", path("DIR"), {kPaths, kPositional, kDataIn},
+          "Labeled images, in any format that train reads; the flag name may be omitted."),
+      opt(&PackConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional, kDataOut},
+          "Empty folder for the shards; the flag name may be omitted."),
       opt(&PackConfig::format, "format",
           {{"tar", ShardFormat::kTar},
            {"tfrecord", ShardFormat::kTfRecord},
            {"recordio", ShardFormat::kRecordIo}},
-          group,
+          {group, kParameter},
           "tar: WebDataset shards. tfrecord: tf.train.Example files with TensorFlow's feature "
           "names. recordio: MXNet image records, as read by SageMaker's image classification, each "
-          "file with its .idx.")
-          .is(kParameter),
-      opt(&PackConfig::shard_mb, "shard-mb", from(1, 1 << 20, "MiB"), group,
-          "Maximum size of a shard.")
-          .is(kParameter),
-      opt(&PackConfig::short_side, "short-side", auto_or(16, 4096, "pixels"), group,
+          "file with its .idx."),
+      opt(&PackConfig::shard_mb, "shard-mb", from(1, 1 << 20, "MiB"), {group, kParameter},
+          "Maximum size of a shard."),
+      opt(&PackConfig::short_side, "short-side", auto_or(16, 4096, "pixels"), {group, kParameter},
           "Downscale images whose short side is longer to this length and store them as JPEG. "
-          "auto: store every image unchanged.")
-          .is(kParameter),
+          "auto: store every image unchanged."),
       within(
           &PackConfig::records,
           {exif_row(group, "For downscaled images, which are stored without it; others keep it.")}),
-      opt(&PackConfig::quality, "quality", from(1, 100), group,
-          "JPEG quality of downscaled images.")
-          .is(kParameter),
-      opt(&PackConfig::shuffle, "shuffle", on_off(), group, "Store the images in random order.")
-          .is(kParameter),
-      opt(&PackConfig::even_shards, "even-shards", on_off(), group,
-          "Give every shard the same number of images and the same mix of classes.")
-          .is(kParameter),
-      opt(&PackConfig::balance_classes, "balance-classes", on_off(), group,
+      opt(&PackConfig::quality, "quality", from(1, 100), {group, kParameter},
+          "JPEG quality of downscaled images."),
+      opt(&PackConfig::shuffle, "shuffle", on_off(), {group, kParameter},
+          "Store the images in random order."),
+      opt(&PackConfig::even_shards, "even-shards", on_off(), {group, kParameter},
+          "Give every shard the same number of images and the same mix of classes."),
+      opt(&PackConfig::balance_classes, "balance-classes", on_off(), {group, kParameter},
           "Duplicate images until every class has as many as the largest. For training data only; "
-          "train --sample balanced oversamples small classes without storing copies.")
-          .is(kParameter),
+          "train --sample balanced oversamples small classes without storing copies."),
       seed_row<PackConfig>(
-          group, "Seed for --shuffle, and for the images that --balance-classes duplicates.")
-          .is(kParameter),
+          {group, kParameter},
+          "Seed for --shuffle, and for the images that --balance-classes duplicates."),
       within(&PackConfig::records, record_rows()
                                        .on_canvas("classes", Canvas::kFileIn)
                                        .on_canvas("first-label", Canvas::kParameter)),
@@ -248,9 +234,8 @@ Rows<PackConfig> pack_rows() {
 Rows<DemoDataConfig> demo_data_rows() {
   const std::string group = "Drawing";
   return {
-      opt(&DemoDataConfig::output_path, "output-path", path("DIR"), kPaths,
-          "Folder in which train and val are created; the flag name may be omitted.")
-          .is(kPositional),
+      opt(&DemoDataConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional},
+          "Folder in which train and val are created; the flag name may be omitted."),
       opt(&DemoDataConfig::images, "images", from(2, kMillion, "images"), group,
           "Total number of training and validation images."),
       opt(&DemoDataConfig::classes, "classes", from(1, 10, "classes"), group,
@@ -366,22 +351,22 @@ Row<TransformInitConfig> argument_row(const OperationSwitch& known) {
   const auto place = [name = known.argument](TransformInitConfig& config) -> std::string& {
     return config.arguments[name];
   };
-  return row_of<TransformInitConfig>(place, known.argument, std::move(reader), kOperations,
-                                     known.argument_help);
+  return row_of<TransformInitConfig>(place, known.argument, std::move(reader),
+                                     {kOperations, kParameter}, known.argument_help);
 }
 
 Rows<TransformInitConfig> init_rows() {
   Rows<TransformInitConfig> rows =
-      opt(&TransformInitConfig::output_path, "output-path", path("DIR"), kPaths,
-          "Output folder for the TransformationDirectory; the flag name may be omitted.")
-          .is(kPositional, kDataOut);
+      opt(&TransformInitConfig::output_path, "output-path", path("DIR"),
+          {kPaths, kPositional, kDataOut},
+          "Output folder for the TransformationDirectory; the flag name may be omitted.");
   for (const OperationSwitch& known : kSwitches) {
     const auto place = [name = known.name](TransformInitConfig& config) -> bool& {
       return config.switches[name];
     };
-    rows = {rows, row_of<TransformInitConfig>(place, known.name, on_off(), kOperations, known.help)
-                      .is(kParameter)};
-    if (*known.argument != '\0') rows = {rows, argument_row(known).is(kParameter)};
+    rows = {rows, row_of<TransformInitConfig>(place, known.name, on_off(),
+                                              {kOperations, kParameter}, known.help)};
+    if (*known.argument != '\0') rows = {rows, argument_row(known)};
   }
   return rows;
 }
@@ -403,27 +388,22 @@ void settle_operations(Given&, TransformInitConfig& config) {
 Rows<TransformApplyConfig> apply_rows() {
   return {
       opt(&TransformApplyConfig::for_inference, "mode",
-          {{"For training", false}, {"For inference", true}}, kOperations,
+          {{"For training", false}, {"For inference", true}}, {kOperations, kParameter},
           "For inference: without the operations whose names begin with Random.")
-          .required()
-          .is(kParameter),
-      opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"), kPaths,
-          "TransformationDirectory, as written by `kiln transform init`.")
-          .required()
-          .is(kDataIn),
-      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"), kPaths,
+          .required(),
+      opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
+          {kPaths, kDataIn}, "TransformationDirectory, as written by `kiln transform init`.")
+          .required(),
+      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"), {kPaths, kDataIn},
           "Images, in any format that convert reads; labels are kept.")
-          .required()
-          .is(kDataIn),
-      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"), kPaths,
+          .required(),
+      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the ImageDirectory, whose images are PNG files.")
-          .required()
-          .is(kDataOut),
+          .required(),
       within(&TransformApplyConfig::records,
              {exif_row(kOperations, "The orientation is not written.")}),
-      seed_row<TransformApplyConfig>(kOperations,
-                                     "Seed of the random operations, drawn once per image.")
-          .is(kParameter),
+      seed_row<TransformApplyConfig>({kOperations, kParameter},
+                                     "Seed of the random operations, drawn once per image."),
       opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           kMachine, "Threads that read, transform and write images. auto: one per processor."),
       within(&TransformApplyConfig::records, record_rows()),

@@ -69,18 +69,16 @@ Rows<TuneConfig> tune_rows() {
 }
 
 Rows<WatchConfig> watch_rows() {
-  return {opt(&WatchConfig::log_path, "log-path", path("DIR"), kPaths,
-              "The --log-path of the run; the flag name may be omitted.")
-              .is(kPositional)};
+  return {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+              "The --log-path of the run; the flag name may be omitted.")};
 }
 
 Rows<InspectConfig> inspect_rows() {
   using Config = InspectConfig;
   const std::string forecast = "Forecast";
   return {
-      opt(&Config::path, "path", path("PATH"), kPaths,
-          "Directory or file to inspect; the flag name may be omitted.")
-          .is(kPositional),
+      opt(&Config::path, "path", path("PATH"), {kPaths, kPositional},
+          "Directory or file to inspect; the flag name may be omitted."),
       opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
       opt(&Config::check, "check", flag(), kReporting,
           "Decode every image and list the undecodable ones; exit code 1 if there are any."),
@@ -138,17 +136,15 @@ void check_inspect(Given& given, InspectConfig&) {
 }
 
 Rows<ReportConfig> report_rows() {
-  return {opt(&ReportConfig::log_path, "log-path", path("DIR"), kPaths,
-              "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted.")
-              .is(kPositional),
+  return {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+              "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
           opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file. Default: report.html next to metrics.jsonl.")};
 }
 
 Rows<CompareConfig> compare_rows() {
-  return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), kPaths,
-              "The --log-path of a run, repeated for each run; the flag name may be omitted.")
-              .is(kPositional),
+  return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional},
+              "The --log-path of a run, repeated for each run; the flag name may be omitted."),
           opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file for the HTML page.")};
 }

@@ -63,25 +63,22 @@ const std::string kMemoryEfficientHelp =
 Rows<InitModelConfig> init_model_rows() {
   using Config = InitModelConfig;
   return {
-      opt(&Config::model_name, "model-name", network_name(), kModel,
-          "Network architecture; the flag name may be omitted.")
-          .is(kPositional, kParameter),
-      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"), kPaths,
+      opt(&Config::model_name, "model-name", network_name(), {kModel, kPositional, kParameter},
+          "Network architecture; the flag name may be omitted."),
+      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"), {kPaths, kModelOut},
           "Output folder for the UntrainedModelDirectory.")
-          .required()
-          .is(kModelOut),
-      opt(&Config::weights, "weights", path("FILE"), kModel,
+          .required(),
+      opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
           kInitialWeights +
-              "A model keeps its classes; another last layer without 1000 outputs is not loaded.")
-          .is(kFileIn),
+              "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
       opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
       opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
           "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
-      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
-          .is(kParameter),
-      opt(&Config::memory_efficient, "memory-efficient", on_off(), kModel, kMemoryEfficientHelp)
-          .is(kParameter),
-      seed_row<Config>(kModel, "Seed for the initial weights.").is(kParameter),
+      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kParameter},
+          kZeroInitHelp),
+      opt(&Config::memory_efficient, "memory-efficient", on_off(), {kModel, kParameter},
+          kMemoryEfficientHelp),
+      seed_row<Config>({kModel, kParameter}, "Seed for the initial weights."),
   };
 }
 
@@ -141,16 +138,13 @@ void check_init_model(Given& given, InitModelConfig& config) {
 Rows<PredictionConfig> prediction_rows() {
   using Config = PredictionConfig;
   return {
-      opt(&Config::max_bad_images, "max-bad-images", allowance(), kImages,
+      opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kParameter},
           "Fail if more images than this (or than this percentage, but at least 1) cannot be "
-          "decoded. Until then each one is logged with its reason.")
-          .is(kParameter),
-      opt(&Config::precision, "precision", kPrecisions, kMachine,
-          "Numeric precision, as in training.")
-          .is(kParameter),
-      opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), kMachine,
-          "Images per batch.")
-          .is(kParameter),
+          "decoded. Until then each one is logged with its reason."),
+      opt(&Config::precision, "precision", kPrecisions, {kMachine, kParameter},
+          "Numeric precision, as in training."),
+      opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), {kMachine, kParameter},
+          "Images per batch."),
       opt(&Config::device, "device", kDevices, kMachine,
           "Device to compute on. auto: the GPU if an NVIDIA device is present, else the CPU."),
       opt(&Config::threads, "threads", auto_or(1, 1024, "threads"), kMachine,
@@ -189,24 +183,21 @@ Reader<JobPart> part() {
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
           "ModelDirectory of a trained model, as written by `kiln train`.")
-          .required()
-          .is(kModelIn),
-      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
+          .required(),
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn},
           "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
-          "ImageDirectory, a COCO folder, or a single image.")
-          .is(kDataIn),
+          "ImageDirectory, a COCO folder, or a single image."),
       opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
           "Only the images listed in this file (-: standard input), one path per line, relative to "
           "--data-path if given, else to the working directory."),
       opt(&Config::output_path, "output-path", path("FILE"), kPaths,
           "File for the predictions, one row per image, in the order of the images: .csv, .jsonl "
           "or .parquet. Default: readable lines on standard output."),
-      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), kPaths,
+      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
           "Folder for the predictions in the format of the designer's Score Image Model, a "
-          "DataFrameDirectory; bad images are omitted.")
-          .is(kDataOut),
+          "DataFrameDirectory; bad images are omitted."),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the images that the model is least sure of and of those it got "
           "wrong: what in the image led to the prediction."),
@@ -280,28 +271,24 @@ void check_score(Given& given, ScoreConfig& config) {
 Rows<EvaluateConfig> evaluate_rows() {
   using Config = EvaluateConfig;
   return {
-      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), kPaths,
+      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
           "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
           "several models.")
-          .required()
-          .is(kModelIn),
-      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
+          .required(),
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn},
           "Labeled images that were used neither for training nor for validation, in any format "
           "that train reads; subfolders are named after classes of the model.")
-          .required()
-          .is(kDataIn),
-      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
+          .required(),
+      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
           "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
           "events. An earlier evaluation there is replaced.")
-          .required()
-          .is(kDataOut),
+          .required(),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the mistakes on the page: what in the image led to the "
           "prediction. The page shows them too. With several models, each has a subfolder."),
-      opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), kAnswers,
+      opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
           "k of the top-k accuracy: an image is correct if its class is among this many most "
-          "probable ones; at most all.")
-          .is(kParameter),
+          "probable ones; at most all."),
       within(&Config::prediction, prediction_rows()),
   };
 }
@@ -374,14 +361,12 @@ void check_audit(Given& given, AuditConfig& config) {
 Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
   return {
-      opt(&Config::model_name, "model-name", network_name(), kModel,
-          "Network to train, instead of --untrained-model-path: from --weights or from scratch.")
-          .is(kFree, kFirst),
-      opt(&Config::weights, "weights", path("FILE"), kModel,
-          kInitialWeights + "Matching tensors are loaded; other classes get a new last layer.")
-          .is(kFree, kFirst),
-      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), kModel, kZeroInitHelp)
-          .is(kFree, kOfRecipe),
+      opt(&Config::model_name, "model-name", network_name(), {kModel, kFree, kFirst},
+          "Network to train, instead of --untrained-model-path: from --weights or from scratch."),
+      opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
+          kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
+      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kFree, kOfRecipe},
+          kZeroInitHelp),
   };
 }
 

@@ -1,7 +1,7 @@
 // A row of the table of options: an option together with the field that it fills. The field's
 // initializer is the default, and its type says how a text is read:
 //
-//   opt(&RecipeConfig::clip_norm, "clip-norm", from(0, kMillion), kRecipe, "Clip …").is(kResult)
+//   opt(&RecipeConfig::clip_norm, "clip-norm", from(0, kMillion), {kRecipe, kResult}, "Clip …")
 //
 // A command is a list of such rows for its struct, and a function for what no row says by itself:
 // faults of several options together, and values that follow from others.
@@ -17,6 +17,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -133,6 +134,26 @@ constexpr Mark kPositional = &Option::positional, kOfRecipe = &Option::is_of_rec
                kForOneRun = &Option::is_for_one_run, kMayDiffer = &Option::may_differ,
                kFirst = &Option::is_on_first_screen;
 
+// The group of an option, or in braces the group and marks: {kRecipe, kResult, kOfRecipe}.
+class Under {
+ public:
+  template <typename... Marks>
+  Under(std::string group, Marks... marks)  // NOLINT: a group without marks is just a group
+      : group_(std::move(group)), marks_{marks...} {}
+  void apply(Option& option) const {
+    option.group = group_;
+    for (const auto& mark : marks_) {
+      if (const auto* flag = std::get_if<Mark>(&mark)) option.** flag = true;
+      if (const auto* effect = std::get_if<Effect>(&mark)) option.effect = *effect;
+      if (const auto* role = std::get_if<Canvas>(&mark)) option.canvas = *role;
+    }
+  }
+
+ private:
+  std::string group_;
+  std::vector<std::variant<Mark, Effect, Canvas>> marks_;
+};
+
 template <typename Config>
 struct Row {
   Option option;
@@ -150,11 +171,6 @@ struct Row {
     option.value_name = std::move(value_name);
     return *this;
   }
-  template <typename... Marks>
-  Row& is(Marks... marks) {
-    (mark(marks), ...);
-    return *this;
-  }
   // Notes in `is_given` whether the option is given, and valid.
   Row& noted_in(bool Config::*is_given) {
     fill = [fill_field = std::move(fill), is_given](Config& config, const auto&... text) {
@@ -163,11 +179,6 @@ struct Row {
     };
     return *this;
   }
-
- private:
-  void mark(Mark what) { option.*what = true; }
-  void mark(Effect effect) { option.effect = effect; }
-  void mark(Canvas role) { option.canvas = role; }
 };
 
 // Rows in table order.
@@ -184,12 +195,12 @@ class Rows {
   auto end() const { return rows_.end(); }
 
   Rows& is(Effect effect) {
-    for (Row<Config>& row : rows_) row.is(effect);
+    for (Row<Config>& row : rows_) row.option.effect = effect;
     return *this;
   }
   Rows& on_canvas(const std::string& name, Canvas role) {
     for (Row<Config>& row : rows_)
-      if (row.option.name == name) row.is(role);
+      if (row.option.name == name) row.option.canvas = role;
     return *this;
   }
 
@@ -252,13 +263,13 @@ Reader<Value> reader_of(const Words<Value>& words) {
 
 // The row of the field that `place` returns a reference to.
 template <typename Config, typename Place, typename Value>
-Row<Config> row_of(Place place, const char* name, Reader<Value> reader, const std::string& group,
+Row<Config> row_of(Place place, const char* name, Reader<Value> reader, const Under& under,
                    std::string help) {
   using Field = std::remove_cvref_t<std::invoke_result_t<Place, Config&>>;
   constexpr bool kIsList = std::same_as<Field, std::vector<Value>>;
   Option option = std::move(reader.option);
   option.name = name;
-  option.group = group;
+  under.apply(option);
   option.help = std::move(help);
   option.repeatable = kIsList;
   option.same_value = [parse = reader.parse](const Option& row, const std::string& a,
@@ -283,28 +294,28 @@ Row<Config> row_of(Place place, const char* name, Reader<Value> reader, const st
 }
 
 template <typename Config, typename Field, typename Value>
-Row<Config> opt(Field Config::*field, const char* name, Reader<Value> reader,
-                const std::string& group, std::string help) {
-  return row_of<Config>(field, name, std::move(reader), group, std::move(help));
+Row<Config> opt(Field Config::*field, const char* name, Reader<Value> reader, const Under& under,
+                std::string help) {
+  return row_of<Config>(field, name, std::move(reader), under, std::move(help));
 }
 
 template <typename Config, typename Field>
-Row<Config> opt(Field Config::*field, const char* name, const Range& range,
-                const std::string& group, std::string help) {
+Row<Config> opt(Field Config::*field, const char* name, const Range& range, const Under& under,
+                std::string help) {
   using Number = typename rows::Element<Field>::type;
-  return row_of<Config>(field, name, rows::reader_of<Number>(range), group, std::move(help));
+  return row_of<Config>(field, name, rows::reader_of<Number>(range), under, std::move(help));
 }
 
 template <typename Config, typename Field>
 Row<Config> opt(Field Config::*field, const char* name,
-                const std::type_identity_t<Words<Field>>& words, const std::string& group,
+                const std::type_identity_t<Words<Field>>& words, const Under& under,
                 std::string help) {
-  return row_of<Config>(field, name, rows::reader_of<Field>(words), group, std::move(help));
+  return row_of<Config>(field, name, rows::reader_of<Field>(words), under, std::move(help));
 }
 
 template <typename Config>
-Row<Config> seed_row(const std::string& group, const std::string& help) {
-  return opt(&Config::random_seed, "random-seed", from(kLowest, kHighest), group, help);
+Row<Config> seed_row(const Under& under, const std::string& help) {
+  return opt(&Config::random_seed, "random-seed", from(kLowest, kHighest), under, help);
 }
 
 // The rows of a struct that is a member of another.
@@ -364,7 +375,7 @@ CommandInfo command(std::string name, std::string summary, std::string usage, Ro
 // data_options.cpp.
 Rows<RecordOptions> record_rows();
 // What is done with EXIF orientations. `help` ends its text.
-Row<RecordOptions> exif_row(const std::string& group, const std::string& help);
+Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 
 // The options of train that describe a network; model_options.cpp.
 Rows<NetworkConfig> network_rows();

@@ -41,179 +41,164 @@ Rows<TrainConfig> component_rows() {
   return {
       within(&TrainConfig::data,
              {
-                 opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"), kPaths,
+                 opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
+                     {kPaths, kFree, kModelIn, kFirst},
                      "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
                      "trained model to continue from: its folder or model.tar.gz.")
-                     .required("model-name")
-                     .is(kFree, kModelIn, kFirst),
-                 opt(&DataConfig::train_path, "train-data-path", path("DIR"), kPaths,
+                     .required("model-name"),
+                 opt(&DataConfig::train_path, "train-data-path", path("DIR"),
+                     {kPaths, kFree, kDataIn, kFirst},
                      "Training images: an ImageDirectory, class folders, a COCO folder, an "
                      "archive, record files (TFRecord, RecordIO) or a folder of shards. Or a "
                      "stream (tar, TFRecord, RecordIO): a named pipe, - for standard input, or a "
                      "path with {epoch}, which is replaced by the epoch number, from 0 at each "
                      "start. {rank} in a path is replaced by the rank's number on its host: each "
                      "has its own images.")
-                     .required("data-path")
-                     .is(kFree, kDataIn, kFirst),
-                 opt(&DataConfig::valid_path, "valid-data-path", path("DIR"), kPaths,
+                     .required("data-path"),
+                 opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
+                     {kPaths, kFree, kDataIn, kFirst},
                      "Validation images, in the same formats; a stream is read once and kept.")
-                     .required("data-path")
-                     .is(kFree, kDataIn, kFirst),
+                     .required("data-path"),
              }),
-      within(&TrainConfig::output,
-             {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"), kPaths,
-                  "Output folder for the ModelDirectory.")
-                  .required()
-                  .is(kFree, kModelOut, kForOneRun, kFirst)}),
-      within(&TrainConfig::optimization,
-             {
-                 opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"), kTraining,
-                     "Passes over the training dataset.")
-                     .noted_in(&OptimizationConfig::epochs_given)
-                     .is(kFree, kParameter, kFirst),
-                 opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
-                     kTraining, "Images per batch in each process.")
-                     .is(kBits, kParameter, kFirst),
-                 opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
-                     from(0, kMillion, "epochs"), kTraining,
-                     "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5.")
-                     .is(kResult, kParameter, kOfRecipe),
-                 opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
-                     kTraining, "Initial learning rate, or peak learning rate after warm-up.")
-                     .is(kResult, kParameter, kOfRecipe, kFirst),
-                 seed_row<OptimizationConfig>(
-                     kTraining, "Seed for weight initialization, image order and augmentation.")
-                     .is(kResult, kParameter),
-                 opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
-                     kTraining,
-                     "Stop early after this many consecutive epochs whose validation loss is not "
-                     "below the previous epoch's.")
-                     .is(kResult, kParameter, kOfRecipe, kFirst),
-             }),
+      within(&TrainConfig::output, {opt(&OutputConfig::trained_model_path, "trained-model-path",
+                                        path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
+                                        "Output folder for the ModelDirectory.")
+                                        .required()}),
+      within(
+          &TrainConfig::optimization,
+          {
+              opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
+                  {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset.")
+                  .noted_in(&OptimizationConfig::epochs_given),
+              opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
+                  {kTraining, kBits, kParameter, kFirst}, "Images per batch in each process."),
+              opt(&OptimizationConfig::num_warmup_steps, "num-warmup-steps",
+                  from(0, kMillion, "epochs"), {kTraining, kResult, kParameter, kOfRecipe},
+                  "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5."),
+              opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
+                  {kTraining, kResult, kParameter, kOfRecipe, kFirst},
+                  "Initial learning rate, or peak learning rate after warm-up."),
+              seed_row<OptimizationConfig>(
+                  {kTraining, kResult, kParameter},
+                  "Seed for weight initialization, image order and augmentation."),
+              opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
+                  {kTraining, kResult, kParameter, kOfRecipe, kFirst},
+                  "Stop early after this many consecutive epochs whose validation loss is not "
+                  "below the previous epoch's."),
+          }),
       within(&TrainConfig::output,
              {opt(&OutputConfig::print_freq, "print-freq", from(1, 1000 * kMillion, "steps"),
-                  kReporting, "Steps between log lines.")
-                  .is(kFree, kParameter)}),
+                  {kReporting, kFree, kParameter}, "Steps between log lines.")}),
   };
 }
 
 Rows<DataConfig> image_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::image_size, "image-size", growing_size(), kImages,
+      opt(&Config::image_size, "image-size", growing_size(), {kImages, kResult, kParameter, kFirst},
           "Resize images to this height and width. auto: the size that all images share, if they "
           "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
           "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
-          "validation always uses the last size.")
-          .is(kResult, kParameter, kFirst),
-      opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), kImages,
+          "validation always uses the last size."),
+      opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), {kImages, kResult},
           "Resize the short side of validation images to this length. auto: 256/224 of "
-          "--eval-crop, or no resizing if images already have the crop size.")
-          .is(kResult),
-      opt(&Config::eval_crop, "eval-crop", crop_size(), kImages,
+          "--eval-crop, or no resizing if images already have the crop size."),
+      opt(&Config::eval_crop, "eval-crop", crop_size(), {kImages, kResult, kOfRecipe},
           "Center crop size for validation images. auto: the training size. larger: if images are "
           "resized, 7/6 of it, rounded up to a multiple of 32, since random crops make objects "
-          "appear larger; else the training size.")
-          .is(kResult, kOfRecipe),
+          "appear larger; else the training size."),
       within(&Config::records,
-             {exif_row(kImages, "The trained model keeps the choice for all later images.")
-                  .is(kResult)}),
-      opt(&Config::augment, "augment", augmentation(), kImages,
+             {exif_row({kImages, kResult},
+                       "The trained model keeps the choice for all later images.")}),
+      opt(&Config::augment, "augment", augmentation(),
+          {kImages, kResult, kParameter, kOfRecipe, kFirst},
           "Data augmentation for training images: a comma-separated list in any order, applied in "
           "the order given here. crop: random resized crop. flip, vflip: horizontal, vertical flip "
           "of half of the images. rotate90: by 0, 90, 180 or 270 degrees (by 0 or 180 where images "
           "are not square). color: brightness, contrast and saturation times 0.6 to 1.4. trivial: "
           "TrivialAugmentWide. erase: random erasing of a quarter of the images. standard: "
-          "crop,flip. strong: crop,flip,trivial,erase.")
-          .is(kResult, kParameter, kOfRecipe, kFirst),
+          "crop,flip. strong: crop,flip,trivial,erase."),
       opt(&Config::normalization, "normalization",
           {{"auto", NormalizationChoice::kAuto},
            {"half", NormalizationChoice::kHalf},
            {"imagenet", NormalizationChoice::kImagenet}},
-          kImages,
+          {kImages, kResult, kParameter},
           "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those of "
           "ImageNet. auto: those that pretrained weights were trained with, or imagenet if "
-          "unknown; half without pretrained weights.")
-          .is(kResult, kParameter),
+          "unknown; half without pretrained weights."),
       opt(&Config::on_bad_image, "on-bad-image",
-          {{"skip", OnBadImage::kSkip}, {"fail", OnBadImage::kFail}}, kImages,
-          "Skip images that cannot be decoded, or fail at the first one.")
-          .is(kFree, kParameter),
-      opt(&Config::max_bad_images, "max-bad-images", allowance(), kImages,
+          {{"skip", OnBadImage::kSkip}, {"fail", OnBadImage::kFail}}, {kImages, kFree, kParameter},
+          "Skip images that cannot be decoded, or fail at the first one."),
+      opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kFree, kParameter},
           "Fail if more images of a dataset than this (or than this percentage, but at least 1) "
-          "cannot be decoded.")
-          .is(kFree, kParameter),
-      opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"), kMachine,
+          "cannot be decoded."),
+      opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
+          {kMachine, kFree, kMayDiffer},
           "Threads that load and decode images. auto: half of the processors at first, then as "
-          "many as an epoch needed; with a GPU all but two.")
-          .is(kFree, kMayDiffer),
+          "many as an epoch needed; with a GPU all but two."),
   };
 }
 
 Rows<TrainConfig> machine_rows() {
   return {
       within(&TrainConfig::ranks,
-             {opt(&RanksConfig::threads, "threads", auto_or(1, 1024, "threads"), kMachine,
-                  "Compute threads. auto: one per processor, shared by the ranks of a host.")
-                  .is(kBits, kMayDiffer)}),
+             {opt(&RanksConfig::threads, "threads", auto_or(1, 1024, "threads"),
+                  {kMachine, kBits, kMayDiffer},
+                  "Compute threads. auto: one per processor, shared by the ranks of a host.")}),
       within(&TrainConfig::data,
              {opt(&DataConfig::cache, "cache",
                   {{"auto", CachePolicy::kAuto},
                    {"none", CachePolicy::kNone},
                    {"bytes", CachePolicy::kBytes},
                    {"decoded", CachePolicy::kDecoded}},
-                  kMachine,
+                  {kMachine, kFree},
                   "What to cache in memory between epochs. bytes: files as stored. decoded: "
                   "decoded and resized images. auto: decoded if all images fit and their pixels do "
                   "not change between epochs, else bytes for network storage, else none. At most a "
-                  "quarter of the available memory is used, shared by all ranks of a host.")
-                  .is(kFree)}),
+                  "quarter of the available memory is used, shared by all ranks of a host.")}),
       within(&TrainConfig::ranks,
              {
-                 opt(&RanksConfig::launch, "ranks", auto_or(1, 4096, "processes"), kRanks,
+                 opt(&RanksConfig::launch, "ranks", auto_or(1, 4096, "processes"),
+                     {kRanks, kBits, kRanksOfHost, kFirst},
                      "Start this many processes to train one model, like `kiln launch`. auto: one "
                      "per GPU of this host, or just this process if there is none.")
-                     .shown_as("N|auto")
-                     .is(kBits, kRanksOfHost, kFirst),
-                 opt(&RanksConfig::device, "device", kDevices, kMachine,
+                     .shown_as("N|auto"),
+                 opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits, kFirst},
                      "Device to train on. auto: the GPU if an NVIDIA device is present, else the "
-                     "CPU.")
-                     .is(kBits, kFirst),
-                 opt(&RanksConfig::deterministic, "deterministic", on_off(), kMachine,
+                     "CPU."),
+                 opt(&RanksConfig::deterministic, "deterministic", on_off(), {kMachine, kBits},
                      "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a "
                      "CPU always are. Slower: cuDNN cannot benchmark its convolution algorithms "
-                     "and pick the fastest.")
-                     .is(kBits),
+                     "and pick the fastest."),
              }),
       within(&TrainConfig::optimization,
              {
-                 opt(&OptimizationConfig::precision, "precision", kPrecisions, kTraining,
+                 opt(&OptimizationConfig::precision, "precision", kPrecisions,
+                     {kTraining, kResult, kOfRecipe, kFirst},
                      "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: "
                      "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
                      "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; "
-                     "on CPUs bf16 with AMX or AVX512-BF16, else fp32.")
-                     .is(kResult, kOfRecipe, kFirst),
+                     "on CPUs bf16 with AMX or AVX512-BF16, else fp32."),
                  opt(&OptimizationConfig::save, "save",
-                     {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}}, kReporting,
-                     "Which epoch's model to save: the best one (see --best-by), or the last.")
-                     .is(kResult, kParameter),
+                     {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
+                     {kReporting, kResult, kParameter},
+                     "Which epoch's model to save: the best one (see --best-by), or the last."),
              }),
-      within(&TrainConfig::output,
-             {
-                 opt(&OutputConfig::no_hashes, "no-hashes", on_off(), kReporting,
-                     "Leave seen_images.bin out of the model: the hashes of its training and "
-                     "validation images, which reveal whether it has seen an image.")
-                     .is(kFree),
-                 opt(&OutputConfig::log_path, "log-path", path("DIR"), kReporting,
-                     "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
-                     "tensorboard) and module_statistics/error_info.json.")
-                     .noted_in(&OutputConfig::log_path_given)
-                     .is(kFree, kForOneRun, kMayDiffer, kFirst),
-                 opt(&OutputConfig::explain, "explain", path("DIR"), kReporting,
-                     "Folder for heat maps of the validation mistakes in the report: what in the "
-                     "image led to the saved model's prediction.")
-                     .is(kFree, kForOneRun),
-             }),
+      within(
+          &TrainConfig::output,
+          {
+              opt(&OutputConfig::no_hashes, "no-hashes", on_off(), {kReporting, kFree},
+                  "Leave seen_images.bin out of the model: the hashes of its training and "
+                  "validation images, which reveal whether it has seen an image."),
+              opt(&OutputConfig::log_path, "log-path", path("DIR"),
+                  {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
+                  "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
+                  "tensorboard) and module_statistics/error_info.json.")
+                  .noted_in(&OutputConfig::log_path_given),
+              opt(&OutputConfig::explain, "explain", path("DIR"), {kReporting, kFree, kForOneRun},
+                  "Folder for heat maps of the validation mistakes in the report: what in the "
+                  "image led to the saved model's prediction."),
+          }),
   };
 }
 
@@ -221,56 +206,48 @@ Rows<TrainConfig> machine_rows() {
 Rows<SplitConfig> split_rows() {
   using Config = SplitConfig;
   return {
-      opt(&Config::data_path, "data-path", path("DIR"), kPaths,
+      opt(&Config::data_path, "data-path", path("DIR"), {kPaths, kFree, kFirst},
           "All images, in the same formats, to be split into training and validation images, "
           "instead of --train-data-path and --valid-data-path. Duplicates stay on one side: "
           "identical bytes always, other sizes and qualities up to 20000 images. split.csv in the "
-          "log folder lists the result.")
-          .is(kFree, kFirst),
-      opt(&Config::valid_fraction, "valid-fraction", share("X"), kPaths,
+          "log folder lists the result."),
+      opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult, kFirst},
           "Fraction of each class of --data-path used for validation, at least one image. The "
           "choice depends on the images and --random-seed: adding images later moves only a few "
-          "others.")
-          .is(kResult, kFirst),
-      opt(&Config::group_by, "group-by", regular_expression(), kPaths,
+          "others."),
+      opt(&Config::group_by, "group-by", regular_expression(), {kPaths, kResult},
           "Regular expression (ECMAScript) for image paths in --data-path. Images with the same "
           "first capture group, or the same match if there is no group, stay on one side; others "
-          "are ungrouped.")
-          .is(kResult),
-      opt(&Config::file, "split", path("FILE"), kPaths,
+          "are ungrouped."),
+      opt(&Config::file, "split", path("FILE"), {kPaths, kFree},
           "split.csv of an earlier run, or another CSV file with columns path and set (train or "
-          "valid), that assigns each image of --data-path.")
-          .is(kFree),
-      opt(&Config::labels, "labels", path("FILE"), kPaths,
+          "valid), that assigns each image of --data-path."),
+      opt(&Config::labels, "labels", path("FILE"), {kPaths, kFree},
           "CSV file with columns path and label that corrects labels of --data-path before it is "
-          "split. A new label is a new class; images with an empty label are dropped.")
-          .is(kFree),
+          "split. A new label is a new class; images with an empty label are dropped."),
   };
 }
 
 Rows<DataConfig> dataset_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::transform_path, "transform-path", path("DIR"), kImages,
+      opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
           "TransformationDirectory, as written by `kiln transform init`, instead of --image-size, "
           "--augment, --eval-resize and --eval-crop: its operations are applied to each training "
           "image, with new random draws in each epoch. Validation and inference skip those whose "
-          "names begin with Random.")
-          .is(kFree, kFolderIn),
+          "names begin with Random."),
       within(&Config::split, split_rows()),
       within(&Config::records, record_rows().is(kResult)),
       within(&Config::stream,
              {
                  opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
-                     from(1, 1000 * kMillion, "steps"), kTraining,
+                     from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
                      "Optimizer steps per epoch of a stream, whose length is unknown; an epoch "
-                     "ends earlier if its stream does.")
-                     .is(kResult),
+                     "ends earlier if its stream does."),
                  opt(&StreamConfig::shuffle_buffer, "shuffle-buffer", from(1, kMillion, "images"),
-                     kImages,
+                     {kImages, kResult},
                      "Size of a stream's shuffle buffer in images, with 1 MiB each on average at "
-                     "most. 1: no shuffling.")
-                     .is(kResult),
+                     "most. 1: no shuffling."),
              }),
   };
 }
@@ -282,108 +259,90 @@ Rows<OptimizationConfig> optimization_rows() {
           {{"none", ClassWeights::kNone},
            {"sqrt", ClassWeights::kSqrt},
            {"balanced", ClassWeights::kBalanced}},
-          kTraining,
+          {kTraining, kResult, kFirst},
           "Weight of an image in the training loss, by its class. balanced: all images / (classes "
           "x images of its class). sqrt: the square root of that, scaled so that the mean weight "
-          "of all images is 1. Reported losses stay unweighted.")
-          .is(kResult, kFirst),
+          "of all images is 1. Reported losses stay unweighted."),
       opt(&Config::sample, "sample",
-          {{"shuffle", Sampling::kShuffle}, {"balanced", Sampling::kBalanced}}, kTraining,
+          {{"shuffle", Sampling::kShuffle}, {"balanced", Sampling::kBalanced}},
+          {kTraining, kResult},
           "Which images an epoch has. shuffle: each once. balanced: the same number in all, but "
           "equally many from every class; images of small classes repeat, augmented differently, "
-          "and those of large classes take turns over the epochs.")
-          .is(kResult),
+          "and those of large classes take turns over the epochs."),
       opt(&Config::best_by, "best-by",
           {{"top1", BestBy::kTop1},
            {"loss", BestBy::kLoss},
            {"macro-recall", BestBy::kMacroRecall}},
-          kReporting,
+          {kReporting, kResult},
           "The epoch that --save best saves. top1: the highest validation top-1; ties go to the "
           "lowest loss. loss: the lowest validation loss. macro-recall: the highest mean recall "
-          "over the classes that have validation images.")
-          .is(kResult),
+          "over the classes that have validation images."),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
-          kTraining,
+          {kTraining, kResult, kFirst},
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
-          "instead of training for epochs. norm: BatchNorm.")
-          .is(kResult, kFirst),
-      opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), kTraining,
+          "instead of training for epochs. norm: BatchNorm."),
+      opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), {kTraining, kResult},
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
-          "which is the default.")
-          .is(kResult),
-      opt(&Config::folds, "folds", from(0, 20, "parts"), kTraining,
+          "which is the default."),
+      opt(&Config::folds, "folds", from(0, 20, "parts"), {kTraining, kResult},
           "Cross-validation, for --freeze backbone and --augment none: split the training images "
           "into this many folds, and judge each by a layer fitted to the others; the saved one is "
-          "fitted to all. 0: off.")
-          .is(kResult),
+          "fitted to all. 0: off."),
       within(&Config::automatic,
-             {opt(&AutoConfig::asked, "auto", true_or_false(), kTraining,
+             {opt(&AutoConfig::asked, "auto", true_or_false(), {kTraining, kResult, kFirst},
                   "True: fit the last linear layer to the features of the frozen network, then "
                   "fine-tune the entire network from there while --time-limit allows, and keep "
                   "that only if it is better on the validation images by McNemar's test at 5 %. "
                   "Default: True for --data-path with given weights and under 5000 images, unless "
                   "an option that it decides is given, such as --freeze, --epochs or "
-                  "--learning-rate.")
-                  .is(kResult, kFirst)}),
-      opt(&Config::time_limit_s, "time-limit", duration(), kTraining,
+                  "--learning-rate.")}),
+      opt(&Config::time_limit_s, "time-limit", duration(), {kTraining, kResult, kForOneRun, kFirst},
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
-          "at most --epochs, or 90 if that is omitted.")
-          .is(kResult, kForOneRun, kFirst),
-      opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), kTraining,
+          "at most --epochs, or 90 if that is omitted."),
+      opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
-          "covers --epochs, or if that is omitted these steps.")
-          .is(kResult),
+          "covers --epochs, or if that is omitted these steps."),
   };
 }
 
 Rows<RecipeConfig> recipe_rows() {
   using Config = RecipeConfig;
   return {
-      opt(&Config::name, "recipe", one_of({"designer", "modern"}), kRecipe,
+      opt(&Config::name, "recipe", one_of({"designer", "modern"}),
+          {kRecipe, kFree, kForOneRun, kFirst},
           "A set of options, each of which can be overridden; the first log lines list them. "
           "designer: the defaults. modern: higher accuracy in the same number of epochs; see "
-          "docs/recipes.md.")
-          .is(kFree, kForOneRun, kFirst),
-      opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), kRecipe,
-          descriptions(kKnownOptimizers))
-          .is(kResult, kOfRecipe),
-      opt(&Config::momentum, "momentum", from(0, 1), kRecipe,
-          "Momentum of sgd and lars; beta1 of adamw.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::weight_decay, "weight-decay", from(0, 1), kRecipe,
+          "docs/recipes.md."),
+      opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), {kRecipe, kResult, kOfRecipe},
+          descriptions(kKnownOptimizers)),
+      opt(&Config::momentum, "momentum", from(0, 1), {kRecipe, kResult, kOfRecipe},
+          "Momentum of sgd and lars; beta1 of adamw."),
+      opt(&Config::weight_decay, "weight-decay", from(0, 1), {kRecipe, kResult, kOfRecipe},
           "Weight decay: sgd and lars add this multiple of the weights to the gradient; adamw "
-          "shrinks weights by it, times the learning rate.")
-          .is(kResult, kOfRecipe),
+          "shrinks weights by it, times the learning rate."),
       opt(&Config::decays_norm_and_bias, "no-decay", {{"none", true}, {"norm-and-bias", false}},
-          kRecipe,
+          {kRecipe, kResult, kOfRecipe},
           "Parameters without weight decay. norm-and-bias: those of normalization layers, and "
-          "biases.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::clip_norm, "clip-norm", from(0, kMillion), kRecipe,
-          "Clip the gradient of a step, summed over all ranks, to this norm. 0: off.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::ema, "ema", from(0, 1), kRecipe,
+          "biases."),
+      opt(&Config::clip_norm, "clip-norm", from(0, kMillion), {kRecipe, kResult, kOfRecipe},
+          "Clip the gradient of a step, summed over all ranks, to this norm. 0: off."),
+      opt(&Config::ema, "ema", from(0, 1), {kRecipe, kResult, kOfRecipe},
           "Keep an exponential moving average of the weights with this decay, such as 0.999; it is "
-          "validated and saved. 0: off.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::schedule, "lr-schedule", named(kKnownSchedules), kRecipe,
-          "How the learning rate falls after warm-up. " + descriptions(kKnownSchedules))
-          .is(kResult, kOfRecipe),
-      opt(&Config::label_smoothing, "label-smoothing", from(0, 1), kRecipe,
+          "validated and saved. 0: off."),
+      opt(&Config::schedule, "lr-schedule", named(kKnownSchedules), {kRecipe, kResult, kOfRecipe},
+          "How the learning rate falls after warm-up. " + descriptions(kKnownSchedules)),
+      opt(&Config::label_smoothing, "label-smoothing", from(0, 1), {kRecipe, kResult, kOfRecipe},
           "Share of each label that the training loss spreads over all classes. Reported losses do "
-          "not include it.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::mixup, "mixup", from(0, 100), kRecipe,
+          "not include it."),
+      opt(&Config::mixup, "mixup", from(0, 100), {kRecipe, kResult, kOfRecipe},
           "Blend pairs of training images and their labels, by a share drawn from Beta(X, X). 0: "
-          "off.")
-          .is(kResult, kOfRecipe),
-      opt(&Config::cutmix, "cutmix", from(0, 100), kRecipe,
+          "off."),
+      opt(&Config::cutmix, "cutmix", from(0, 100), {kRecipe, kResult, kOfRecipe},
           "Paste rectangles between pairs of training images, with an area drawn from Beta(X, X); "
-          "with --mixup, a pair gets either. 0: off.")
-          .is(kResult, kOfRecipe),
+          "with --mixup, a pair gets either. 0: off."),
   };
 }
 
@@ -391,61 +350,56 @@ Rows<CheckpointConfig> checkpoint_rows() {
   using Config = CheckpointConfig;
   const std::string group = "Checkpoints";
   return {
-      opt(&Config::path, "checkpoint-path", path("DIR"), group,
+      opt(&Config::path, "checkpoint-path", path("DIR"),
+          {group, kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst},
           "Folder for checkpoints, from which the same command resumes after a stop; the newest "
-          "two are kept. If omitted, none are written.")
-          .is(kFree, kCheckpoints, kForOneRun, kMayDiffer, kFirst),
-      opt(&Config::every, "checkpoint-every", intervals(), group,
+          "two are kept. If omitted, none are written."),
+      opt(&Config::every, "checkpoint-every", intervals(), {group, kFree, kForOneRun},
           "When to write a checkpoint: intervals with a unit (epoch, step, s, min or h), separated "
-          "by commas; whichever comes first.")
-          .is(kFree, kForOneRun),
+          "by commas; whichever comes first."),
       opt(&Config::resume, "resume",
           {{"auto", ResumeChoice::kAuto},
            {"never", ResumeChoice::kNever},
            {"require", ResumeChoice::kRequire}},
-          group,
+          {group, kFree, kForOneRun, kFirst},
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
-          "checkpoints are removed once a new one is written. require: fail if there is none.")
-          .is(kFree, kForOneRun, kFirst),
+          "checkpoints are removed once a new one is written. require: fail if there is none."),
   };
 }
 
 Rows<OutputConfig> tracking_rows() {
   using Config = OutputConfig;
   return {
-      opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), kReporting,
-          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI.")
-          .is(kFree, kForOneRun),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"), kReporting,
+      opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
+          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
+      opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"),
+          {kReporting, kFree, kKubeflowRun, kForOneRun},
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
-          "epoch's metrics go to its output of type Metrics.")
-          .is(kFree, kKubeflowRun, kForOneRun),
+          "epoch's metrics go to its output of type Metrics."),
   };
 }
 
 Rows<InsightConfig> insight_rows() {
   using Config = InsightConfig;
   return {
-      opt(&Config::trace_path, "trace", path("FILE"), kReporting,
+      opt(&Config::trace_path, "trace", path("FILE"), {kReporting, kFree, kForOneRun},
           "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps and "
           "their phases, the device, all-reduces, and the loader threads. Rank 0 writes FILE; the "
-          "others write their own files next to it, such as trace-rank1.json.")
-          .is(kFree, kForOneRun),
-      opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), kReporting,
+          "others write their own files next to it, such as trace-rank1.json."),
+      opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), {kReporting, kFree},
           "Cost per hour of all machines of the run, in any currency: the forecast, the result and "
-          "the report then include costs.")
-          .is(kFree),
+          "the report then include costs."),
   };
 }
 
 Rows<TrainConfig> rank_rows() {
   return {
       within(&TrainConfig::optimization,
-             {opt(&OptimizationConfig::lr_scaling, "lr-scaling", rate_scaling(), kRanks,
+             {opt(&OptimizationConfig::lr_scaling, "lr-scaling", rate_scaling(),
+                  {kRanks, kResult, kParameter},
                   "Factor applied to --learning-rate. linear: the number of processes. sqrt: its "
                   "square root. none: 1. X: this factor. For large batches or short runs, sqrt or "
-                  "warm-up often works better.")
-                  .is(kResult, kParameter)}),
+                  "warm-up often works better.")}),
       within(&TrainConfig::data,
              {opt(&DataConfig::shard_by, "shard-by",
                   {{"rank", ShardBy::kRank},
@@ -453,37 +407,33 @@ Rows<TrainConfig> rank_rows() {
                    {"train", ShardBy::kTrain},
                    {"record", ShardBy::kRecord},
                    {"host", ShardBy::kHost}},
-                  kRanks,
+                  {kRanks, kResult},
                   "rank: all processes see the same dataset, and each takes a shard of it. none: "
                   "each host (or each process, by its data paths) already has its own shard; "
                   "classes are merged, and the smallest shard determines the steps per epoch. "
                   "train: the same, but the validation images are identical everywhere and are "
                   "sharded by rank. record: like train, for streams with the same images on every "
                   "rank: each takes every n-th. host: like train, but what all hosts have at the "
-                  "same path, they divide: of n hosts each takes every n-th image of a stream.")
-                  .is(kResult)}),
+                  "same path, they divide: of n hosts each takes every n-th image of a stream.")}),
       within(&TrainConfig::optimization,
              {opt(&OptimizationConfig::accumulate, "accumulate", from(1, kMillion, "batches"),
-                  kRanks, "Batches that each process accumulates before an optimizer step.")
-                  .is(kBits, kParameter)}),
+                  {kRanks, kBits, kParameter},
+                  "Batches that each process accumulates before an optimizer step.")}),
       within(&TrainConfig::ranks,
              {
-                 opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(), kRanks,
-                     "Compute BatchNorm statistics over the global batch.")
-                     .is(kResult, kParameter),
+                 opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(),
+                     {kRanks, kResult, kParameter},
+                     "Compute BatchNorm statistics over the global batch."),
                  opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
-                     {{"fp32", false}, {"bf16", true}}, kRanks,
+                     {{"fp32", false}, {"bf16", true}}, {kRanks, kBits},
                      "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
-                     "precision.")
-                     .is(kBits),
+                     "precision."),
                  opt(&RanksConfig::collective_timeout_s, "collective-timeout",
-                     from(1, 86400, "seconds"), kRanks,
+                     from(1, 86400, "seconds"), {kRanks, kFree},
                      "Fail the job after waiting this long for other ranks; each fifth of it, the "
-                     "missing ranks are logged.")
-                     .is(kFree),
+                     "missing ranks are logged."),
                  opt(&RanksConfig::expect_ranks, "expect-ranks", from(1, kMillion, "processes"),
-                     kRanks, "Fail unless the job has exactly this many ranks.")
-                     .is(kFree),
+                     {kRanks, kFree}, "Fail unless the job has exactly this many ranks."),
              }),
   };
 }
@@ -492,10 +442,10 @@ Rows<TrainConfig> train_rows() {
   return {
       component_rows(),
       within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
-      opt(&TrainConfig::options_file, "config", path("FILE"), kPaths,
+      opt(&TrainConfig::options_file, "config", path("FILE"),
+          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer, kFirst},
           "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
-          "it are relative to the working directory.")
-          .is(kFree, kFileIn, kForOneRun, kMayDiffer, kFirst),
+          "it are relative to the working directory."),
       within(&TrainConfig::data, image_rows()),
       machine_rows(),
       within(&TrainConfig::data, dataset_rows()),
@@ -506,9 +456,8 @@ Rows<TrainConfig> train_rows() {
       within(&TrainConfig::insight, insight_rows()),
       rank_rows(),
       within(&TrainConfig::ranks,
-             {opt(&RanksConfig::exchange, "exchange", exchange(), kRanks,
-                  "How processes combine their gradients. " + descriptions(kKnownExchanges))
-                  .is(kResult)}),
+             {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
+                  "How processes combine their gradients. " + descriptions(kKnownExchanges))}),
   };
 }
 
