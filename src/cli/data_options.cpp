@@ -120,15 +120,14 @@ Reader<std::vector<double>> fractions() {
 Rows<SplitImagesConfig> split_rows() {
   const std::string group = "Split";
   return {
-      opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), {kPaths, kDataIn},
-          "Images, in any format that train reads.")
-          .required(),
+      opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), {kPaths, kDataIn, kRequired},
+          "Images, in any format that train reads."),
       opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the training ImageDirectory.")
-          .required("output-path"),
+          .required_or("output-path"),
       opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the test ImageDirectory.")
-          .required("output-path"),
+          .required_or("output-path"),
       opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
           "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
           "--tgt-train-path and --tgt-test-path."),
@@ -388,18 +387,17 @@ void settle_operations(Given&, TransformInitConfig& config) {
 Rows<TransformApplyConfig> apply_rows() {
   return {
       opt(&TransformApplyConfig::for_inference, "mode",
-          {{"For training", false}, {"For inference", true}}, {kOperations, kParameter},
-          "For inference: without the operations whose names begin with Random.")
-          .required(),
+          {{"For training", false}, {"For inference", true}}, {kOperations, kParameter, kRequired},
+          "For inference: without the operations whose names begin with Random."),
       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
-          {kPaths, kDataIn}, "TransformationDirectory, as written by `kiln transform init`.")
-          .required(),
-      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"), {kPaths, kDataIn},
-          "Images, in any format that convert reads; labels are kept.")
-          .required(),
-      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
-          "Output folder for the ImageDirectory, whose images are PNG files.")
-          .required(),
+          {kPaths, kDataIn, kRequired},
+          "TransformationDirectory, as written by `kiln transform init`."),
+      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"),
+          {kPaths, kDataIn, kRequired},
+          "Images, in any format that convert reads; labels are kept."),
+      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"),
+          {kPaths, kDataOut, kRequired},
+          "Output folder for the ImageDirectory, whose images are PNG files."),
       within(&TransformApplyConfig::records,
              {exif_row(kOperations, "The orientation is not written.")}),
       seed_row<TransformApplyConfig>({kOperations, kParameter},

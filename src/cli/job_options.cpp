@@ -32,10 +32,9 @@ std::vector<RankHost> hosts_value(const Option& option, const std::string& text,
 Rows<LaunchConfig> launch_rows() {
   using Config = LaunchConfig;
   return {
-      opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), kRanks,
+      opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), {kRanks, kRequired},
           "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host.")
-          .shown_as("N|auto")
-          .required(),
+          .shown_as("N|auto"),
       opt(&Config::hosts, "hosts",
           Reader<std::vector<RankHost>>{{.value_name = "HOST:N,..."}, hosts_value}, kRanks,
           "Hosts to start them on, each with its number of slots (1 if omitted). Default: this "
@@ -160,11 +159,10 @@ Rows<DescribeConfig> describe_rows(const std::vector<std::string>& names) {
   return {
       opt(&DescribeConfig::format, "format",
           one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"}),
-          kReporting,
+          {kReporting, kRequired},
           "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
           "schema of a --config file. markdown: table of options. sagemaker-metrics: "
-          "MetricDefinitions that match train's epoch line.")
-          .required(),
+          "MetricDefinitions that match train's epoch line."),
       opt(&DescribeConfig::command, "command", one_of(names), kReporting,
           "The command to describe; or, for component files, fine-tune: train with weights and one "
           "folder of images.")

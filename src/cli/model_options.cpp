@@ -65,9 +65,8 @@ Rows<InitModelConfig> init_model_rows() {
   return {
       opt(&Config::model_name, "model-name", network_name(), {kModel, kPositional, kParameter},
           "Network architecture; the flag name may be omitted."),
-      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"), {kPaths, kModelOut},
-          "Output folder for the UntrainedModelDirectory.")
-          .required(),
+      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
+          {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
       opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
           kInitialWeights +
               "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
@@ -183,9 +182,9 @@ Reader<JobPart> part() {
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
-          "ModelDirectory of a trained model, as written by `kiln train`.")
-          .required(),
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"),
+          {kPaths, kModelIn, kRequired},
+          "ModelDirectory of a trained model, as written by `kiln train`."),
       opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn},
           "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
           "ImageDirectory, a COCO folder, or a single image."),
@@ -271,18 +270,16 @@ void check_score(Given& given, ScoreConfig& config) {
 Rows<EvaluateConfig> evaluate_rows() {
   using Config = EvaluateConfig;
   return {
-      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"),
+          {kPaths, kModelIn, kRequired},
           "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
-          "several models.")
-          .required(),
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn},
+          "several models."),
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kRequired},
           "Labeled images that were used neither for training nor for validation, in any format "
-          "that train reads; subfolders are named after classes of the model.")
-          .required(),
-      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
+          "that train reads; subfolders are named after classes of the model."),
+      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut, kRequired},
           "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
-          "events. An earlier evaluation there is replaced.")
-          .required(),
+          "events. An earlier evaluation there is replaced."),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the mistakes on the page: what in the image led to the "
           "prediction. The page shows them too. With several models, each has a subfolder."),
@@ -302,16 +299,14 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
 Rows<AuditConfig> audit_rows() {
   using Config = AuditConfig;
   return {
-      opt(&Config::data_path, "data-path", path("PATH"), kPaths,
-          "Labeled images, in any format that train reads. They are not changed.")
-          .required(),
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kRequired},
+          "Labeled images, in any format that train reads. They are not changed."),
       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
           "Validation images, in the same formats: duplicates among them, and of images in "
           "--data-path, are listed too. Their labels are not checked."),
-      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
+      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kRequired},
           "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
-          "there is replaced, unless its doubtful.csv has been edited.")
-          .required(),
+          "there is replaced, unless its doubtful.csv has been edited."),
       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
           "ModelDirectory of a trained model, of these classes or others: its features are used, "
           "not its predictions."),

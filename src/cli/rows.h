@@ -130,9 +130,9 @@ std::string descriptions(const auto& catalogue) {
 
 // What else is said of an option, besides its Effect and its role on the Canvas.
 using Mark = bool Option::*;
-constexpr Mark kPositional = &Option::positional, kOfRecipe = &Option::is_of_recipe,
-               kForOneRun = &Option::is_for_one_run, kMayDiffer = &Option::may_differ,
-               kFirst = &Option::is_on_first_screen;
+constexpr Mark kRequired = &Option::required, kPositional = &Option::positional,
+               kOfRecipe = &Option::is_of_recipe, kForOneRun = &Option::is_for_one_run,
+               kMayDiffer = &Option::may_differ, kFirst = &Option::is_on_first_screen;
 
 // The group of an option, or in braces the group and marks: {kRecipe, kResult, kOfRecipe}.
 class Under {
@@ -161,8 +161,8 @@ struct Row {
       fill;
   std::function<std::string(Config&, const Option&)> default_text;
 
-  // `instead`: the option that may be given instead; empty: none.
-  Row& required(std::string instead = "") {
+  // Required, unless the option `instead` is given.
+  Row& required_or(std::string instead) {
     option.required = true;
     option.instead = std::move(instead);
     return *this;

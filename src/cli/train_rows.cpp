@@ -45,7 +45,7 @@ Rows<TrainConfig> component_rows() {
                      {kPaths, kFree, kModelIn, kFirst},
                      "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
                      "trained model to continue from: its folder or model.tar.gz.")
-                     .required("model-name"),
+                     .required_or("model-name"),
                  opt(&DataConfig::train_path, "train-data-path", path("DIR"),
                      {kPaths, kFree, kDataIn, kFirst},
                      "Training images: an ImageDirectory, class folders, a COCO folder, an "
@@ -54,16 +54,16 @@ Rows<TrainConfig> component_rows() {
                      "path with {epoch}, which is replaced by the epoch number, from 0 at each "
                      "start. {rank} in a path is replaced by the rank's number on its host: each "
                      "has its own images.")
-                     .required("data-path"),
+                     .required_or("data-path"),
                  opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
                      {kPaths, kFree, kDataIn, kFirst},
                      "Validation images, in the same formats; a stream is read once and kept.")
-                     .required("data-path"),
+                     .required_or("data-path"),
              }),
-      within(&TrainConfig::output, {opt(&OutputConfig::trained_model_path, "trained-model-path",
-                                        path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
-                                        "Output folder for the ModelDirectory.")
-                                        .required()}),
+      within(&TrainConfig::output,
+             {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"),
+                  {kPaths, kFree, kModelOut, kForOneRun, kFirst, kRequired},
+                  "Output folder for the ModelDirectory.")}),
       within(
           &TrainConfig::optimization,
           {
