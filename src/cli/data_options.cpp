@@ -333,8 +333,7 @@ std::string argument_value(const Option& option, const std::string& text,
   const std::string width = take_length(rest);
   if (!has_two || height.empty() || width.empty() || rest != "]")
     refuse_text(where + " is '" + excerpt(text) +
-                "', but must be a length in pixels, or a height and a width such as "
-                "[224,160].");
+                "', but must be a length in pixels, or a height and a width such as [224,160].");
   return "[" + checked(height) + ", " + checked(width) + "]";
 }
 

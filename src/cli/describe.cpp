@@ -25,9 +25,8 @@ struct ShownOption {
 // and a given value turns --auto off.
 const std::vector<ShownOption> kOfFineTune = {
     {"data-path", Canvas::kDataIn, "",
-     "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder "
-     "of shards. They are split into training and validation images; duplicates stay on one "
-     "side."},
+     "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder of "
+     "shards. They are split into training and validation images; duplicates stay on one side."},
     {"weights", Canvas::kModelFileIn, "",
      "Initial weights: a torchvision or timm state dict (.pth or .safetensors), or SageMaker's "
      "model.tar.gz. Matching tensors are loaded; other classes get a new last layer."},
@@ -359,9 +358,8 @@ std::string azure_component(const ComponentInfo& component, const ComponentFacts
     has_ranks = has_ranks || option.canvas == Canvas::kRanksOfHost;
   }
   std::string text =
-      "# Printed by `kiln describe --format component`.\n"
-      "$schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json\n"
-      "type: command\n";
+      "# Printed by `kiln describe --format component`.\n$schema: "
+      "https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json\ntype: command\n";
   text += "name: kiln_" + canvas_name(component.name) + "\nversion: " + quoted(facts.version) +
           "\ndisplay_name: " + quoted("Kiln: " + component.name) +
           "\ndescription: " + quoted(component.summary) +

@@ -73,8 +73,7 @@ std::string program(const std::string& name) {
   if (path.empty())
     fail("The program " + name +
          " is not installed, but the hosts of this job connect over ssh: install OpenSSH (Debian "
-         "and "
-         "Ubuntu: openssh-client, openssh-server).");
+         "and Ubuntu: openssh-client, openssh-server).");
   return path;
 }
 
