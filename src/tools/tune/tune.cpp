@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -51,90 +50,50 @@ class ScratchFolder {
   fs::path path_;
 };
 
+bool is_given(const TuneConfig& config, const std::string& name) {
+  if (std::ranges::find(config.given, name) != config.given.end()) return true;
+  const Option* option = find_option(*find_command("train"), name);  // given in --config
+  return std::ranges::any_of(config.train.effective_options, [&](const auto& one) {
+    return one.first == name && one.second != option->default_text;
+  });
+}
+
 // The settings that may be varied. Those that the user has chosen are left alone.
-class Knobs {
- public:
-  explicit Knobs(const TuneConfig& config)
-      : job_(config.train),
-        given_(config.given),
-        cores_(usable_cpus()),
-        gpus_(num_gpus(config.train)) {}
-
-  std::vector<Knob> all() const { return {precision(), ranks(), threads(), loader_threads()}; }
-
- private:
-  static int num_gpus(const TrainConfig& job) {
-    return job.ranks.device == DeviceChoice::kCpu ? 0 : ask_nvidia_driver().num_devices;
-  }
-
-  bool is_given(const std::string& name) const {
-    if (std::find(given_.begin(), given_.end(), name) != given_.end()) return true;
-    const Option* option = find_option(*find_command("train"), name);  // given in --config
-    return std::any_of(
-        job_.effective_options.begin(), job_.effective_options.end(),
-        [&](const auto& one) { return one.first == name && one.second != option->default_text; });
-  }
-
-  // `find` adds candidates, or sets the reason why there are none.
-  Knob knob(const std::string& name, const std::function<void(Knob&)>& find) const {
-    Knob knob{name, {}};
-    if (is_given(name))
-      knob.not_tried = "given";
-    else
-      find(knob);
-    return knob;
-  }
-
-  Knob precision() const {
-    return knob("precision", [&](Knob& knob) {
-      if (gpus_ > 0 || cpu_has_bf16_units())
-        knob.candidates = {{{"precision", "auto"}}};
-      else
-        knob.not_tried = "this CPU has no bf16 units";
-    });
-  }
-
+std::vector<Knob> knobs_of(const TuneConfig& config) {
+  const int cores = usable_cpus(), batch = config.train.optimization.batch_size;
+  const int gpus =
+      config.train.ranks.device == DeviceChoice::kCpu ? 0 : ask_nvidia_driver().num_devices;
+  Knob precision{"precision", {}}, ranks{"ranks", {}}, threads{"threads", {}},
+      loader_threads{"loader-threads", {}};
+  if (gpus > 0 || cpu_has_bf16_units())
+    precision.candidates = {{{"precision", "auto"}}};
+  else
+    precision.not_tried = "this CPU has no bf16 units";
   // Divides the job's batch among the ranks, so that the model learns the same.
-  Knob ranks() const {
-    return knob("ranks", [&](Knob& knob) {
-      const int most = gpus_ > 0 ? gpus_ : cores_, batch = job_.optimization.batch_size;
-      if (find_on_path("mpirun").empty()) {
-        knob.not_tried = "mpirun is not installed";
-        return;
-      }
-      for (int count = 2; count <= most; count *= 2)
-        if (batch % count == 0)
-          knob.candidates.push_back({{"ranks", std::to_string(count)},
-                                     {"batch-size", std::to_string(batch / count)},
-                                     {"lr-scaling", "none"}});
-      if (knob.candidates.empty())
-        knob.not_tried = most == 1 ? "there is only one device" : "the batch size is odd";
-    });
-  }
-
-  Knob threads() const {
-    return knob("threads", [&](Knob& knob) {
-      if (gpus_ > 0)
-        knob.not_tried = "the GPU does the computing";
-      else if (cores_ == 1)
-        knob.not_tried = "there is one processor";
-      else
-        knob.candidates = {{{"threads", std::to_string(cores_ / 2)}}};
-    });
-  }
-
-  Knob loader_threads() const {
-    return knob("loader-threads", [&](Knob& knob) {
-      for (const int count : {1, cores_})
-        if (knob.candidates.empty() || count > 1)
-          knob.candidates.push_back({{"loader-threads", std::to_string(count)}});
-    });
-  }
-
-  const TrainConfig& job_;
-  const std::vector<std::string>& given_;
-  const int cores_, gpus_;
-};
+  const int most = gpus > 0 ? gpus : cores;
+  for (int count = 2; count <= most; count *= 2)
+    if (batch % count == 0)
+      ranks.candidates.push_back({{"ranks", std::to_string(count)},
+                                  {"batch-size", std::to_string(batch / count)},
+                                  {"lr-scaling", "none"}});
+  if (find_on_path("mpirun").empty())
+    ranks = {"ranks", {}, "mpirun is not installed"};
+  else if (ranks.candidates.empty())
+    ranks.not_tried = most == 1 ? "there is only one device" : "the batch size is odd";
+  if (gpus > 0)
+    threads.not_tried = "the GPU does the computing";
+  else if (cores == 1)
+    threads.not_tried = "there is one processor";
+  else
+    threads.candidates = {{{"threads", std::to_string(cores / 2)}}};
+  for (const int count : {1, cores})
+    if (loader_threads.candidates.empty() || count > 1)
+      loader_threads.candidates.push_back({{"loader-threads", std::to_string(count)}});
+  std::vector<Knob> knobs = {precision, ranks, threads, loader_threads};
+  for (Knob& knob : knobs)
+    if (is_given(config, knob.name)) knob = {knob.name, {}, "given"};
+  return knobs;
+}
 
 class Tuner {
  public:
@@ -147,7 +106,7 @@ class Tuner {
 
   // The fastest settings; empty if a stop signal ended the search.
   std::optional<Settings> run() {
-    const std::vector<Knob> knobs = Knobs(config_).all();
+    const std::vector<Knob> knobs = knobs_of(config_);
     Search search(knobs);
     log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
     while (const std::optional<Settings> settings = search.next()) {
