@@ -190,58 +190,6 @@ std::vector<double> seconds_of_steps(const StepConfig& config, Precision precisi
   return seconds;
 }
 
-struct TrainingForecast {
-  ImageSize size;
-  double images_per_second = 0;               // steps on random images; loading runs in parallel
-  double epoch_seconds = 0, run_seconds = 0;  // without validation
-  long long peak_memory_bytes = 0;
-};
-
-ImageSize size_of(const InspectConfig& config, Dataset& set) {
-  if (config.image_size > 0) return {config.image_size, config.image_size};
-  scan_sizes(set, SizesWanted::kCommon);
-  return automatic_size({&set}).size;
-}
-
-// `config.pace` must name a network; if its size is 0, the size is derived from the images. Runs
-// steps for about ten seconds. Throws Error kUserError if the network cannot take that size.
-TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
-  TrainingForecast forecast;
-  forecast.size = size_of(config, set);
-  StepConfig pace = config.pace;
-  pace.size = std::max(forecast.size.height, forecast.size.width);
-  pace.classes = std::max(2, static_cast<int>(set.classes.size()));
-  if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
-    throw Error(ErrorCode::kUserError,
-                formatted("The images have %d pixels, but %s needs at least %d: give a larger "
-                          "--image-size.",
-                          pace.size, pace.model_name.c_str(), least));
-  PredictionConfig wanted;
-  wanted.device = pace.device;
-  wanted.precision = pace.precision;
-  const Inference inference(wanted);
-  const at::Device place = inference.torch_device();
-  std::vector<double> seconds = seconds_of_steps(pace, inference.precision(), place);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  forecast.images_per_second = pace.batch_size / *middle;
-  forecast.epoch_seconds = static_cast<double>(set.samples.size()) / forecast.images_per_second;
-  forecast.run_seconds = forecast.epoch_seconds * config.epochs;
-  forecast.peak_memory_bytes = peak_memory_bytes();
-  return forecast;
-}
-
-// "resnet18 at 32x32 pixels, batches of 16: 412.0 images/s here, …".
-std::string forecast_text(const TrainingForecast& forecast, const InspectConfig& config) {
-  return formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
-                   config.pace.model_name.c_str(), forecast.size.width, forecast.size.height,
-                   config.pace.batch_size, forecast.images_per_second) +
-         duration_text(forecast.epoch_seconds) + " per epoch, " +
-         duration_text(forecast.run_seconds) +
-         formatted(" for %d epochs, without validation; ", config.epochs) +
-         bytes_text(forecast.peak_memory_bytes) + " of memory";
-}
-
 constexpr std::size_t kMaxSizesTold = 10;
 
 // Without a fault: the image is good.
@@ -396,21 +344,52 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   return static_cast<int>(found.size());
 }
 
+ImageSize size_of(const InspectConfig& config, Dataset& set) {
+  if (config.image_size > 0) return {config.image_size, config.image_size};
+  scan_sizes(set, SizesWanted::kCommon);
+  return automatic_size({&set}).size;
+}
+
+// If `config.pace` names a network: runs steps on random images for about ten seconds (loading
+// would run in parallel), and reports how long epochs would take, without validation. Throws Error
+// kUserError if the network cannot take the images' size.
 void report_forecast(const InspectConfig& config, Dataset& set, Report& report) {
-  if (config.pace.model_name.empty()) return;
-  const TrainingForecast forecast = forecast_training(config, set);
-  if (!config.json) {
-    report["forecast"] = forecast_text(forecast, config);
-    return;
-  }
-  report["forecast"] = {{"model_name", config.pace.model_name},
-                        {"image_size", {forecast.size.height, forecast.size.width}},
-                        {"batch_size", config.pace.batch_size},
-                        {"images_per_second", forecast.images_per_second},
-                        {"epoch_seconds", forecast.epoch_seconds},
-                        {"epochs", config.epochs},
-                        {"run_seconds", forecast.run_seconds},
-                        {"peak_memory_bytes", forecast.peak_memory_bytes}};
+  StepConfig pace = config.pace;
+  if (pace.model_name.empty()) return;
+  const ImageSize size = size_of(config, set);
+  pace.size = std::max(size.height, size.width);
+  pace.classes = std::max(2, static_cast<int>(set.classes.size()));
+  if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
+    throw Error(ErrorCode::kUserError,
+                formatted("The images have %d pixels, but %s needs at least %d: give a larger "
+                          "--image-size.",
+                          pace.size, pace.model_name.c_str(), least));
+  PredictionConfig wanted;
+  wanted.device = pace.device;
+  wanted.precision = pace.precision;
+  const Inference inference(wanted);
+  std::vector<double> seconds =
+      seconds_of_steps(pace, inference.precision(), inference.torch_device());
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  const double images_per_second = pace.batch_size / *middle;
+  const double epoch_seconds = static_cast<double>(set.samples.size()) / images_per_second;
+  const double run_seconds = epoch_seconds * config.epochs;
+  const long long memory = peak_memory_bytes();
+  if (config.json)
+    report["forecast"] = {
+        {"model_name", pace.model_name},  {"image_size", {size.height, size.width}},
+        {"batch_size", pace.batch_size},  {"images_per_second", images_per_second},
+        {"epoch_seconds", epoch_seconds}, {"epochs", config.epochs},
+        {"run_seconds", run_seconds},     {"peak_memory_bytes", memory}};
+  else
+    report["forecast"] = formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
+                                   pace.model_name.c_str(), size.width, size.height,
+                                   pace.batch_size, images_per_second) +
+                         duration_text(epoch_seconds) + " per epoch, " +
+                         duration_text(run_seconds) +
+                         formatted(" for %d epochs, without validation; ", config.epochs) +
+                         bytes_text(memory) + " of memory";
 }
 
 }  // namespace
