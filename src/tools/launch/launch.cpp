@@ -248,20 +248,17 @@ class Launch {
   }
 
   std::string sentence(const JobFailure& failure) const {
-    std::string who = "mpirun";
-    if (failure.rank != kMpirunItself) who = "Rank " + std::to_string(failure.rank);
-    if (failure.rank != kMpirunItself && !failure.host.empty()) who += " on host " + failure.host;
-    if (failure.rank == kMpirunItself && !failure.host.empty())
-      who = "A rank on host " + failure.host;
-    std::string text = who + " " + failure.what;
-    if (failure.rank != kMpirunItself)
-      text += failure.phase.empty() ? " before reporting a phase"
-                                    : " in the phase '" + failure.phase + "'";
-    text += "; its last output is above";
-    if (failure.rank != kMpirunItself)
-      text += ", its log is " + config_.log_path + "/70_driver_log_" +
-              std::to_string(failure.rank) + ".txt";
-    return text + "; all output of the job is in " + mpi_log_.path() + ".";
+    const std::string host = failure.host.empty() ? "" : " on host " + failure.host;
+    const std::string end = "; all output of the job is in " + mpi_log_.path() + ".";
+    if (failure.rank == kMpirunItself)
+      return (host.empty() ? "mpirun" : "A rank" + host) + " " + failure.what +
+             "; its last output is above" + end;
+    const std::string rank = std::to_string(failure.rank);
+    return "Rank " + rank + host + " " + failure.what +
+           (failure.phase.empty() ? " before reporting a phase"
+                                  : " in the phase '" + failure.phase + "'") +
+           "; its last output is above, its log is " + config_.log_path + "/70_driver_log_" + rank +
+           ".txt" + end;
   }
 
   void show_last_lines(const JobFailure& failure) const {

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -63,29 +64,6 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
   words.insert(words.end(), more);
 }
 
-void append_parameter(std::vector<std::string>& words, const std::string& name,
-                      const std::string& value) {
-  // A parameter on the command line would override the user's environment variable.
-  if (!is_set(("OMPI_MCA_" + name).c_str())) append(words, {"--mca", name, value});
-}
-
-void append_variables(std::vector<std::string>& words) {
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const std::string_view name = text.substr(0, text.find('='));
-    if (is_passed_on(name)) append(words, {"-x", std::string(name)});
-  }
-  append(words, {"-x", "KILN_LAUNCHED"});
-}
-
-void append_hosts(std::vector<std::string>& words, const std::vector<RankHost>& hosts) {
-  if (hosts.empty()) return;
-  std::string list;
-  for (const RankHost& host : hosts)
-    list += (list.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
-  append(words, {"--host", list});
-}
-
 }  // namespace
 
 std::string find_on_path(const std::string& name) {
@@ -112,11 +90,20 @@ ProgramCall mpirun_call(const MpirunJob& job) {
                 "Ubuntu: openmpi-bin).");
   std::vector<std::string>& words = call.words;
   words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
-  append_hosts(words, job.hosts);
+  std::string hosts;
+  for (const RankHost& host : job.hosts)
+    hosts += (hosts.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
+  if (!hosts.empty()) append(words, {"--host", hosts});
   // The ranks bind themselves to cores (parallel/processors/binding.h).
   append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
-  for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
-  append_variables(words);
+  // A parameter on the command line would override the user's environment variable.
+  for (const auto& [name, value] : kParameters)
+    if (!is_set((std::string("OMPI_MCA_") + name).c_str())) append(words, {"--mca", name, value});
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string name(*variable, std::strcspn(*variable, "="));
+    if (is_passed_on(name)) append(words, {"-x", name});
+  }
+  append(words, {"-x", "KILN_LAUNCHED"});
   words.insert(words.end(), job.words.begin(), job.words.end());
   call.environment.emplace_back("KILN_LAUNCHED", std::to_string(job.num_ranks));
   // mpirun crashes if there is neither HOME nor a passwd entry.
