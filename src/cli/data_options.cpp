@@ -113,10 +113,6 @@ Reader<double> fraction() {
   return reader;
 }
 
-Reader<std::vector<double>> fractions() {
-  return {{.value_name = "X,X,X"}, fractions_value};
-}
-
 Rows<SplitImagesConfig> split_rows() {
   const std::string group = "Split";
   return {
@@ -134,7 +130,8 @@ Rows<SplitImagesConfig> split_rows() {
       opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
           "Fraction of the images that goes to the training output, rounded down; each output gets "
           "at least one image."),
-      opt(&SplitImagesConfig::fractions, "fractions", fractions(), group,
+      opt(&SplitImagesConfig::fractions, "fractions",
+          Reader<std::vector<double>>{{.value_name = "X,X,X"}, fractions_value}, group,
           "Fractions for train, valid and test (or train and test) that add up to 1, such as "
           "0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last one gets the "
           "rest."),

@@ -343,9 +343,7 @@ const std::vector<ComponentInfo>& component_table() {
 }
 
 const ComponentInfo* find_component(std::string_view name) {
-  for (const ComponentInfo& component : component_table())
-    if (same_name(component.name, name)) return &component;
-  return nullptr;
+  return find_named(component_table(), name);
 }
 
 std::string azure_component(const ComponentInfo& component, const ComponentFacts& facts) {

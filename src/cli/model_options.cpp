@@ -156,10 +156,8 @@ Rows<PredictionConfig> prediction_rows() {
 
 // A whole number from 1 to 999999; 0 for any other text.
 int part_number(const std::string& text) {
-  const bool is_number =
-      !text.empty() && text.size() <= 6 &&
-      std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return is_number ? std::stoi(text) : 0;
+  const bool is_number = text.find_first_not_of("0123456789") == text.npos;
+  return is_number && !text.empty() && text.size() <= 6 ? std::stoi(text) : 0;
 }
 
 JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
@@ -173,10 +171,6 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
   if (part.number >= 1 && part.number <= part.count) return part;
   refuse_text(where + " is '" + excerpt(text) +
               "', but must be K/N with K from 1 to N, such as 3/8, or auto, or auto/N.");
-}
-
-Reader<JobPart> part() {
-  return {{.value_name = "K/N|auto|auto/N"}, part_value};
 }
 
 Rows<ScoreConfig> score_rows() {
@@ -200,7 +194,8 @@ Rows<ScoreConfig> score_rows() {
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the images that the model is least sure of and of those it got "
           "wrong: what in the image led to the prediction."),
-      opt(&Config::part, "part", part(), kPaths,
+      opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
+          kPaths,
           "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
           "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
           "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "base/text.h"
 #include "cli/rows.h"
@@ -19,8 +18,7 @@ std::vector<CommandInfo> build_table() {
       compare_command(),
   };
   std::vector<std::string> names;
-  std::transform(commands.begin(), commands.end(), std::back_inserter(names),
-                 [](const CommandInfo& command) { return command.name; });
+  for (const CommandInfo& command : commands) names.push_back(command.name);
   names.emplace_back(kFineTune);
   commands.push_back(describe_command(names));
   return commands;
@@ -110,9 +108,7 @@ std::string facts(const Option& option) {
   }
   if (!option.unit.empty()) parts.push_back("unit: " + option.unit);
   if (parts.empty()) return "";
-  std::string text = " [" + parts.front();
-  for (std::size_t i = 1; i < parts.size(); ++i) text += "; " + parts[i];
-  return text + "]";
+  return " [" + joined(parts, "; ") + "]";
 }
 
 std::string entry(const std::string& left, const std::string& help) {
@@ -126,20 +122,10 @@ std::string entry(const std::string& left, const std::string& help) {
   return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
 }
 
-std::string left_column(const Option& option) {
-  std::string left = "--";
-  left += option.name;
-  if (!option.value_name.empty()) left += " " + option.value_name;
-  return left;
-}
-
 std::vector<std::string> groups_of(const CommandInfo& command) {
   std::vector<std::string> groups;
-  for (const Option& option : command.options) {
-    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) {
-      groups.push_back(option.group);
-    }
-  }
+  for (const Option& option : command.options)
+    if (std::ranges::count(groups, option.group) == 0) groups.push_back(option.group);
   return groups;
 }
 
@@ -156,17 +142,11 @@ const std::vector<CommandInfo>& command_table() {
 }
 
 const CommandInfo* find_command(std::string_view name) {
-  for (const CommandInfo& command : command_table()) {
-    if (same_name(command.name, name)) return &command;
-  }
-  return nullptr;
+  return find_named(command_table(), name);
 }
 
 const Option* find_option(const CommandInfo& command, std::string_view name) {
-  for (const Option& option : command.options) {
-    if (same_name(option.name, name)) return &option;
-  }
-  return nullptr;
+  return find_named(command.options, name);
 }
 
 std::string meant_option(const CommandInfo& command, std::string_view name) {
@@ -222,12 +202,9 @@ std::string range_text(const Option& option) {
     case ValueKind::kNumber:
       return "greater than " + std::to_string(option.minimum) + ", up to " +
              std::to_string(option.maximum);
-    case ValueKind::kChoiceOrNumber: {
-      std::string text;
-      for (const std::string& word : option.choices) text += word + ", ";
-      return text + "or greater than " + std::to_string(option.minimum) + ", up to " +
-             std::to_string(option.maximum);
-    }
+    case ValueKind::kChoiceOrNumber:
+      return joined(option.choices, ", ") + ", or greater than " + std::to_string(option.minimum) +
+             ", up to " + std::to_string(option.maximum);
     case ValueKind::kCountedChoice:
       return joined(option.choices, ", ") + " or " + option.choices.back() + ":N, N from " + bounds;
     case ValueKind::kShare:
@@ -271,7 +248,9 @@ std::string command_help(const CommandInfo& command, bool all) {
     std::string entries;
     for (const Option& option : options)
       if (option.group == group && (all || option.is_on_first_screen))
-        entries += entry(left_column(option), option.help + facts(option));
+        entries +=
+            entry("--" + option.name + (option.value_name.empty() ? "" : " " + option.value_name),
+                  option.help + facts(option));
     if (!entries.empty()) text += "\n" + group + ":\n" + entries;
   }
   if (!all)

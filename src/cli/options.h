@@ -105,6 +105,14 @@ const std::vector<CommandInfo>& command_table();
 // Treats `_` and `-` as equal.
 bool same_name(std::string_view a, std::string_view b);
 
+// The one with this name, in which `_` and `-` are equivalent; nullptr if there is none.
+template <typename Named>
+const Named* find_named(const std::vector<Named>& list, std::string_view name) {
+  for (const Named& one : list)
+    if (same_name(one.name, name)) return &one;
+  return nullptr;
+}
+
 // nullptr if there is none.
 const CommandInfo* find_command(std::string_view name);
 

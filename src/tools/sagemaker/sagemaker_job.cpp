@@ -1,6 +1,7 @@
 #include "tools/sagemaker/sagemaker_job.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -25,13 +26,10 @@ const Words kValidationChannels = {"validation", "valid", "test"};
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-bool is_variable_name(std::string_view name) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !name.empty() && is_letter(name.front()) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+bool is_variable_name(const std::string& name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::ranges::all_of(name,
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 // True for the variables that tell a rank what started it. They are set for every rank and must not
