@@ -46,14 +46,11 @@ std::string name_of(const Words& words) {
 
 // Commands that other trainers have but kiln does not, each with a sentence that names the command
 // of kiln to use instead.
-struct MissingCommand {
-  std::string_view word, instead;
-};
 constexpr std::string_view kScoring = "`kiln score` classifies images with a trained model.";
 constexpr std::string_view kEvaluating =
     "`kiln evaluate` measures a trained model on labeled images; `kiln train` validates after "
     "every epoch.";
-constexpr std::array<MissingCommand, 7> kMissingCommands = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMissingCommands = {{
     {"predict", kScoring},
     {"infer", kScoring},
     {"inference", kScoring},

@@ -26,10 +26,7 @@ std::vector<CommandInfo> build_table() {
 
 // Names of options in other trainers (docs/coming-from.md). If a word has several rows, the first
 // one whose option the command has is used.
-struct Synonym {
-  std::string_view word, option;
-};
-constexpr std::array<Synonym, 37> kSynonyms = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kSynonyms = {{
     {"lr", "learning-rate"},
     {"bs", "batch-size"},
     {"mini-batch-size", "batch-size"},
@@ -150,10 +147,9 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string meant_option(const CommandInfo& command, std::string_view name) {
-  for (const Synonym& synonym : kSynonyms) {
-    const Option* option = find_option(command, synonym.option);
-    if (option != nullptr && same_name(synonym.word, name)) return option->name;
-  }
+  for (const auto& [synonym, meant] : kSynonyms)
+    if (const Option* option = find_option(command, meant); option && same_name(synonym, name))
+      return option->name;
   std::string word(name);
   std::replace(word.begin(), word.end(), '_', '-');
   std::vector<std::string> names;
