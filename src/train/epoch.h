@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/timeline.h"
-#include "data/loader/batches.h"
+#include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "record/training_record.h"
 #include "train/mixing.h"

@@ -1,8 +1,6 @@
 #include "data/loader/batch_loader.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -11,14 +9,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "data/image/image.h"
-#include "data/loader/folder_watch.h"
-#include "data/transform/image_pipeline.h"
 
 namespace kiln {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr std::size_t kCacheBlock = std::size_t{4} << 20;
 
 // One image's slot in a batch: written by the thread that claimed it, read once the batch is
 // complete.
@@ -44,44 +41,72 @@ std::ptrdiff_t memory_of(const ReadAhead& ahead) {
   return static_cast<std::ptrdiff_t>(ahead.bytes.capacity());
 }
 
-class Timer {
- public:
-  explicit Timer(std::atomic<std::int64_t>& sum) : sum_(sum) {}
-  ~Timer() { sum_ += (Clock::now() - begin_).count(); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  std::atomic<std::int64_t>& sum_;  // in clock ticks
-  const Clock::time_point begin_ = Clock::now();
-};
-
-double seconds_of(std::int64_t ticks) {
-  return std::chrono::duration<double>(Clock::duration(ticks)).count();
-}
-
-TransformSpec decoded_form(const TransformSpec& plan, const ImageCache* cache) {
-  return cache != nullptr && cache->kind() == CacheKind::kDecoded ? kept_form(plan) : plan;
-}
-
 }  // namespace
+
+ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes)
+    : kind_(kind),
+      limit_bytes_(limit_bytes),
+      entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
+      memory_bytes_(table_bytes(entries_.size())) {}
+
+// The last block is for entries that two threads keep at once.
+std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
+  const std::size_t block = std::max(kCacheBlock, bytes_each);
+  const std::size_t in_block = block / std::max<std::size_t>(bytes_each, 1);
+  const std::size_t num_blocks = (num_items + in_block - 1) / in_block + 1;
+  return table_bytes(num_items) + num_blocks * block;
+}
+
+std::string_view ImageCache::find(std::size_t sample) const {
+  if (sample >= entries_.size()) return {};
+  const char* begin = entries_[sample].begin.load(std::memory_order_acquire);
+  return begin == nullptr ? std::string_view() : std::string_view(begin, entries_[sample].size);
+}
+
+char* ImageCache::allocate(std::size_t size) {
+  if (blocks_.empty() || block_size_ - block_used_ < size) {
+    const std::size_t left = limit_bytes_ - memory_bytes_;
+    const std::size_t block = std::max(size, std::min(kCacheBlock, left));
+    if (block > left) return nullptr;
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(block));
+    block_size_ = block;
+    block_used_ = 0;
+    memory_bytes_ += block;
+  }
+  char* buffer = blocks_.back().get() + block_used_;
+  block_used_ += size;
+  return buffer;
+}
+
+void ImageCache::keep(std::size_t sample, std::string_view what) {
+  if (sample >= entries_.size() || what.empty() || entries_[sample].begin.load() != nullptr) return;
+  char* buffer = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    buffer = allocate(what.size());
+  }
+  if (buffer == nullptr) return;
+  std::memcpy(buffer, what.data(), what.size());
+  const std::scoped_lock lock(mutex_);
+  if (entries_[sample].begin.load() != nullptr) return;  // another thread was first
+  entries_[sample].size = what.size();
+  entries_[sample].begin.store(buffer, std::memory_order_release);
+  ++num_kept_;
+}
 
 class BatchLoader::State final : public LoaderThreads::BatchSource {
  public:
-  State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache);
+  State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache);
   ~State() override;
 
-  std::size_t num_batches() const { return num_batches_; }
   const HostBatch* next();
-  std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
-  bool was_cut_short() const { return cut_short_; }
-  double waited_s() const { return waited_s_; }
-  LoaderTimes times() const {
-    return {seconds_of(read_ticks_),
-            bytes_read_,
-            {decode_seconds_, resample_seconds_, augment_seconds_},
-            seconds_of(scale_ticks_)};
-  }
+
+  const Plan plan;
+  const std::size_t batch_size, num_batches;
+  std::atomic<bool> cut_short = false;
+  // Used only by the consumer's thread.
+  std::vector<BadImage> faults;
+  double waited_s = 0;
 
  private:
   bool claim_image(std::size_t* position) override;
@@ -90,24 +115,19 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   bool claim_read(std::size_t* position) override;
   void read(std::size_t position) override;
 
-  bool is_over() const { return failure_ != nullptr || next_position_ >= plan_.order.size(); }
-  Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
+  bool is_over() const { return failure_ != nullptr || next_position_ >= plan.order.size(); }
+  Slot& slot_of(std::size_t position) { return slots_[position / batch_size % slots_.size()]; }
   void prepare(Slot& slot, std::size_t batch);
-  bool take_decoded(std::uint32_t sample, std::uint8_t* target) const;
   std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, std::uint8_t* target);
-  void scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target);
   std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder);
   bool take_read_ahead(std::size_t position, std::string& bytes);
-  void note(const PipelineTimes& times);
   const HostBatch* hand_out(std::size_t batch);
 
   Dataset& set_;
   LoaderThreads& pool_;
   FolderWatch& watch_;
-  const Plan plan_;
   ImageCache* const cache_;
-  const bool caches_pixels_;
-  const std::size_t batch_size_, num_batches_;
+  const CacheKind cached_;
   const std::size_t pixel_bytes_;               // of one image
   const std::size_t batch_bytes_, slot_bytes_;  // as returned: bytes or floats
   const TransformSpec decoded_plan_;            // what the cache stores
@@ -121,38 +141,31 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::map<std::size_t, ReadAhead> ahead_;
   std::exception_ptr failure_;
 
-  std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
-  std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
-  std::atomic<std::uint64_t> bytes_read_ = 0;
-  std::atomic<bool> closing_ = false, cut_short_ = false;
-
-  // Used only by the consumer's thread.
-  std::size_t next_batch_ = 0;
-  std::vector<BadImage> faults_;
-  double waited_s_ = 0;
+  std::atomic<bool> closing_ = false;
+  std::size_t next_batch_ = 0;  // used only by the consumer's thread
 };
 
-BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
-    : set_(set),
+BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache)
+    : plan(std::move(a_plan)),
+      batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
+      num_batches((plan.order.size() + batch_size - 1) / batch_size),
+      set_(set),
       pool_(pool),
       watch_(pool.watch_of(set.root)),
-      plan_(std::move(plan)),
       cache_(cache),
-      caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
-      batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
-      num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
-      pixel_bytes_(image_bytes(plan_.pixels)),
-      batch_bytes_(plan_.batch_bytes()),
-      slot_bytes_(batch_bytes_ / batch_size_),
-      decoded_plan_(decoded_form(plan_.pixels, cache)),
-      slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
+      cached_(cache == nullptr ? CacheKind::kNone : cache->kind()),
+      pixel_bytes_(image_bytes(plan.pixels)),
+      batch_bytes_(plan.batch_bytes()),
+      slot_bytes_(batch_bytes_ / batch_size),
+      decoded_plan_(cached_ == CacheKind::kDecoded ? kept_form(plan.pixels) : plan.pixels),
+      slots_(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots)))) {
   set_.samples.keep_hashes();
   pool_.add(*this);
 }
 
 BatchLoader::State::~State() {
   closing_ = true;
-  pool_.remove(*this, waited_s_);
+  pool_.remove(*this, waited_s);
   const std::scoped_lock lock(pool_.mutex());
   for (Slot& slot : slots_)
     if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));
@@ -164,16 +177,16 @@ BatchLoader::State::~State() {
 }
 
 bool BatchLoader::State::claim_image(std::size_t* position) {
-  const std::size_t batch = next_position_ / batch_size_;
+  const std::size_t batch = next_position_ / batch_size;
   if (is_over() || batch >= released_ + slots_.size()) return false;
-  if (next_position_ % batch_size_ == 0) prepare(slot_of(next_position_), batch);
+  if (next_position_ % batch_size == 0) prepare(slot_of(next_position_), batch);
   if (failure_ != nullptr) return false;
   *position = next_position_++;
   return true;
 }
 
 void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
-  const std::size_t count = std::min(batch_size_, plan_.order.size() - batch * batch_size_);
+  const std::size_t count = std::min(batch_size, plan.order.size() - batch * batch_size);
   slot.places.assign(count, SampleSlot{});
   slot.remaining = static_cast<int>(count);
   try {
@@ -185,25 +198,26 @@ void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
 }
 
 void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& decoder) {
-  const std::size_t index = position % batch_size_;
+  const std::size_t index = position % batch_size;
   Slot& slot = slot_of(position);
   SampleSlot& place = slot.places[index];
   std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
   try {
-    if (plan_.scaling) {
+    if (plan.scaling) {
       decoder.pixels.resize(pixel_bytes_);
       place.fault = decode(position, decoder, decoder.pixels.data());
-      scale(decoder.pixels, target);
+      normalize_pixels(decoder.pixels.data(), pixel_bytes_ / 3, *plan.scaling,
+                       reinterpret_cast<float*>(target));
     } else {
       place.fault = decode(position, decoder, target);
     }
     place.is_usable = true;
   } catch (const ReadCutShort&) {
-    cut_short_ = true;
+    cut_short = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
   } catch (const std::bad_alloc&) {
-    const auto path = set_.root / set_.samples.file_name(plan_.order[position]);
+    const auto path = set_.root / set_.samples.file_name(plan.order[position]);
     throw Error(ErrorCode::kModuleOutOfMemory,
                 "Out of memory while loading the image '" + path.string() +
                     "': use fewer --loader-threads, or a machine with more memory.");
@@ -213,52 +227,37 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
 // Returns the damage, if any. Throws ImageFault.
 std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
                                        std::uint8_t* target) {
-  const std::uint32_t sample = plan_.order[position];
-  const DrawKey key{plan_.seed, plan_.epoch, sample,
-                    plan_.repeats.empty() ? 0 : plan_.repeats[position]};
-  const std::string_view kept = caches_pixels_ ? cache_->find(sample) : std::string_view();
+  const std::uint32_t sample = plan.order[position];
+  const DrawKey key{plan.seed, plan.epoch, sample,
+                    plan.repeats.empty() ? 0 : plan.repeats[position]};
+  const bool caches_pixels = cached_ == CacheKind::kDecoded;
+  const std::string_view kept = caches_pixels ? cache_->find(sample) : std::string_view();
   std::string damage;
   if (!kept.empty()) {
     std::memcpy(target, kept.data(), kept.size());
   } else {
     const std::string_view bytes = bytes_of(position, decoder);
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
-    note(decoder.path.times());
     set_.samples.note_content(sample, bytes);
-    if (caches_pixels_ && damage.empty())
+    if (caches_pixels && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
-  if (caches_pixels_) decoder.path.augment(plan_.pixels, key, target);
+  if (caches_pixels) decoder.path.augment(plan.pixels, key, target);
   return damage;
-}
-
-void BatchLoader::State::scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target) {
-  const Timer timer(scale_ticks_);
-  normalize_pixels(pixels.data(), pixels.size() / 3, *plan_.scaling,
-                   reinterpret_cast<float*>(target));
-}
-
-void BatchLoader::State::note(const PipelineTimes& times) {
-  decode_seconds_ += times.decode;
-  resample_seconds_ += times.resample;
-  augment_seconds_ += times.augment;
 }
 
 // Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
 std::string_view BatchLoader::State::bytes_of(std::size_t position,
                                               LoaderThreads::Decoder& decoder) {
-  const std::uint32_t sample = plan_.order[position];
-  const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
-  if (caches_bytes)
+  const std::uint32_t sample = plan.order[position];
+  if (cached_ == CacheKind::kBytes)
     if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
   std::string& bytes = decoder.bytes;
   if (!take_read_ahead(position, bytes)) {
-    const Clock::duration took = watch_.read(set_, sample, bytes, closing_);
-    read_ticks_ += took.count();
-    pool_.note_read(seconds_of(took.count()), bytes.size());
+    const double seconds = watch_.read(set_, sample, bytes, closing_);
+    pool_.note_read(seconds, bytes.size());
   }
-  bytes_read_ += bytes.size();
-  if (caches_bytes) cache_->keep(sample, bytes);
+  if (cached_ == CacheKind::kBytes) cache_->keep(sample, bytes);
   return bytes;
 }
 
@@ -288,10 +287,10 @@ void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure
 bool BatchLoader::State::claim_read(std::size_t* position) {
   const auto distance = static_cast<std::size_t>(pool_.read_ahead());
   next_read_ = std::max(next_read_, next_position_);
-  while (cache_ != nullptr && next_read_ < plan_.order.size() &&
-         !cache_->find(plan_.order[next_read_]).empty())
+  while (cache_ != nullptr && next_read_ < plan.order.size() &&
+         !cache_->find(plan.order[next_read_]).empty())
     ++next_read_;
-  if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
+  if (is_over() || next_read_ >= std::min(plan.order.size(), next_position_ + distance) ||
       !pool_.may_read_ahead(*this))
     return false;
   *position = next_read_++;
@@ -308,7 +307,7 @@ void BatchLoader::State::read(std::size_t position) {
   lock.unlock();
   const std::ptrdiff_t before = memory_of(ahead);
   try {
-    read_ticks_ += watch_.read(set_, plan_.order[position], ahead.bytes, closing_).count();
+    watch_.read(set_, plan.order[position], ahead.bytes, closing_);
   } catch (...) {
     ahead.fault = std::current_exception();
   }
@@ -319,19 +318,19 @@ void BatchLoader::State::read(std::size_t position) {
 }
 
 const HostBatch* BatchLoader::State::next() {
-  if (next_batch_ == num_batches_) return nullptr;
-  const Clock::time_point begin = Clock::now();
+  if (next_batch_ == num_batches) return nullptr;
+  const Stopwatch watch;
   {
     std::unique_lock lock(pool_.mutex());
     if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();
     const Slot& slot = slots_[next_batch_ % slots_.size()];
     batch_done_.wait(lock, [&] {
-      const bool claimed = next_position_ > next_batch_ * batch_size_;
+      const bool claimed = next_position_ > next_batch_ * batch_size;
       return failure_ != nullptr || (claimed && slot.remaining == 0);
     });
     if (failure_ != nullptr) std::rethrow_exception(failure_);
   }
-  waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  waited_s += watch.seconds();
   return hand_out(next_batch_++);
 }
 
@@ -344,9 +343,9 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   batch.places.clear();
   for (std::size_t i = 0; i < slot.places.size(); ++i) {
     SampleSlot& place = slot.places[i];
-    const std::uint32_t sample = plan_.order[number * batch_size_ + i];
+    const std::uint32_t sample = plan.order[number * batch_size + i];
     if (!place.fault.empty())
-      faults_.push_back(
+      faults.push_back(
           {.sample = sample, .fault = std::move(place.fault), .damaged = place.is_usable});
     if (!place.is_usable) continue;
     const std::size_t target = batch.samples.size();
@@ -374,7 +373,7 @@ BatchLoader::~BatchLoader() = default;
 BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
 
 int BatchLoader::num_batches() const {
-  return static_cast<int>(state_->num_batches());
+  return static_cast<int>(state_->num_batches);
 }
 
 const HostBatch* BatchLoader::next() {
@@ -382,19 +381,15 @@ const HostBatch* BatchLoader::next() {
 }
 
 bool BatchLoader::was_cut_short() const {
-  return state_->was_cut_short();
+  return state_->cut_short;
 }
 
 std::vector<BadImage> BatchLoader::take_faults() {
-  return state_->take_faults();
+  return std::exchange(state_->faults, {});
 }
 
 double BatchLoader::wait_seconds() const {
-  return state_->waited_s();
-}
-
-LoaderTimes BatchLoader::times() const {
-  return state_->times();
+  return state_->waited_s;
 }
 
 }  // namespace kiln

@@ -1,18 +1,19 @@
 #include "data/loader/loader_threads.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <cerrno>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <new>
 #include <system_error>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/image_bytes.h"
 
 namespace kiln {
 namespace {
@@ -22,28 +23,47 @@ namespace {
 constexpr double kSlowRead = 400e-6;
 constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
-constexpr int kAheadPerReader = LoaderThreads::kReadAhead / LoaderThreads::kReaders;
 // As a share of an epoch. Not 0, since the first batch after a start or a pause is always waited
 // for.
 constexpr double kAcceptedWait = 0.02;
 // How many times as many decoders as needed on average: images differ, and are needed in bursts.
 constexpr double kDecodersForNeed = 2;
 
-// The largest memory that any decoder has needed so far, except for huge files and images. All
-// decoders reserve it, so that memory is stable once every image has been seen once, not once every
-// decoder has seen the largest.
-struct Need {
-  std::size_t pixels = 0, file = 0;
+// The storage may come back between a failed read and the look at the root, so the read is
+// repeated.
+constexpr int kReadAttempts = 3;
+constexpr auto kBetweenQuestions = std::chrono::milliseconds(50);
 
-  void give(LoaderThreads::Decoder& decoder) const {
-    decoder.path.reserve(pixels);
-    if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
+// The errors that mean that the storage is at fault, not the file. ENOENT and ENOTDIR are among
+// them because the root existed when the run began.
+constexpr std::array kOutages = {
+    EIO,       ESTALE, ENOTCONN,     EHOSTDOWN,  EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ECONNABORTED,
+    EREMOTEIO, ENODEV, ECONNREFUSED, ECONNRESET, ESHUTDOWN,    ENXIO,       ENOTDIR,   ENOENT};
+
+bool is_outage(int error) {
+  return std::find(kOutages.begin(), kOutages.end(), error) != kOutages.end();
+}
+
+bool archive_answers(const OpenFile& file) {
+  char byte = 0;
+  try {
+    file.read_at(0, &byte, 1);
+    return true;
+  } catch (const std::system_error& fault) {
+    return !is_outage(fault.code().value());
   }
-  void learn(const LoaderThreads::Decoder& decoder) {
-    pixels = std::max(pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
-    file = std::max(file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
-  }
-};
+}
+
+// Opens the folder, since a file system may answer stat() from its cache.
+bool folder_answers(const std::filesystem::path& root) {
+  const int descriptor =
+      ::open(root.empty() ? "." : root.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return !is_outage(errno);
+  struct stat info {};
+  const bool good = ::fstat(descriptor, &info) == 0 || !is_outage(errno);
+  ::close(descriptor);
+  return good;
+}
 
 }  // namespace
 
@@ -53,52 +73,21 @@ LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_
   return {std::clamp(num_processors / 2, 1, 16), std::clamp(num_processors, 1, 32)};
 }
 
-struct LoaderThreads::State {
-  explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
-  ~State();
-
-  void start_decoders();
-  void decode(int index);
-  void read(int index);
-  void note(const char* thread, int index, const char* what, Timeline::Time begin) const;
-  BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
-  void leave(BatchSource& source);
-  void start_readers();
-
-  const Plan plan;
-  std::atomic<double> read_seconds = 0;  // smoothed
-  std::atomic<bool> reads_are_slow = false;
-
-  std::mutex mutex;
-  std::condition_variable decoders_wake, spares_wake, readers_wake, somebody_left;
-  int num_active = 1;  // decoders; the others sleep
-  Use use;             // since `use_watch` was last read
-  Stopwatch use_watch;
-  std::vector<BatchSource*> sources;  // in order of service
-  std::map<std::filesystem::path, FolderWatch> watches;
-  std::multimap<std::size_t, Buffer> buffers;
-  std::vector<std::string> file_buffers;
-  std::size_t ahead_bytes = 0;
-  Need need;
-  bool stopping = false;
-  std::vector<std::jthread> decoders, readers;  // last, so that they stop first
-};
-
 // The threads are joined after this, including those already running if another could not be
 // created.
-LoaderThreads::State::~State() {
+void LoaderThreads::stop() {
   {
-    const std::scoped_lock lock(mutex);
-    stopping = true;
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
   }
-  decoders_wake.notify_all();
-  spares_wake.notify_all();
-  readers_wake.notify_all();
+  decoders_wake_.notify_all();
+  spares_wake_.notify_all();
+  readers_wake_.notify_all();
 }
 
-LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
-                                                        std::size_t* position) const {
-  for (BatchSource* source : sources) {
+LoaderThreads::BatchSource* LoaderThreads::claim(bool (BatchSource::*take)(std::size_t*),
+                                                 std::size_t* position) const {
+  for (BatchSource* source : sources_) {
     if (!(source->*take)(position)) continue;
     ++source->num_busy_;
     return source;
@@ -106,37 +95,38 @@ LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take
   return nullptr;
 }
 
-void LoaderThreads::State::leave(BatchSource& source) {
-  if (--source.num_busy_ == 0) somebody_left.notify_all();
+void LoaderThreads::leave(BatchSource& source) {
+  if (--source.num_busy_ == 0) somebody_left_.notify_all();
 }
 
-void LoaderThreads::State::start_decoders() {
-  while (static_cast<int>(decoders.size()) < num_active)
-    decoders.emplace_back([this, index = static_cast<int>(decoders.size())] { decode(index); });
+void LoaderThreads::start_decoders() {
+  while (static_cast<int>(decoders_.size()) < num_active_)
+    decoders_.emplace_back([this, index = static_cast<int>(decoders_.size())] { decode(index); });
 }
 
-void LoaderThreads::State::decode(int index) {
+void LoaderThreads::decode(int index) {
   Decoder decoder;
-  std::unique_lock lock(mutex);
-  while (!stopping) {
-    if (index >= num_active) {
-      spares_wake.wait(lock);
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (index >= num_active_) {
+      spares_wake_.wait(lock);
       continue;
     }
     std::size_t position = 0;
     BatchSource* source = claim(&BatchSource::claim_image, &position);
     if (source == nullptr) {
-      decoders_wake.wait(lock);
+      decoders_wake_.wait(lock);
       continue;
     }
-    const Need known = need;
+    const Need known = need_;
     lock.unlock();
-    readers_wake.notify_one();
+    readers_wake_.notify_one();
     const Stopwatch watch;
     const Timeline::Time begin = Timeline::Clock::now();
     std::exception_ptr failure;
     try {
-      known.give(decoder);
+      decoder.path.reserve(known.pixels);
+      if (decoder.bytes.capacity() < known.file) std::string(known.file, '\0').swap(decoder.bytes);
       source->load(position, decoder);
     } catch (...) {
       failure = std::current_exception();
@@ -144,27 +134,28 @@ void LoaderThreads::State::decode(int index) {
     const double seconds = watch.seconds();
     note("loader thread", index, "load an image", begin);
     lock.lock();
-    use.busy_seconds += seconds;
-    need.learn(decoder);
+    use_.busy_seconds += seconds;
+    need_.pixels = std::max(need_.pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
+    need_.file = std::max(need_.file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
     source->loaded(position, failure);
     leave(*source);
   }
 }
 
 // Records what the `index`-th thread of its kind did, if the timeline is on.
-void LoaderThreads::State::note(const char* thread, int index, const char* what,
-                                Timeline::Time begin) const {
-  if (plan.timeline == nullptr || !plan.timeline->is_on()) return;
-  plan.timeline->add(formatted("%s %d", thread, index + 1), what, begin, Timeline::Clock::now());
+void LoaderThreads::note(const char* thread, int index, const char* what,
+                         Timeline::Time begin) const {
+  if (plan_.timeline == nullptr || !plan_.timeline->is_on()) return;
+  plan_.timeline->add(formatted("%s %d", thread, index + 1), what, begin, Timeline::Clock::now());
 }
 
-void LoaderThreads::State::read(int index) {
-  std::unique_lock lock(mutex);
-  while (!stopping) {
+void LoaderThreads::read(int index) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
     std::size_t position = 0;
     BatchSource* source = claim(&BatchSource::claim_read, &position);
     if (source == nullptr) {
-      readers_wake.wait(lock);
+      readers_wake_.wait(lock);
       continue;
     }
     lock.unlock();
@@ -176,28 +167,30 @@ void LoaderThreads::State::read(int index) {
   }
 }
 
-void LoaderThreads::State::start_readers() {
-  const int most = plan.num_readers > 0 ? plan.num_readers : kReaders;
-  const int wanted = plan.read_ahead > 0 ? std::min(plan.read_ahead, most) : most;
-  for (int i = 0; i < wanted; ++i) readers.emplace_back([this, i] { read(i); });
+void LoaderThreads::start_readers() {
+  const int wanted = plan_.read_ahead > 0 ? std::min(plan_.read_ahead, kReaders) : kReaders;
+  for (int i = 0; i < wanted; ++i) readers_.emplace_back([this, i] { read(i); });
 }
 
-LoaderThreads::LoaderThreads(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {
-  if (state_->plan.read_ahead > 0) state_->start_readers();
-  const std::scoped_lock lock(state_->mutex);
-  state_->num_active = std::max(1, state_->plan.num_decoders);
-  state_->start_decoders();
+LoaderThreads::LoaderThreads(Plan plan) : plan_(std::move(plan)) {
+  try {
+    if (plan_.read_ahead > 0) start_readers();
+    const std::scoped_lock lock(mutex_);
+    num_active_ = std::max(1, plan_.num_decoders);
+    start_decoders();
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-LoaderThreads::~LoaderThreads() = default;
+LoaderThreads::~LoaderThreads() {
+  stop();
+}
 
 int LoaderThreads::num_decoders() const {
-  const std::scoped_lock lock(state_->mutex);
-  return state_->num_active;
-}
-
-int LoaderThreads::max_decoders() const {
-  return std::max({1, state_->plan.num_decoders, state_->plan.max_decoders});
+  const std::scoped_lock lock(mutex_);
+  return num_active_;
 }
 
 int LoaderThreads::decoders_after(const Use& use, int now, int most) {
@@ -207,76 +200,70 @@ int LoaderThreads::decoders_after(const Use& use, int now, int most) {
 }
 
 void LoaderThreads::adapt() {
-  if (state_->plan.max_decoders == 0) return;
+  if (plan_.max_decoders == 0) return;
   {
-    const std::scoped_lock lock(state_->mutex);
-    state_->use.seconds = state_->use_watch.lap();
-    const Use use = std::exchange(state_->use, {});
-    state_->num_active = decoders_after(use, state_->num_active, max_decoders());
+    const std::scoped_lock lock(mutex_);
+    use_.seconds = use_watch_.lap();
+    const Use use = std::exchange(use_, {});
+    num_active_ = decoders_after(use, num_active_, max_decoders());
     try {
-      state_->start_decoders();
+      start_decoders();
     } catch (const std::system_error&) {
-      state_->num_active = static_cast<int>(state_->decoders.size());
+      num_active_ = static_cast<int>(decoders_.size());
     }
   }
-  state_->spares_wake.notify_all();
+  spares_wake_.notify_all();
 }
 
 int LoaderThreads::read_ahead() const {
-  if (state_->plan.read_ahead > 0) return state_->plan.read_ahead;
-  if (!state_->reads_are_slow) return 0;
-  return std::max(kReadAhead, kAheadPerReader * state_->plan.num_readers);
+  if (plan_.read_ahead > 0) return plan_.read_ahead;
+  return reads_are_slow_ ? kReadAhead : 0;
 }
 
 void LoaderThreads::note_read(double seconds, std::size_t bytes) {
-  if (state_->plan.read_ahead > 0 || state_->reads_are_slow) return;
+  if (plan_.read_ahead > 0 || reads_are_slow_) return;
   const double waited = seconds - static_cast<double>(bytes) / kCopiedBytesPerSecond;
-  const double before = state_->read_seconds;
+  const double before = read_seconds_;
   const double after = before + (waited - before) * kSmoothing;
-  state_->read_seconds = after;
+  read_seconds_ = after;
   if (after < kSlowRead) return;
-  const std::scoped_lock lock(state_->mutex);
-  if (state_->reads_are_slow.exchange(true)) return;
+  const std::scoped_lock lock(mutex_);
+  if (reads_are_slow_.exchange(true)) return;
   try {
-    state_->start_readers();
+    start_readers();
   } catch (const std::system_error&) {  // decoders read the files that no reader has claimed
   }
 }
 
 FolderWatch& LoaderThreads::watch_of(const std::filesystem::path& root) {
-  const std::scoped_lock lock(state_->mutex);
-  return state_->watches.try_emplace(root, root, state_->plan.outage, state_->plan.warn)
-      .first->second;
-}
-
-std::mutex& LoaderThreads::mutex() {
-  return state_->mutex;
+  const std::scoped_lock lock(mutex_);
+  return watches_.try_emplace(root, root, plan_.outage, plan_.warn).first->second;
 }
 
 void LoaderThreads::add(BatchSource& source) {
   {
-    const std::scoped_lock lock(state_->mutex);
-    state_->sources.push_back(&source);
+    const std::scoped_lock lock(mutex_);
+    sources_.push_back(&source);
   }
   wake_decoders();
   wake_readers();
 }
 
 void LoaderThreads::remove(BatchSource& source, double waited_seconds) {
-  std::unique_lock lock(state_->mutex);
-  state_->use.waited_seconds += waited_seconds;
-  std::erase(state_->sources, &source);
-  state_->somebody_left.wait(lock, [&] { return source.num_busy_ == 0; });
+  std::unique_lock lock(mutex_);
+  use_.waited_seconds += waited_seconds;
+  std::erase(sources_, &source);
+  somebody_left_.wait(lock, [&] { return source.num_busy_ == 0; });
 }
 
 LoaderThreads::Buffer LoaderThreads::take_buffer(std::size_t bytes) {
-  if (auto kept = state_->buffers.extract(bytes)) return std::move(kept.mapped());
+  if (auto kept = buffers_.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
-  return state_->plan.new_buffer(bytes);
+  return plan_.new_buffer(bytes);
 }
 
 void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
-  state_->buffers.emplace(bytes, std::move(buffer));
+  buffers_.emplace(bytes, std::move(buffer));
 }
 
 LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
@@ -287,41 +274,98 @@ LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
 
 std::string LoaderThreads::take_file_buffer() {
   std::string buffer;
-  if (!state_->file_buffers.empty()) {
-    buffer = std::move(state_->file_buffers.back());
-    state_->file_buffers.pop_back();
+  if (!file_buffers_.empty()) {
+    buffer = std::move(file_buffers_.back());
+    file_buffers_.pop_back();
   }
   try {
-    if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
+    if (buffer.capacity() < need_.file) std::string(need_.file, '\0').swap(buffer);
   } catch (const std::bad_alloc&) {  // the read of the file will fail likewise and be reported
   }
   return buffer;
 }
 
 void LoaderThreads::give_file_buffer_back(std::string buffer) {
-  if (buffer.capacity() <= kWholeImageBytes) state_->file_buffers.push_back(std::move(buffer));
+  if (buffer.capacity() <= kWholeImageBytes) file_buffers_.push_back(std::move(buffer));
 }
 
 bool LoaderThreads::may_read_ahead(const BatchSource& source) const {
-  const bool is_first = state_->sources.front() == &source;
-  return state_->ahead_bytes < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
+  const bool is_first = sources_.front() == &source;
+  return ahead_bytes_ < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
 }
 
 void LoaderThreads::count_read_ahead(std::ptrdiff_t bytes) {
-  state_->ahead_bytes += static_cast<std::size_t>(bytes);
+  ahead_bytes_ += static_cast<std::size_t>(bytes);
 }
 
 std::size_t LoaderThreads::read_ahead_bytes() {
-  const std::scoped_lock lock(state_->mutex);
-  return state_->ahead_bytes;
+  const std::scoped_lock lock(mutex_);
+  return ahead_bytes_;
 }
 
-void LoaderThreads::wake_decoders() {
-  state_->decoders_wake.notify_all();
+double FolderWatch::read(const Dataset& set, std::size_t i, std::string& buffer,
+                         const std::atomic<bool>& closing) {
+  for (int attempt = 1;; ++attempt) {
+    const Stopwatch watch;
+    try {
+      read_image_bytes(set, i, buffer);
+    } catch (const ImageFault&) {
+      if (attempt == kReadAttempts || !answers(set, i, closing)) throw;
+      continue;
+    }
+    const double took = watch.seconds();
+    if (state_ == State::kGivenUp) answers(set, i, closing);
+    return took;
+  }
 }
 
-void LoaderThreads::wake_readers() {
-  state_->readers_wake.notify_all();
+// Waits until the storage responds, according to a look that began after the call. False if the
+// wait has reached its limit. Throws ReadCutShort.
+bool FolderWatch::answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing) {
+  std::unique_lock lock(mutex_);
+  const std::size_t looks_before = looks_begun_;
+  for (;;) {
+    const bool is_due = Clock::now() >= next_look_;
+    if (state_ == State::kGivenUp && !is_due) return false;
+    if (is_due && looks_begun_ == looks_done_) look(set, i, lock);
+    if (looks_done_ > looks_before && state_ != State::kAwaited) return state_ == State::kAnswers;
+    if (closing || stop_signal() != 0) throw ReadCutShort();
+    looked_.wait_for(lock, kBetweenQuestions);
+  }
+}
+
+void FolderWatch::look(const Dataset& set, std::size_t i, std::unique_lock<std::mutex>& lock) {
+  ++looks_begun_;
+  lock.unlock();
+  const ArchiveMember* member = set.samples.member(i);
+  const bool answered = member != nullptr ? archive_answers(set.archives[member->archive].file)
+                                          : folder_answers(root_);
+  lock.lock();
+  looks_done_ = looks_begun_;
+  learn(answered);
+  looked_.notify_all();
+}
+
+void FolderWatch::learn(bool answered) {
+  const Clock::time_point now = Clock::now();
+  next_look_ = answered ? now : now + limits_.between_looks;
+  const State before = state_;
+  if (answered) {
+    state_ = State::kAnswers;
+  } else if (before == State::kAnswers) {
+    state_ = State::kAwaited;
+    outage_began_ = now;
+  } else if (before == State::kAwaited && now - outage_began_ >= limits_.wait) {
+    state_ = State::kGivenUp;
+  }
+  if (state_ == before || !warn_) return;
+  const std::chrono::duration<double> waited = now - outage_began_, most = limits_.wait;
+  warn_("data folder '" + root_.string() + "'" +
+        (answered ? formatted(" is responding again after %.0f s", waited.count())
+         : state_ == State::kAwaited
+             ? formatted(" is not responding: waiting up to %.0f s", most.count())
+             : formatted(" did not respond for %.0f s: images that cannot be read count as bad",
+                         most.count())));
 }
 
 }  // namespace kiln

@@ -7,23 +7,78 @@
 // must outlive them.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/system.h"
 #include "base/timeline.h"
+#include "data/dataset/dataset.h"
 #include "data/image/image.h"
-#include "data/loader/folder_watch.h"
 #include "data/transform/image_pipeline.h"
 
 namespace kiln {
+
+// Reading of this image was given up during an outage, because of a stop signal or because its
+// loader closed. It is not known to be bad.
+class ReadCutShort : public ImageFault {
+ public:
+  ReadCutShort() : ImageFault("not read before the run ended") {}
+};
+
+// Reads the images of one data folder, or of the archives in it, which stay open, so that an outage
+// of the storage does not turn them into bad images: all threads wait together until the folder
+// responds again, up to a limit, once per outage. Thread-safe.
+class FolderWatch {
+ public:
+  struct Limits {
+    std::chrono::milliseconds wait = std::chrono::seconds(60);  // how long to wait in an outage
+    std::chrono::milliseconds between_looks = std::chrono::seconds(1);
+  };
+  // Receives warnings of one sentence each, from any thread.
+  using Warn = std::function<void(const std::string&)>;
+
+  FolderWatch(std::filesystem::path root, Limits limits, Warn warn)
+      : root_(std::move(root)), limits_(limits), warn_(std::move(warn)) {}
+
+  // As read_image_bytes(), but if that fails and the storage does not respond either, waits until
+  // it does and reads again. When the wait reaches its limit the image counts as bad, and no
+  // further waiting is done until the storage has responded again. Throws ReadCutShort on a stop
+  // signal, and once `closing` is set. Returns the seconds that the last attempt took.
+  double read(const Dataset& set, std::size_t i, std::string& buffer,
+              const std::atomic<bool>& closing);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class State { kAnswers, kAwaited, kGivenUp };
+
+  bool answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing);
+  void look(const Dataset& set, std::size_t i, std::unique_lock<std::mutex>& lock);
+  void learn(bool answered);
+
+  const std::filesystem::path root_;
+  const Limits limits_;
+  const Warn warn_;
+
+  std::mutex mutex_;
+  std::condition_variable looked_;
+  std::atomic<State> state_ = State::kAnswers;    // written under the mutex
+  std::size_t looks_begun_ = 0, looks_done_ = 0;  // at most one in progress
+  Clock::time_point next_look_, outage_began_;
+};
 
 // The number of threads that decode images.
 struct LoaderThreadCount {
@@ -45,10 +100,7 @@ class LoaderThreads {
   struct Plan {
     int num_decoders = 1;
     int max_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
-    // Files to read ahead of the decoders. 0: none while reads are fast; otherwise kReadAhead, or
-    // proportionally more for more than kReaders reader threads.
-    int read_ahead = 0;
-    int num_readers = 0;  // threads that read ahead; 0: kReaders
+    int read_ahead = 0;    // files to read ahead of the decoders; 0: kReadAhead once reads are slow
     NewBuffer new_buffer = ordinary_buffer;
     // How long to wait for a data folder that does not respond, and who is warned.
     FolderWatch::Limits outage = {};
@@ -71,7 +123,7 @@ class LoaderThreads {
   ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
-  int max_decoders() const;
+  int max_decoders() const { return std::max({1, plan_.num_decoders, plan_.max_decoders}); }
 
   // Use of the decoders during `seconds`: `busy_seconds` is their total working time,
   // `waited_seconds` the time that consumers waited for batches.
@@ -116,7 +168,7 @@ class LoaderThreads {
   // The FolderWatch shared by all loaders that read below `root`; valid as long as the pool.
   FolderWatch& watch_of(const std::filesystem::path& root);
 
-  std::mutex& mutex();
+  std::mutex& mutex() { return mutex_; }
   void add(BatchSource& source);
   // Returns when no thread uses the source any more. `waited_seconds`: how long its batches were
   // waited for.
@@ -136,12 +188,43 @@ class LoaderThreads {
   std::size_t read_ahead_bytes();
 
   // Call these when there may be new work, with or without the mutex.
-  void wake_decoders();
-  void wake_readers();
+  void wake_decoders() { decoders_wake_.notify_all(); }
+  void wake_readers() { readers_wake_.notify_all(); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // The largest memory that any decoder has needed so far, except for huge files and images. All
+  // decoders reserve it, so that memory is stable once every image has been seen once, not once
+  // every decoder has seen the largest.
+  struct Need {
+    std::size_t pixels = 0, file = 0;
+  };
+
+  void stop();
+  void start_decoders();
+  void start_readers();
+  void decode(int index);
+  void read(int index);
+  void note(const char* thread, int index, const char* what, Timeline::Time begin) const;
+  BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
+  void leave(BatchSource& source);
+
+  const Plan plan_;
+  std::atomic<double> read_seconds_ = 0;  // smoothed
+  std::atomic<bool> reads_are_slow_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable decoders_wake_, spares_wake_, readers_wake_, somebody_left_;
+  int num_active_ = 1;  // decoders; the others sleep
+  Use use_;             // since `use_watch_` was last read
+  Stopwatch use_watch_;
+  std::vector<BatchSource*> sources_;  // in order of service
+  std::map<std::filesystem::path, FolderWatch> watches_;
+  std::multimap<std::size_t, Buffer> buffers_;
+  std::vector<std::string> file_buffers_;
+  std::size_t ahead_bytes_ = 0;
+  Need need_;
+  bool stopping_ = false;
+  std::vector<std::jthread> decoders_, readers_;  // last, so that they stop first
 };
 
 }  // namespace kiln

@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
-#include "data/loader/image_cache.h"
 
 namespace kiln {
 namespace {

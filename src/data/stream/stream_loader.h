@@ -19,7 +19,7 @@
 
 #include "base/system.h"
 #include "data/dataset/found_labels.h"
-#include "data/loader/batches.h"
+#include "data/loader/batch_loader.h"
 #include "data/loader/loader_threads.h"
 #include "data/stream/record_stream.h"
 #include "data/transform/image_pipeline.h"

@@ -11,7 +11,6 @@
 #include "cli/run_config.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
-#include "data/loader/image_cache.h"
 #include "data/loader/sampler.h"
 #include "data/stream/stream_loader.h"
 #include "run/inputs/sources.h"

@@ -24,7 +24,7 @@
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
-#include "data/loader/batches.h"
+#include "data/loader/batch_loader.h"
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"

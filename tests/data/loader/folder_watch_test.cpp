@@ -1,5 +1,5 @@
 // A data folder that is away for a while, as with a network mount: images are waited for, not bad.
-#include "data/loader/folder_watch.h"
+#include "data/loader/loader_threads.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/loader/image_cache.h"
+#include "data/loader/batch_loader.h"
 
 namespace kiln {
 namespace {
