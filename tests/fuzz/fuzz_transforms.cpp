@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Image image{{7, 9}, std::vector<std::uint8_t>(std::size_t{7} * 9 * 3, 100)};
   try {
     const auto size_said = chain.output_size(image.size);
-    TransformMemory memory;
+    WorkImage memory;
     chain.apply(image, {}, memory);
     fuzz::require(is_plausible(image.size) && (!size_said || image.size == *size_said));
     fuzz::require(image.pixels.size() == static_cast<std::size_t>(image.size.height) *

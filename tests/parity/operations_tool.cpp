@@ -14,7 +14,7 @@ void write(const kiln::Image& original, const std::string& json) {
   const auto chain = kiln::TransformChain::parse(json, "_transforms.json", problems);
   problems.throw_if_any();
   kiln::Image image = original;
-  kiln::TransformMemory memory;
+  kiln::WorkImage memory;
   chain.apply(image, {}, memory);
   std::cout << image.size.height << ' ' << image.size.width << '\n';
   std::cout.write(reinterpret_cast<const char*>(image.pixels.data()),

@@ -92,6 +92,10 @@ const Format& format_of(std::string_view bytes) {
 
 }  // namespace
 
+std::string text_of(ImageSize size) {
+  return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
+
 std::string_view image_kind(std::string_view bytes) {
   const Format* format = find_format(bytes);
   return format == nullptr ? std::string_view() : format->name;
@@ -166,8 +170,7 @@ std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   part.reduction = 1;
   part.region = {0, 0, size};
   part.damage.clear();
-  const std::size_t bytes =
-      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * 3;
+  const std::size_t bytes = size.num_pixels() * 3;
   part.reserve(bytes);
   const std::span<std::uint8_t> pixels(part.pixels.data(), bytes);
   std::ranges::fill(pixels, std::uint8_t{0});

@@ -104,7 +104,62 @@ void combine_rows(const std::uint8_t* const* inputs, const std::uint16_t* weight
   }
 }
 
+ResampleAxis axis_of(int begin, int length, int resized) {
+  return {static_cast<double>(begin), static_cast<double>(length), resized, 0, resized};
+}
+
+int other_side(std::int64_t side, int from, int other, ImageSize whole) {
+  const std::int64_t resized = side * other / from;
+  if (side * resized > kMaxImagePixels)
+    throw ImageFault("too elongated to resize: " + text_of(whole));
+  return static_cast<int>(resized);
+}
+
+// The other side follows, rounded down.
+ImageSize with_height(ImageSize from, int side) {
+  return {side, other_side(side, from.height, from.width, from)};
+}
+
+ImageSize with_width(ImageSize from, int side) {
+  return {other_side(side, from.width, from.height, from), side};
+}
+
 }  // namespace
+
+Placing place_crop(const Region& crop, ImageSize out) {
+  return {axis_of(crop.top, crop.size.height, out.height),
+          axis_of(crop.left, crop.size.width, out.width)};
+}
+
+int center_offset(int excess) {
+  const int half = excess / 2;
+  return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
+}
+
+ImageSize resized_size(ImageSize from, int short_side) {
+  return from.height <= from.width ? with_height(from, short_side) : with_width(from, short_side);
+}
+
+ImageSize covering_size(ImageSize from, ImageSize out) {
+  const bool is_tall =
+      std::int64_t{from.height} * out.width >= std::int64_t{from.width} * out.height;
+  return is_tall ? with_width(from, out.width) : with_height(from, out.height);
+}
+
+void copy_region(const PixelView& view, const Region& wanted, bool mirror, std::uint8_t* target) {
+  const std::size_t stride = static_cast<std::size_t>(view.region.size.width) * 3;
+  const std::size_t bytes = static_cast<std::size_t>(wanted.size.width) * 3;
+  const std::uint8_t* from =
+      view.pixels +
+      view.region.size.place_of(wanted.top - view.region.top, wanted.left - view.region.left);
+  for (int y = 0; y < wanted.size.height; ++y, from += stride, target += bytes) {
+    if (mirror)
+      for (std::size_t at = 0; at < bytes; at += 3)
+        std::memcpy(target + at, from + bytes - 3 - at, 3);
+    else
+      std::memcpy(target, from, bytes);
+  }
+}
 
 Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns) {
   const int top = reach(rows, 0).begin, bottom = reach(rows, rows.count - 1).end;
@@ -271,17 +326,11 @@ struct Kernel {
   double radius;
 };
 
-Kernel kernel_of(ResizeFilter filter) {
-  switch (filter) {
-    case ResizeFilter::kBox:
-      return {box, 0.5};
-    case ResizeFilter::kHamming:
-      return {hamming, 1};
-    case ResizeFilter::kBicubic:
-      return {bicubic, 2};
-    default:
-      return {lanczos, 3};
-  }
+Kernel kernel_of(Interpolation filter) {
+  if (filter == Interpolation::kBox) return {box, 0.5};
+  if (filter == Interpolation::kHamming) return {hamming, 1};
+  if (filter == Interpolation::kBicubic) return {bicubic, 2};
+  return {lanczos, 3};
 }
 
 constexpr int kWeightBits = 22;
@@ -336,12 +385,12 @@ void take_nearest(const std::uint8_t* corner, std::size_t stride, ImageSize from
 }  // namespace
 
 void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Region& region,
-                        ImageSize resized, ResizeFilter filter, std::vector<std::uint8_t>& scratch,
+                        ImageSize resized, Interpolation filter, std::vector<std::uint8_t>& scratch,
                         std::uint8_t* target) {
   const auto size_of = [](int length) { return static_cast<std::size_t>(length); };
   const std::size_t stride = size_of(whole.width) * 3, row_bytes = size_of(resized.width) * 3;
-  const std::uint8_t* corner = pixels + size_of(region.top) * stride + size_of(region.left) * 3;
-  if (filter == ResizeFilter::kNearest)
+  const std::uint8_t* corner = pixels + whole.place_of(region.top, region.left);
+  if (filter == Interpolation::kNearest)
     return take_nearest(corner, stride, region.size, resized, target);
   const Kernel kernel = kernel_of(filter);
   const std::size_t height = size_of(region.size.height);

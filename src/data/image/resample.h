@@ -26,6 +26,29 @@ struct ResampleAxis {
   int count = 0;
 };
 
+// How an image is resized and cropped to its output.
+struct Placing {
+  ResampleAxis rows, columns;
+};
+
+// `crop` of an image, resized to `out`.
+Placing place_crop(const Region& crop, ImageSize out);
+
+// Half of `excess`, rounded half to even as Python's round does.
+int center_offset(int excess);
+
+// The size of an image of size `from` after its short side is resized to `short_side` and its
+// aspect ratio kept, as torchvision's Resize does: the long side is rounded down. Throws ImageFault
+// if that is too long.
+ImageSize resized_size(ImageSize from, int short_side);
+// The least size of an image of size `from`, its aspect ratio kept, that covers `out`: one side is
+// equal, the other rounded down. Throws ImageFault if it is too long.
+ImageSize covering_size(ImageSize from, ImageSize out);
+
+// Copies `wanted`, which lies inside the view, to `target` as RGB rows without padding, mirrored if
+// requested.
+void copy_region(const PixelView& view, const Region& wanted, bool mirror, std::uint8_t* target);
+
 // The source pixels needed for the wanted ones.
 Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns);
 
@@ -60,15 +83,15 @@ class Resampler {
   std::vector<std::uint16_t> row_;             // one output row before its columns are combined
 };
 
-// Resampling with Pillow's filters other than bilinear, giving Pillow's results: each
-// pixel is a weighted sum of the pixels within reach of the filter, first along rows, then along
-// columns, rounded to 8 bits after each pass.
-enum class ResizeFilter { kNearest, kLanczos, kBicubic, kBox, kHamming };
+// How values between pixels are interpolated; numbered as in Pillow.
+enum class Interpolation { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };
 
-// Resizes `region` of an image of size `whole` to [resized.height, resized.width, 3]. `scratch` is
-// reusable memory.
+// Resizes `region` of an image of size `whole` to [resized.height, resized.width, 3] with one of
+// Pillow's filters other than bilinear, giving Pillow's results: each pixel is a weighted sum of
+// the pixels within reach of the filter, first along rows, then along columns, rounded to 8 bits
+// after each pass. `scratch` is reusable memory.
 void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Region& region,
-                        ImageSize resized, ResizeFilter filter, std::vector<std::uint8_t>& scratch,
+                        ImageSize resized, Interpolation filter, std::vector<std::uint8_t>& scratch,
                         std::uint8_t* target);
 
 }  // namespace kiln

@@ -13,14 +13,11 @@ namespace {
 
 constexpr int kAttempts = 10;
 
-double uniform(RandomSequence& random, double low, double high) {
-  return low + (high - low) * random.uniform();
-}
-
 int below(RandomSequence& random, int n) {
   return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
 }
 
+constexpr int kNumOperations = static_cast<int>(ImageOperation::kEqualize) + 1;
 constexpr int kStrengths = 31;
 
 struct Pixels {
@@ -209,9 +206,9 @@ void change_colors(const DrawnOperation& drawn, const Pixels& image) {
 std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
                                  const RectangleRange& range) {
   const double area = static_cast<double>(whole.height) * whole.width;
-  const double part = area * uniform(random, range.least_area, range.max_area);
-  const double ratio =
-      std::exp(uniform(random, std::log(range.least_ratio), std::log(range.max_ratio)));
+  const double part = area * draw_between(range.area, random);
+  const Range logs{std::log(range.ratio.low), std::log(range.ratio.high)};
+  const double ratio = std::exp(draw_between(logs, random));
   return {std::lround(std::sqrt(part * ratio)), std::lround(std::sqrt(part / ratio))};
 }
 
@@ -231,10 +228,10 @@ Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& 
   }
   ImageSize size = whole;
   const double ratio = static_cast<double>(whole.width) / whole.height;
-  if (ratio < range.least_ratio)
-    size.height = static_cast<int>(std::max(1L, std::lround(whole.width / range.least_ratio)));
-  if (ratio > range.max_ratio)
-    size.width = static_cast<int>(std::max(1L, std::lround(whole.height * range.max_ratio)));
+  if (ratio < range.ratio.low)
+    size.height = static_cast<int>(std::max(1L, std::lround(whole.width / range.ratio.low)));
+  if (ratio > range.ratio.high)
+    size.width = static_cast<int>(std::max(1L, std::lround(whole.height * range.ratio.high)));
   return {(whole.height - size.height) / 2, (whole.width - size.width) / 2, size};
 }
 
@@ -251,15 +248,12 @@ std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
                   RandomSequence& random) {
   if (random.uniform() >= 0.25) return;
-  const std::optional<Region> erased = draw_erased(size, random, {0.02, 0.33, 0.3, 3.3});
+  const std::optional<Region> erased = draw_erased(size, random, kErased);
   if (!erased) return;
   const auto& [top, left, part] = *erased;
   for (int y = top; y < top + part.height; ++y)
     for (int x = left; x < left + part.width; ++x)
-      std::copy_n(color, 3,
-                  pixels + (static_cast<std::size_t>(y) * static_cast<std::size_t>(size.width) +
-                            static_cast<std::size_t>(x)) *
-                               3);
+      std::copy_n(color, 3, pixels + size.place_of(y, x));
 }
 
 void flip_horizontally(std::uint8_t* pixels, ImageSize size) {
@@ -307,7 +301,7 @@ std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random) {
                                           {ImageOperation::kContrast, 0},
                                           {ImageOperation::kColor, 0}}};
   for (DrawnOperation& operation : drawn)
-    operation.magnitude = uniform(random, -kStrength, kStrength);
+    operation.magnitude = draw_between({-kStrength, kStrength}, random);
   for (int i = 2; i > 0; --i)
     std::swap(drawn[static_cast<std::size_t>(i)],
               drawn[static_cast<std::size_t>(below(random, i + 1))]);
@@ -315,7 +309,7 @@ std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random) {
 }
 
 DrawnOperation draw_operation(RandomSequence& random) {
-  const auto operation = static_cast<ImageOperation>(random.below(kNumImageOperations));
+  const auto operation = static_cast<ImageOperation>(random.below(kNumOperations));
   const auto strength = static_cast<double>(random.below(kStrengths)) / (kStrengths - 1);
   const double sign = random.below(2) == 0 ? 1 : -1;
   switch (operation) {

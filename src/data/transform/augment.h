@@ -13,11 +13,22 @@
 
 namespace kiln {
 
+// A closed interval.
+struct Range {
+  double low = 0, high = 0;
+};
+
+inline double draw_between(Range range, RandomSequence& random) {
+  return range.low + (range.high - range.low) * random.uniform();
+}
+
 // The allowed share of an image's area and the allowed aspect ratio of a rectangle.
 struct RectangleRange {
-  double least_area = 0.08, max_area = 1;
-  double least_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;
+  Range area = {0.08, 1}, ratio = {3.0 / 4.0, 4.0 / 3.0};
 };
+
+// Of random erasing: 2 % to 33 % of the area, 0.3 to 3.3 times as high as wide.
+inline constexpr RectangleRange kErased{{0.02, 0.33}, {0.3, 3.3}};
 
 // A crop of 8 % to 100 % of the area with an aspect ratio (width / height) of 3/4 to 4/3
 // (log-uniform), placed uniformly. After ten draws that do not fit, the largest center crop within
@@ -29,8 +40,8 @@ Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& 
 std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
                                   const RectangleRange& range);
 
-// With probability 1/4, fills a rectangle of 2 % to 33 % of the area, 0.3 to 3.3 times as high as
-// wide, with `color` (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
+// With probability 1/4, fills a rectangle within kErased with `color` (Zhong et al., "Random
+// Erasing Data Augmentation", AAAI 2020).
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
                   RandomSequence& random);
 
@@ -63,8 +74,6 @@ enum class ImageOperation {
   kAutoContrast,
   kEqualize,
 };
-
-inline constexpr int kNumImageOperations = 14;
 
 // `magnitude` is the tangent of a shear, the pixels of a translation, the degrees of a rotation
 // (counterclockwise), the change of brightness, color, contrast or sharpness relative to 1, the

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "base/system.h"
-#include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/transform/augment.h"
-#include "data/transform/crop.h"
 
 namespace kiln {
 namespace {
@@ -81,14 +77,37 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
   if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
 }
 
+// The center of the resized image, as specified by the plan. Throws ImageFault for an image that
+// the plan does not accept.
+Placing place_center(ImageSize whole, const TransformSpec& plan) {
+  const ImageSize out = plan.output;
+  ImageSize resized = whole;
+  if (whole != out || !plan.keep_exact) {
+    resized =
+        plan.short_side > 0 ? resized_size(whole, plan.short_side) : covering_size(whole, out);
+    if (resized.height < out.height || resized.width < out.width)
+      throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
+  }
+  Placing placing = place_crop({0, 0, whole}, resized);
+  placing.rows.first = center_offset(resized.height - out.height);
+  placing.rows.count = out.height;
+  placing.columns.first = center_offset(resized.width - out.width);
+  placing.columns.count = out.width;
+  return placing;
+}
+
 // Writes the part of `view` that the placing selects.
 void put(const PixelView& view, int reduction, const Placing& placing, bool mirror,
          Resampler& resampler, std::uint8_t* target) {
-  if (is_copy(placing))
-    copy_region(view, unchanged_region(placing), mirror, target);
+  const auto& [rows, columns] = placing;
+  if (rows.length == rows.resized && columns.length == columns.resized)
+    copy_region(view,
+                {static_cast<int>(rows.begin) + rows.first,
+                 static_cast<int>(columns.begin) + columns.first,
+                 {rows.count, columns.count}},
+                mirror, target);
   else
-    resampler.write(view, reduced(placing.rows, reduction), reduced(placing.columns, reduction),
-                    mirror, target);
+    resampler.write(view, reduced(rows, reduction), reduced(columns, reduction), mirror, target);
 }
 
 // Gives the result of a chain its size.
@@ -137,30 +156,6 @@ TransformSpec kept_form(TransformSpec plan) {
   return plan;
 }
 
-struct ImagePipeline::Scratch {
-  ImagePart part;
-  Resampler resampler;
-  std::vector<std::uint8_t> copy;
-  TransformMemory memory;
-  PipelineTimes times;
-};
-
-ImagePipeline::ImagePipeline() : scratch_(std::make_unique<Scratch>()) {}
-ImagePipeline::~ImagePipeline() = default;
-ImagePipeline::ImagePipeline(ImagePipeline&&) noexcept = default;
-
-const PipelineTimes& ImagePipeline::times() const {
-  return scratch_->times;
-}
-
-std::size_t ImagePipeline::capacity() const {
-  return scratch_->part.pixels.size();
-}
-
-void ImagePipeline::reserve(std::size_t bytes) {
-  scratch_->part.reserve(bytes);
-}
-
 std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& plan,
                                  const DrawKey& key, std::uint8_t* target) {
   if (plan.chain) return write_by_chain(bytes, plan, key, target);
@@ -169,35 +164,29 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   const bool crops = takes_random_parts(plan.augment);
   const RandomSequence before_crop = random;
   Placing placing;
-  ImagePart& part = scratch_->part;
   const auto choose = [&](ImageSize whole) {
     random = before_crop;
     placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_center(whole, plan);
-    return WantedPart{needed_region(placing.rows, placing.columns),
-                      shrinks_by(placing, plan.augment)};
+    const auto& [rows, columns] = placing;
+    // Pixels that are the same in every epoch are computed from the full resolution.
+    const double shrinks_by =
+        crops ? std::min(rows.length / rows.resized, columns.length / columns.resized) : 1;
+    return WantedPart{needed_region(rows, columns), shrinks_by};
   };
-  Stopwatch watch;
-  decode_part(bytes, plan.exif, choose, part);
-  scratch_->times.decode = watch.lap();
-  put(part.view(), part.reduction, placing, mirror, scratch_->resampler, target);
-  scratch_->times.resample = watch.lap();
-  change_pixels(plan, key, random, target, scratch_->copy);
-  scratch_->times.augment = watch.lap();
-  return std::exchange(part.damage, {});
+  decode_part(bytes, plan.exif, choose, part_);
+  put(part_.view(), part_.reduction, placing, mirror, work_.resampler, target);
+  change_pixels(plan, key, random, target, work_.copy);
+  return std::exchange(part_.damage, {});
 }
 
 std::string ImagePipeline::write_by_chain(std::string_view bytes, const TransformSpec& plan,
                                           const DrawKey& key, std::uint8_t* target) {
-  Stopwatch watch;
   DecodedImage decoded = decode_image(bytes, plan.exif);
-  scratch_->times.decode = watch.lap();
-  plan.chain->fixed.apply(decoded.image, kInferenceKey, scratch_->memory);
-  if (plan.chain->can_be_kept) fit(decoded.image, plan.output, scratch_->resampler);
-  scratch_->times.resample = watch.lap();
-  plan.chain->drawn.apply(decoded.image, key, scratch_->memory);
-  fit(decoded.image, plan.output, scratch_->resampler);
+  plan.chain->fixed.apply(decoded.image, kInferenceKey, work_);
+  if (plan.chain->can_be_kept) fit(decoded.image, plan.output, work_.resampler);
+  plan.chain->drawn.apply(decoded.image, key, work_);
+  fit(decoded.image, plan.output, work_.resampler);
   std::ranges::copy(decoded.image.pixels, target);
-  scratch_->times.augment = watch.lap();
   return std::move(decoded.damage);
 }
 
@@ -205,14 +194,14 @@ void ImagePipeline::augment(const TransformSpec& plan, const DrawKey& key, std::
   if (plan.chain) {
     if (plan.chain->drawn.empty()) return;
     Image image{plan.output, {pixels, pixels + image_bytes(plan)}};
-    plan.chain->drawn.apply(image, key, scratch_->memory);
-    fit(image, plan.output, scratch_->resampler);
+    plan.chain->drawn.apply(image, key, work_);
+    fit(image, plan.output, work_.resampler);
     std::ranges::copy(image.pixels, pixels);
     return;
   }
   RandomSequence random = draws_of(key);
   if (draw_mirror(plan, random)) flip_horizontally(pixels, plan.output);
-  change_pixels(plan, key, random, pixels, scratch_->copy);
+  change_pixels(plan, key, random, pixels, work_.copy);
 }
 
 }  // namespace kiln

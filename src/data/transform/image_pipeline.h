@@ -38,14 +38,11 @@ TransformSpec kept_form(TransformSpec plan);
 
 // The size of one image in a batch as 8-bit RGB.
 inline std::size_t image_bytes(const TransformSpec& plan) {
-  return static_cast<std::size_t>(plan.output.height) *
-         static_cast<std::size_t>(plan.output.width) * 3;
+  return plan.output.num_pixels() * 3;
 }
 
 // round(size * 256 / 224): the short side that goes with a center crop of `size`.
 int usual_short_side(int size);
-
-// Conversion of pixels to the network's input.
 
 // out = (rgb / 255 - mean) / std, in the same order: [num_pixels, 3]. Rounds to float after every
 // operation, so the result is bit-identical to torchvision's ToTensor and Normalize. Thread-safe.
@@ -53,23 +50,10 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
                       float* out);
 
 // Turns file contents into the pixels of one image in a batch: decoded, resized, cropped and
-// augmented as the TransformSpec says.
-
-// Seconds spent on the stages of one image.
-struct PipelineTimes {
-  double decode = 0;
-  double resample = 0;  // or copying, and mirroring
-  double augment = 0;   // operations on the resized pixels
-};
-
-// Reuses its memory from image to image. Use from one thread. The output depends only on the plan,
-// the bytes and the key.
+// augmented as the TransformSpec says. Reuses its memory from image to image. Use from one thread.
+// The output depends only on the plan, the bytes and the key.
 class ImagePipeline {
  public:
-  ImagePipeline();
-  ~ImagePipeline();
-  ImagePipeline(ImagePipeline&&) noexcept;
-
   // Writes exactly [output.height, output.width, 3] RGB. Returns the damage of an image that could
   // still be used, if any. Throws ImageFault.
   std::string write(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
@@ -79,19 +63,16 @@ class ImagePipeline {
   // kept_form(), RGB [output.height, output.width, 3], into those of the plan. Throws ImageFault.
   void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
 
-  // The times of the last image for which write() returned.
-  const PipelineTimes& times() const;
-
   // The bytes reserved for decoded pixels, and a way to reserve at least `bytes`.
-  std::size_t capacity() const;
-  void reserve(std::size_t bytes);
+  std::size_t capacity() const { return part_.pixels.size(); }
+  void reserve(std::size_t bytes) { part_.reserve(bytes); }
 
  private:
   std::string write_by_chain(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
                              std::uint8_t* target);
 
-  struct Scratch;
-  std::unique_ptr<Scratch> scratch_;
+  ImagePart part_;
+  WorkImage work_;  // its scratch memory
 };
 
 }  // namespace kiln

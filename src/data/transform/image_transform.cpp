@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 
 namespace kiln {
 namespace {
 
-using Kind = ArgumentValue::Kind;
+using Json = nlohmann::ordered_json;
 
 // Returns "224" for 224.0, "0.5" for 0.50.
 std::string text_of(double number) {
@@ -28,8 +29,12 @@ bool is_in(Range range, double number) {
   return number >= range.low && number <= range.high;
 }
 
-bool is_whole(const ArgumentValue& value) {
-  return value.kind == Kind::kNumber && std::trunc(value.number) == value.number;
+bool is_number_in(Range range, const Json& value) {
+  return value.is_number() && is_in(range, value.get<double>());
+}
+
+bool is_whole(const Json& value) {
+  return value.is_number() && std::trunc(value.get<double>()) == value.get<double>();
 }
 
 std::string either(std::initializer_list<std::size_t> lengths) {
@@ -41,20 +46,24 @@ std::string either(std::initializer_list<std::size_t> lengths) {
 
 }  // namespace
 
-Arguments::Arguments(const ArgumentValue& value, const std::vector<Parameter>& parameters,
-                     int num_channels)
+std::string shown(const Json& value) {
+  constexpr std::size_t kMaxShown = 60;
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMaxShown);
+}
+
+Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters, int num_channels)
     : num_channels_(num_channels) {
-  if (value.kind == Kind::kMapping)
+  const std::size_t given = value.is_array() ? value.size() : 1;
+  if (value.is_object())
     assign_by_name(value, parameters);
-  else if (value.kind == Kind::kList)
-    assign_in_order(value.items, parameters);
-  else if (value.kind != Kind::kNumber)
-    faults_.push_back("its arguments are " + value.shown +
+  else if (!value.is_array() && !value.is_number())
+    faults_.push_back("its arguments are " + shown(value) +
                       " instead of a number, a list or a mapping by name");
-  else if (parameters.empty())
-    refuse_too_many(1, 0);
+  else if (given > parameters.size())
+    refuse_too_many(given, parameters.size());
   else
-    assign(parameters.front(), value);
+    for (std::size_t i = 0; i < given; ++i)
+      assign(parameters[i], value.is_array() ? value[i] : value);
 }
 
 void Arguments::refuse_too_many(std::size_t given, std::size_t taken) {
@@ -62,50 +71,41 @@ void Arguments::refuse_too_many(std::size_t given, std::size_t taken) {
                     ", but takes " + (taken == 0 ? "none" : std::to_string(taken)));
 }
 
-void Arguments::assign(const Parameter& parameter, const ArgumentValue& value) {
+void Arguments::assign(const Parameter& parameter, const Json& value) {
   if (has(parameter.name))
     faults_.push_back("it has the argument '" + std::string(parameter.name) + "' twice");
-  else if (value.kind != Kind::kNull)
+  else if (!value.is_null())
     given_.push_back({parameter.name, &value});
   else if (!parameter.takes_null)
     faults_.push_back("its " + std::string(parameter.name) + " is null");
 }
 
-void Arguments::assign_in_order(const std::vector<ArgumentValue>& items,
-                                const std::vector<Parameter>& parameters) {
-  if (items.size() > parameters.size()) return refuse_too_many(items.size(), parameters.size());
-  for (std::size_t i = 0; i < items.size(); ++i) assign(parameters[i], items[i]);
-}
-
-void Arguments::assign_by_name(const ArgumentValue& mapping,
-                               const std::vector<Parameter>& parameters) {
-  for (std::size_t i = 0; i < mapping.names.size(); ++i) {
-    const auto found = std::find_if(
-        parameters.begin(), parameters.end(),
-        [&](const Parameter& parameter) { return parameter.name == mapping.names[i]; });
+void Arguments::assign_by_name(const Json& mapping, const std::vector<Parameter>& parameters) {
+  for (const auto& [name, value] : mapping.items()) {
+    const auto found = std::ranges::find(parameters, name, &Parameter::name);
     if (found != parameters.end()) {
-      assign(*found, mapping.items[i]);
+      assign(*found, value);
       continue;
     }
     std::vector<std::string> known;
     known.reserve(parameters.size());
     for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
-    const std::string meant = did_you_mean(mapping.names[i], known);
-    faults_.push_back("it has no argument '" + mapping.names[i].substr(0, 60) + "'" +
+    const std::string meant = did_you_mean(name, known);
+    faults_.push_back("it has no argument '" + name.substr(0, 60) + "'" +
                       (known.empty() ? "" : "; it takes " + joined(known, ", ")) +
                       (meant.empty() ? "" : "." + meant));
   }
 }
 
-const ArgumentValue* Arguments::find(std::string_view name) const {
+const Json* Arguments::find(std::string_view name) const {
   for (const Given& given : given_)
     if (given.name == name) return given.value;
   return nullptr;
 }
 
 void Arguments::refuse(std::string_view name, const std::string& due) {
-  const ArgumentValue* value = find(name);
-  faults_.push_back("its " + std::string(name) + " is " + (value ? value->shown : "missing") +
+  const Json* value = find(name);
+  faults_.push_back("its " + std::string(name) + " is " + (value ? shown(*value) : "missing") +
                     " instead of " + due);
 }
 
@@ -115,28 +115,28 @@ void Arguments::require(std::string_view name) {
 }
 
 bool Arguments::is_one(std::string_view name) const {
-  const ArgumentValue* value = find(name);
-  return value != nullptr && (value->kind == Kind::kNumber || value->items.size() == 1);
+  const Json* value = find(name);
+  return value != nullptr && (value->is_number() || (value->is_structured() && value->size() == 1));
 }
 
 bool Arguments::is_text(std::string_view name) const {
-  const ArgumentValue* value = find(name);
-  return value != nullptr && value->kind == Kind::kText;
+  const Json* value = find(name);
+  return value != nullptr && value->is_string();
 }
 
 int Arguments::whole(std::string_view name, int low, int high, int fallback) {
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return fallback;
   const Range allowed{static_cast<double>(low), static_cast<double>(high)};
-  if (is_whole(*value) && is_in(allowed, value->number)) return static_cast<int>(value->number);
+  if (is_whole(*value) && is_number_in(allowed, *value)) return value->get<int>();
   refuse(name, "a whole number" + text_of(allowed));
   return fallback;
 }
 
 double Arguments::number(std::string_view name, Range allowed, double fallback) {
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return fallback;
-  if (value->kind == Kind::kNumber && is_in(allowed, value->number)) return value->number;
+  if (is_number_in(allowed, *value)) return value->get<double>();
   refuse(name, "a number" + text_of(allowed));
   return fallback;
 }
@@ -146,35 +146,32 @@ double Arguments::probability(std::string_view name, double fallback) {
 }
 
 bool Arguments::truth(std::string_view name, bool fallback) {
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return fallback;
-  if (value->kind == Kind::kTruth) return value->truth;
+  if (value->is_boolean()) return value->get<bool>();
   refuse(name, "true or false");
   return fallback;
 }
 
 std::string Arguments::word(std::string_view name, const std::vector<std::string>& choices) {
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return "";
-  if (value->kind == Kind::kText &&
-      std::find(choices.begin(), choices.end(), value->text) != choices.end())
-    return value->text;
+  const std::string text = value->is_string() ? value->get<std::string>() : "";
+  if (std::ranges::count(choices, text) > 0) return text;
   refuse(name, "one of " + joined(choices, ", "));
   return "";
 }
 
 std::vector<double> Arguments::numbers(std::string_view name, Range allowed,
                                        std::initializer_list<std::size_t> lengths) {
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return {};
   std::vector<double> found;
-  bool right = value->kind == Kind::kNumber || value->kind == Kind::kList;
-  const auto take = [&](const ArgumentValue& item) {
-    right = right && item.kind == Kind::kNumber && is_in(allowed, item.number);
-    found.push_back(item.number);
-  };
-  if (value->kind == Kind::kNumber) take(*value);
-  for (const ArgumentValue& item : value->items) take(item);
+  bool right = value->is_number() || value->is_array();
+  for (const Json& item : *value) {  // a number is its own item
+    right = right && is_number_in(allowed, item);
+    if (right) found.push_back(item.get<double>());
+  }
   if (right && std::find(lengths.begin(), lengths.end(), found.size()) != lengths.end())
     return found;
   refuse(name, either(lengths) + " numbers" + text_of(allowed));
@@ -193,9 +190,9 @@ Range Arguments::range(std::string_view name, Range allowed, Range fallback) {
 std::vector<Range> Arguments::angles(std::string_view name,
                                      std::initializer_list<std::size_t> lengths) {
   constexpr Range kAny{-1e6, 1e6};
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return {};
-  if (value->kind == Kind::kNumber) {
+  if (value->is_number()) {
     const double most = number(name, {0, kAny.high}, 0);
     return {{-most, most}};
   }
@@ -213,14 +210,14 @@ std::vector<Range> Arguments::angles(std::string_view name,
 
 ImageSize Arguments::size(std::string_view name) {
   require(name);
-  const ArgumentValue* value = find(name);
+  const Json* value = find(name);
   if (value == nullptr) return {1, 1};
   const std::string due = "whole pixels from 1 to " + std::to_string(kMaxSide) +
                           ", one side or height and width, and not more than " +
                           std::to_string(kMaxImagePixels) + " together";
   std::vector<double> sides;
-  if (is_whole(*value)) sides = {value->number};
-  for (const ArgumentValue& item : value->items) sides.push_back(is_whole(item) ? item.number : 0);
+  for (const Json& item : *value)  // a number is its own item
+    sides.push_back(is_whole(item) ? item.get<double>() : 0);
   const bool right = (sides.size() == 1 || sides.size() == 2) &&
                      is_in({1, kMaxSide}, sides.front()) && is_in({1, kMaxSide}, sides.back());
   if (right) {
@@ -231,10 +228,12 @@ ImageSize Arguments::size(std::string_view name) {
   return {1, 1};
 }
 
+std::vector<double> Arguments::for_channels(std::string_view name, Range allowed) {
+  return num_channels_ == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
+}
+
 Color Arguments::color(std::string_view name) {
-  constexpr Range kBytes{0, 255};
-  const std::vector<double> values =
-      num_channels_ == 1 ? numbers(name, kBytes, {1}) : numbers(name, kBytes, {1, 3});
+  const std::vector<double> values = for_channels(name, {0, 255});
   Color color{};
   for (std::size_t c = 0; c < 3 && !values.empty(); ++c)
     color[c] = static_cast<std::uint8_t>(values[values.size() == 3 ? c : 0]);

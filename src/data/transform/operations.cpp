@@ -1,58 +1,19 @@
 #include "data/transform/operations.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "data/transform/crop.h"
 #include "data/transform/image_transform.h"
 
 namespace kiln {
 namespace {
 
-struct WrittenOperation {
-  std::string name;
-  ArgumentValue arguments;
-  std::string json;  // the arguments, indented by two spaces per level
-};
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxOperations = 100;
-
-using Json = nlohmann::ordered_json;
-using Kind = ArgumentValue::Kind;
-
 constexpr std::size_t kMaxBytes = 1 << 16;
-constexpr std::size_t kMaxShown = 60;
-
-std::string shown(const Json& value) {
-  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMaxShown);
-}
-
-// Values more than three levels deep lose their contents: no operation takes them as arguments.
-ArgumentValue value_of(const Json& json, int depth = 0) {
-  ArgumentValue value;
-  value.shown = shown(json);
-  if (json.is_boolean()) {
-    value.kind = Kind::kTruth;
-    value.truth = json.get<bool>();
-  } else if (json.is_number()) {
-    value.kind = Kind::kNumber;
-    value.number = json.get<double>();
-  } else if (json.is_string()) {
-    value.kind = Kind::kText;
-    value.text = json.get<std::string>();
-  } else if (json.is_structured()) {
-    value.kind = json.is_array() ? Kind::kList : Kind::kMapping;
-    for (const auto& [name, item] : json.items()) {
-      if (depth == 3) break;
-      if (json.is_object()) value.names.push_back(name);
-      value.items.push_back(value_of(item, depth + 1));
-    }
-  }
-  return value;
-}
 
 // Indents every line after the first by four more spaces.
 std::string indented(const std::string& text) {
@@ -64,11 +25,10 @@ std::string indented(const std::string& text) {
   return result;
 }
 
-// Faults are added to `faults` as clauses, such as "it is not a JSON list".
-std::vector<WrittenOperation> parse_operations_json(std::string_view json,
-                                                    std::vector<std::string>& faults) {
-  std::vector<WrittenOperation> operations;
-  Json root;
+// Returns a list of pairs: an operation's name and its arguments. Faults are added to `faults` as
+// clauses, such as "it is not a JSON list".
+Json parse_operations_json(std::string_view json, std::vector<std::string>& faults) {
+  Json operations = Json::array(), root;
   try {
     if (json.size() > kMaxBytes) throw JsonFault(1, "is larger than 64 KiB");
     root = parse_ordered_json(json);
@@ -81,13 +41,11 @@ std::vector<WrittenOperation> parse_operations_json(std::string_view json,
     faults.push_back("it has more than " + std::to_string(kMaxOperations) + " operations");
   if (!faults.empty()) return operations;
   for (const Json& element : root) {
-    if (element.is_array() && element.size() == 2 && element[0].is_string()) {
-      operations.push_back({element[0].get<std::string>(), value_of(element[1]),
-                            indented(element[1].dump(2, ' ', true))});
-    } else {
+    if (element.is_array() && element.size() == 2 && element[0].is_string())
+      operations.push_back(element);
+    else
       faults.push_back("its element " + shown(element) +
                        " is not an operation, which is a list of a name and arguments");
-    }
   }
   return operations;
 }
@@ -98,7 +56,7 @@ enum class Form { kPixels, kTensor, kSeveral };
 struct OperationRow {
   std::string_view name;
   Form takes, gives;
-  MadeTransform (*make)(Arguments& arguments);
+  ImageTransform (*make)(Arguments& arguments);
   std::vector<Parameter> parameters;  // as in torchvision
 };
 
@@ -166,30 +124,26 @@ const std::vector<OperationRow>& operation_rows() {
   return kRows;
 }
 
-const OperationRow* find_row(std::string_view name) {
-  for (const OperationRow& row : operation_rows())
-    if (row.name == name) return &row;
-  return nullptr;
-}
-
 // Creates the transforms of a chain, one operation after the other, and collects all faults.
 class ChainReader {
  public:
   // Returns nullptr if the transform cannot be created. Adds the operation's faults to `faults`.
-  std::shared_ptr<const ImageTransform> read(const WrittenOperation& written, std::size_t place) {
+  std::shared_ptr<const ImageTransform> read(const std::string& name, const Json& arguments,
+                                             std::size_t place) {
     const std::string who =
-        "operation " + std::to_string(place + 1) + ", " + written.name.substr(0, 60) + ": ";
-    const OperationRow* row = find_row(written.name);
-    if (row == nullptr) {
-      refuse_unknown(written.name, who);
+        "operation " + std::to_string(place + 1) + ", " + name.substr(0, 60) + ": ";
+    const auto& rows = operation_rows();
+    const auto row = std::ranges::find(rows, name, &OperationRow::name);
+    if (row == rows.end()) {
+      refuse_unknown(name, who);
       return nullptr;
     }
     check_form(*row, who);
     if (row->make == nullptr) return nullptr;
-    MadeTransform made;
-    const std::vector<std::string> found = make(*row, written.arguments, made);
+    auto made = std::make_shared<ImageTransform>();
+    const std::vector<std::string> found = make(*row, arguments, *made);
     for (const std::string& fault : found) faults.push_back(who + fault);
-    return found.empty() ? std::move(made) : nullptr;
+    return found.empty() ? made : nullptr;
   }
 
   void finish() {
@@ -219,16 +173,14 @@ class ChainReader {
   }
 
   // A list of two numbers that cannot be two arguments is taken as a pair for the first one.
-  std::vector<std::string> make(const OperationRow& row, const ArgumentValue& value,
-                                MadeTransform& made) {
+  std::vector<std::string> make(const OperationRow& row, const Json& value, ImageTransform& made) {
     Arguments arguments(value, row.parameters, num_channels_);
     made = row.make(arguments);
     num_channels_ = arguments.num_channels();
-    if (!arguments.faults().empty() && value.kind == ArgumentValue::Kind::kList &&
-        value.items.size() == 2 && !row.parameters.empty()) {
-      ArgumentValue pair;
-      pair.kind = ArgumentValue::Kind::kList;
-      pair.items = {value};
+    if (!arguments.faults().empty() && value.is_array() && value.size() == 2 &&
+        !row.parameters.empty()) {
+      Json pair = Json::array();
+      pair.push_back(value);
       Arguments paired(pair, row.parameters, num_channels_);
       made = row.make(paired);
       if (paired.faults().empty()) return {};
@@ -247,12 +199,29 @@ RandomSequence draws_of(const DrawKey& key, std::size_t place) {
   return {key.seed, key.epoch, key.image, key.repeat, kOperations + place};
 }
 
+// Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
+std::string on_one_line(const std::string& json) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
+  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
+  std::string line;
+  for (const char c : json) {
+    const bool is_first = line.empty() || is_in(line.back(), "[{ ");
+    if (is_in(c, "]}") && !line.empty() && line.back() == ' ') line.pop_back();
+    if (!is_blank(c) || !is_first) line += is_blank(c) ? ' ' : c;
+  }
+  return line;
+}
+
 }  // namespace
 
+void check_size(ImageSize size) {
+  if (!is_plausible(size))
+    throw ImageFault("its operations would enlarge it to " + text_of(size) + " pixels");
+}
+
 std::uint8_t* WorkImage::begin(ImageSize next) {
-  if (!is_plausible(next))
-    throw ImageFault("its operations would enlarge it to " + text_of(next) + " pixels");
-  spare.resize(static_cast<std::size_t>(next.height) * static_cast<std::size_t>(next.width) * 3);
+  check_size(next);
+  spare.resize(next.num_pixels() * 3);
   return spare.data();
 }
 
@@ -261,23 +230,17 @@ void WorkImage::replace(ImageSize next) {
   size = next;
 }
 
-struct TransformMemory::Buffers {
-  WorkImage image;
-};
-
-TransformMemory::TransformMemory() : buffers_(std::make_unique<Buffers>()) {}
-TransformMemory::~TransformMemory() = default;
-TransformMemory::TransformMemory(TransformMemory&&) noexcept = default;
-TransformMemory& TransformMemory::operator=(TransformMemory&&) noexcept = default;
-
 TransformChain TransformChain::parse(std::string_view json, const std::string& where,
                                      Problems& problems) {
   TransformChain chain;
   ChainReader reader;
-  const std::vector<WrittenOperation> written = parse_operations_json(json, reader.faults);
+  const Json written = parse_operations_json(json, reader.faults);
   for (std::size_t i = 0; i < written.size(); ++i) {
-    if (auto transform = reader.read(written[i], i))
-      chain.operations_.push_back({written[i].name, written[i].json, std::move(transform)});
+    const auto name = written[i][0].get<std::string>();
+    const Json& arguments = written[i][1];
+    if (auto transform = reader.read(name, arguments, i))
+      chain.operations_.push_back(
+          {name, indented(arguments.dump(2, ' ', true)), std::move(transform)});
   }
   reader.finish();
   for (const std::string& fault : reader.faults)
@@ -306,16 +269,16 @@ std::string TransformChain::to_json() const {
 
 bool TransformChain::is_random() const {
   return std::any_of(operations_.begin(), operations_.end(),
-                     [](const Operation& operation) { return operation.transform->is_random(); });
+                     [](const Operation& operation) { return operation.transform->is_random; });
 }
 
 std::optional<ImageSize> TransformChain::output_size(std::optional<ImageSize> whole) const {
-  for (const Operation& operation : operations_) whole = operation.transform->size_after(whole);
+  for (const Operation& operation : operations_)
+    if (operation.transform->size_after) whole = operation.transform->size_after(whole);
   return whole;
 }
 
-void TransformChain::apply(Image& image, const DrawKey& key, TransformMemory& memory) const {
-  WorkImage& work = memory.buffers_->image;
+void TransformChain::apply(Image& image, const DrawKey& key, WorkImage& work) const {
   work.size = image.size;
   work.pixels.swap(image.pixels);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -325,23 +288,6 @@ void TransformChain::apply(Image& image, const DrawKey& key, TransformMemory& me
   image.size = work.size;
   image.pixels.swap(work.pixels);
 }
-
-namespace {
-
-// Returns nested JSON on one line, without line breaks and indentation: "[224, 160]".
-std::string on_one_line(const std::string& json) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
-  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
-  std::string line;
-  for (const char c : json) {
-    const bool is_first = line.empty() || is_in(line.back(), "[{ ");
-    if (is_in(c, "]}") && !line.empty() && line.back() == ' ') line.pop_back();
-    if (!is_blank(c) || !is_first) line += is_blank(c) ? ' ' : c;
-  }
-  return line;
-}
-
-}  // namespace
 
 std::string TransformChain::summary() const {
   std::string text;

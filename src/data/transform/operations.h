@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "data/image/image.h"
+#include "data/image/resample.h"
 
 namespace kiln {
 
@@ -31,21 +32,22 @@ struct DrawKey {
   std::uint64_t repeat = 0;  // how often it came earlier in the epoch
 };
 
-class ImageTransform;  // data/transform/image_transform.h: one operation
+// An image on its way through a chain, with scratch memory that is reused for the next one.
+struct WorkImage {
+  ImageSize size;
+  std::vector<std::uint8_t> pixels;  // RGB, [H, W, 3]
+  std::vector<float> samples;        // in tensor form, instead of `pixels`: RGB, [H, W, 3]
+  std::vector<std::uint8_t> spare;   // the pixels being written
+  std::vector<std::uint8_t> copy;
+  Resampler resampler;
 
-// Scratch memory for applying a chain; reuse it for the next image. Use from one thread.
-class TransformMemory {
- public:
-  TransformMemory();
-  ~TransformMemory();
-  TransformMemory(TransformMemory&&) noexcept;
-  TransformMemory& operator=(TransformMemory&&) noexcept;
-
- private:
-  friend class TransformChain;
-  struct Buffers;
-  std::unique_ptr<Buffers> buffers_;
+  // begin() returns the memory for the pixels of an image of size `next`; replace() then makes them
+  // the pixels of this one. Throws ImageFault for a size that no image may have.
+  std::uint8_t* begin(ImageSize next);
+  void replace(ImageSize next);
 };
+
+struct ImageTransform;  // data/transform/image_transform.h: one operation
 
 // A value type: copies are cheap and share immutable parts. Reading is thread-safe.
 class TransformChain {
@@ -85,7 +87,7 @@ class TransformChain {
   // key. Throws ImageFault for an image that an operation does not accept: it is smaller than a
   // crop, or would become empty or larger than an image may be (is_plausible). `image` must not be
   // used then.
-  void apply(Image& image, const DrawKey& key, TransformMemory& memory) const;
+  void apply(Image& image, const DrawKey& key, WorkImage& work) const;
 
  private:
   struct Operation {

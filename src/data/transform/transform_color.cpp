@@ -19,7 +19,7 @@ std::uint8_t luma(const std::uint8_t* rgb) {
 
 void make_gray(WorkImage& image) {
   std::uint8_t* rgb = image.pixels.data();
-  for (std::size_t i = 0; i < image.num_pixels(); ++i, rgb += 3)
+  for (std::size_t i = 0; i < image.size.num_pixels(); ++i, rgb += 3)
     rgb[0] = rgb[1] = rgb[2] = luma(rgb);
 }
 
@@ -70,48 +70,12 @@ void write_rgb(const Hsv& color, std::uint8_t* rgb) {
 void turn_hue(WorkImage& image, double turns) {
   const int steps = static_cast<int>(turns * 255);
   std::uint8_t* rgb = image.pixels.data();
-  for (std::size_t i = 0; i < image.num_pixels(); ++i, rgb += 3) {
+  for (std::size_t i = 0; i < image.size.num_pixels(); ++i, rgb += 3) {
     Hsv color = hsv_of(rgb);
     color.hue = (color.hue + steps) & 0xff;
     write_rgb(color, rgb);
   }
 }
-
-// Multiplies brightness, contrast and saturation by random factors and shifts the hue by a random
-// angle, in random order.
-class ColorJitter : public ImageTransform {
- public:
-  static constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation",
-                                                          "hue"};
-
-  // `ranges` are in the order of kNames; empty: not changed.
-  explicit ColorJitter(const std::array<std::optional<Range>, 4>& ranges) : ranges_(ranges) {}
-
-  void apply(WorkImage& image, RandomSequence& random) const override {
-    std::array<double, 4> drawn{};
-    for (std::size_t i = 0; i < 4; ++i)
-      if (ranges_[i]) drawn[i] = draw_between(*ranges_[i], random);
-    std::array<std::size_t, 4> order{0, 1, 2, 3};
-    for (std::size_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-    for (const std::size_t i : order)
-      if (ranges_[i]) change(image, i, drawn[i]);
-  }
-
-  bool is_random() const override {
-    return std::any_of(ranges_.begin(), ranges_.end(),
-                       [](const auto& range) { return range && range->low < range->high; });
-  }
-
- private:
-  static void change(WorkImage& image, std::size_t which, double amount) {
-    if (which == 3) return turn_hue(image, amount);
-    constexpr std::array kOperations{ImageOperation::kBrightness, ImageOperation::kContrast,
-                                     ImageOperation::kColor};
-    apply_operation({kOperations[which], amount - 1}, image.pixels.data(), image.size, image.copy);
-  }
-
-  std::array<std::optional<Range>, 4> ranges_;
-};
 
 // Returns the range to draw from; empty if it is `center` alone, which changes nothing. An argument
 // that is one number is the largest distance from `center`.
@@ -128,42 +92,53 @@ std::optional<Range> jitter_of(Arguments& arguments, std::string_view name, doub
   return range;
 }
 
-class Grayscale : public ImageTransform {
- public:
-  Grayscale(double probability, bool is_random)
-      : probability_(probability), is_random_(is_random) {}
-  void apply(WorkImage& image, RandomSequence& random) const override {
-    if (!is_random_ || random.uniform() < probability_) make_gray(image);
-  }
-  bool is_random() const override { return is_random_; }
-
- private:
-  double probability_;
-  bool is_random_;
-};
+// Changes one of brightness, contrast, saturation and hue.
+void change(WorkImage& image, std::size_t which, double amount) {
+  if (which == 3) return turn_hue(image, amount);
+  constexpr std::array kOperations{ImageOperation::kBrightness, ImageOperation::kContrast,
+                                   ImageOperation::kColor};
+  apply_operation({kOperations[which], amount - 1}, image.pixels.data(), image.size, image.copy);
+}
 
 }  // namespace
 
-MadeTransform make_color_jitter(Arguments& arguments) {
+// Multiplies brightness, contrast and saturation by random factors and shifts the hue by a random
+// angle, in random order.
+ImageTransform make_color_jitter(Arguments& arguments) {
+  constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation", "hue"};
   constexpr Range kFactor{0, 1000}, kTurns{-0.5, 0.5};
-  std::array<std::optional<Range>, 4> ranges;
+  std::array<std::optional<Range>, 4> ranges;  // empty: not changed
   for (std::size_t i = 0; i < 4; ++i)
-    ranges[i] =
-        jitter_of(arguments, ColorJitter::kNames[i], i == 3 ? 0 : 1, i == 3 ? kTurns : kFactor);
-  return std::make_unique<ColorJitter>(ranges);
+    ranges[i] = jitter_of(arguments, kNames[i], i == 3 ? 0 : 1, i == 3 ? kTurns : kFactor);
+  const auto apply = [ranges](WorkImage& image, RandomSequence& random) {
+    std::array<double, 4> drawn{};
+    for (std::size_t i = 0; i < 4; ++i)
+      if (ranges[i]) drawn[i] = draw_between(*ranges[i], random);
+    std::array<std::size_t, 4> order{0, 1, 2, 3};
+    for (std::size_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    for (const std::size_t i : order)
+      if (ranges[i]) change(image, i, drawn[i]);
+  };
+  const auto is_drawn = [](const auto& range) { return range && range->low < range->high; };
+  return {.apply = apply, .is_random = std::ranges::any_of(ranges, is_drawn)};
 }
 
-MadeTransform make_grayscale(Arguments& arguments) {
+ImageTransform make_grayscale(Arguments& arguments) {
   const int channels = arguments.whole("num_output_channels", 1, 3, 1);
   if (channels == 2)
     arguments.refuse("num_output_channels", "1 or 3");
   else
     arguments.set_num_channels(channels);
-  return std::make_unique<Grayscale>(1, false);
+  return {.apply = [](WorkImage& image, RandomSequence&) { make_gray(image); }};
 }
 
-MadeTransform make_random_grayscale(Arguments& arguments) {
-  return std::make_unique<Grayscale>(arguments.probability("p", 0.1), true);
+ImageTransform make_random_grayscale(Arguments& arguments) {
+  const double probability = arguments.probability("p", 0.1);
+  return {.apply =
+              [probability](WorkImage& image, RandomSequence& random) {
+                if (random.uniform() < probability) make_gray(image);
+              },
+          .is_random = true};
 }
 
 }  // namespace kiln

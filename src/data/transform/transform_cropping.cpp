@@ -6,7 +6,6 @@
 #include <string>
 
 #include "data/transform/augment.h"
-#include "data/transform/crop.h"
 #include "data/transform/image_transform.h"
 
 namespace kiln {
@@ -29,19 +28,13 @@ void cut(WorkImage& image, const Region& wanted, const Color& outside) {
       continue;
     }
     fill(0, first);
-    const auto from = static_cast<std::size_t>(y) * static_cast<std::size_t>(image.size.width) +
-                      static_cast<std::size_t>(std::max(left, 0));
+    const std::size_t from = image.size.place_of(y, std::max(left, 0));
     const auto bytes = static_cast<std::size_t>(last - first) * 3;
-    if (bytes > 0) std::memcpy(target, image.pixels.data() + from * 3, bytes);
+    if (bytes > 0) std::memcpy(target, image.pixels.data() + from, bytes);
     target += bytes;
     fill(last, size.width);
   }
   image.replace(size);
-}
-
-void check_size(ImageSize size) {
-  if (!is_plausible(size))
-    throw ImageFault("its operations would enlarge it to " + text_of(size) + " pixels");
 }
 
 enum class PadMode { kConstant, kEdge, kReflect, kSymmetric };
@@ -65,7 +58,9 @@ struct Border {
     return {size.height + top + bottom, size.width + left + right};
   }
 
+  // Throws ImageFault if the result would be too large or empty.
   void apply(WorkImage& image) const {
+    check_size(around(image.size));
     if (mode == PadMode::kConstant) return cut(image, {-top, -left, around(image.size)}, color);
     const Region inner{std::max(0, -top),
                        std::max(0, -left),
@@ -78,11 +73,10 @@ struct Border {
                        from.width + std::max(0, left) + std::max(0, right)};
     std::uint8_t* target = image.begin(to);
     for (int y = 0; y < to.height; ++y) {
-      const auto row = static_cast<std::size_t>(mirrored(y - std::max(0, top), from.height, mode)) *
-                       static_cast<std::size_t>(from.width);
+      const int row = mirrored(y - std::max(0, top), from.height, mode);
       for (int x = 0; x < to.width; ++x, target += 3) {
         const int column = mirrored(x - std::max(0, left), from.width, mode);
-        std::memcpy(target, image.pixels.data() + (row + static_cast<std::size_t>(column)) * 3, 3);
+        std::memcpy(target, image.pixels.data() + from.place_of(row, column), 3);
       }
     }
     image.replace(to);
@@ -115,121 +109,81 @@ Border border_of(Arguments& arguments) {
   return border;
 }
 
-class Pad : public ImageTransform {
- public:
-  explicit Pad(const Border& border) : border_(border) {}
-  void apply(WorkImage& image, RandomSequence&) const override {
-    check_size(border_.around(image.size));
-    border_.apply(image);
-  }
-  std::optional<ImageSize> size_after(std::optional<ImageSize> whole) const override {
-    if (!whole) return {};
-    check_size(border_.around(*whole));
-    return border_.around(*whole);
-  }
+void check_fits(ImageSize whole, ImageSize crop) {
+  if (whole.height < crop.height || whole.width < crop.width)
+    throw ImageFault("it is " + text_of(whole) + " pixels, but the crop needs " + text_of(crop));
+}
 
- private:
-  Border border_;
-};
-
-// Pads a smaller image with black.
-class CenterCrop : public ImageTransform {
- public:
-  explicit CenterCrop(ImageSize size) : size_(size) {}
-  void apply(WorkImage& image, RandomSequence&) const override {
-    const auto offset = [](int length, int cropped) {
-      return cropped > length ? -((cropped - length) / 2) : center_offset(length - cropped);
-    };
-    cut(image,
-        {offset(image.size.height, size_.height), offset(image.size.width, size_.width), size_},
-        {});
-  }
-  std::optional<ImageSize> size_after(std::optional<ImageSize>) const override { return size_; }
-
- private:
-  ImageSize size_;
-};
-
-class RandomCrop : public ImageTransform {
- public:
-  RandomCrop(ImageSize size, const Border& border, bool pads_if_needed)
-      : size_(size), border_(border), pads_if_needed_(pads_if_needed) {}
-
-  void apply(WorkImage& image, RandomSequence& random) const override {
-    check_size(border_.around(image.size));
-    border_.apply(image);
-    // The whole missing size is added on both sides, so that the image may lie anywhere in the
-    // crop.
-    Border more{.mode = border_.mode, .color = border_.color};
-    if (pads_if_needed_) {
-      more.left = more.right = std::max(0, size_.width - image.size.width);
-      more.top = more.bottom = std::max(0, size_.height - image.size.height);
-    }
-    check_size(more.around(image.size));
-    more.apply(image);
-    check_fits(image.size);
-    const auto below = [&](int n) {
-      return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
-    };
-    const int top = below(image.size.height - size_.height + 1);
-    const int left = below(image.size.width - size_.width + 1);
-    cut(image, {top, left, size_}, {});
-  }
-
-  std::optional<ImageSize> size_after(std::optional<ImageSize> whole) const override {
-    if (whole && !pads_if_needed_) check_fits(border_.around(*whole));
-    return size_;
-  }
-  bool is_random() const override { return true; }
-
- private:
-  void check_fits(ImageSize whole) const {
-    if (whole.height < size_.height || whole.width < size_.width)
-      throw ImageFault("it is " + text_of(whole) + " pixels, but the crop needs " + text_of(size_));
-  }
-
-  ImageSize size_;
-  Border border_;
-  bool pads_if_needed_;
-};
-
-class RandomFlip : public ImageTransform {
- public:
-  RandomFlip(void (*flip)(std::uint8_t*, ImageSize), double probability)
-      : flip_(flip), probability_(probability) {}
-  void apply(WorkImage& image, RandomSequence& random) const override {
-    if (random.uniform() < probability_) flip_(image.pixels.data(), image.size);
-  }
-  bool is_random() const override { return true; }
-
- private:
-  void (*flip_)(std::uint8_t*, ImageSize);
-  double probability_;
-};
+ImageTransform random_flip(void (*flip)(std::uint8_t*, ImageSize), double probability) {
+  return {.apply =
+              [=](WorkImage& image, RandomSequence& random) {
+                if (random.uniform() < probability) flip(image.pixels.data(), image.size);
+              },
+          .is_random = true};
+}
 
 }  // namespace
 
-MadeTransform make_pad(Arguments& arguments) {
+ImageTransform make_pad(Arguments& arguments) {
   arguments.require("padding");
-  return std::make_unique<Pad>(border_of(arguments));
+  const Border border = border_of(arguments);
+  const auto size_after = [border](std::optional<ImageSize> whole) -> std::optional<ImageSize> {
+    if (!whole) return {};
+    check_size(border.around(*whole));
+    return border.around(*whole);
+  };
+  return {.apply = [border](WorkImage& image, RandomSequence&) { border.apply(image); },
+          .size_after = size_after};
 }
 
-MadeTransform make_center_crop(Arguments& arguments) {
-  return std::make_unique<CenterCrop>(arguments.size("size"));
-}
-
-MadeTransform make_random_crop(Arguments& arguments) {
+// Pads a smaller image with black.
+ImageTransform make_center_crop(Arguments& arguments) {
   const ImageSize size = arguments.size("size");
-  return std::make_unique<RandomCrop>(size, border_of(arguments),
-                                      arguments.truth("pad_if_needed", false));
+  const auto apply = [size](WorkImage& image, RandomSequence&) {
+    const auto offset = [](int length, int cropped) {
+      return cropped > length ? -((cropped - length) / 2) : center_offset(length - cropped);
+    };
+    cut(image, {offset(image.size.height, size.height), offset(image.size.width, size.width), size},
+        {});
+  };
+  return {.apply = apply, .size_after = [size](std::optional<ImageSize>) { return size; }};
 }
 
-MadeTransform make_random_horizontal_flip(Arguments& arguments) {
-  return std::make_unique<RandomFlip>(flip_horizontally, arguments.probability("p", 0.5));
+ImageTransform make_random_crop(Arguments& arguments) {
+  const ImageSize size = arguments.size("size");
+  const Border border = border_of(arguments);
+  const bool pads_if_needed = arguments.truth("pad_if_needed", false);
+  const auto apply = [=](WorkImage& image, RandomSequence& random) {
+    border.apply(image);
+    // The whole missing size is added on both sides, so that the image may lie anywhere in the
+    // crop.
+    Border more{.mode = border.mode, .color = border.color};
+    if (pads_if_needed) {
+      more.left = more.right = std::max(0, size.width - image.size.width);
+      more.top = more.bottom = std::max(0, size.height - image.size.height);
+    }
+    more.apply(image);
+    check_fits(image.size, size);
+    const auto below = [&](int n) {
+      return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
+    };
+    const int top = below(image.size.height - size.height + 1);
+    const int left = below(image.size.width - size.width + 1);
+    cut(image, {top, left, size}, {});
+  };
+  const auto size_after = [=](std::optional<ImageSize> whole) {
+    if (whole && !pads_if_needed) check_fits(border.around(*whole), size);
+    return size;
+  };
+  return {.apply = apply, .is_random = true, .size_after = size_after};
 }
 
-MadeTransform make_random_vertical_flip(Arguments& arguments) {
-  return std::make_unique<RandomFlip>(flip_vertically, arguments.probability("p", 0.5));
+ImageTransform make_random_horizontal_flip(Arguments& arguments) {
+  return random_flip(flip_horizontally, arguments.probability("p", 0.5));
+}
+
+ImageTransform make_random_vertical_flip(Arguments& arguments) {
+  return random_flip(flip_vertically, arguments.probability("p", 0.5));
 }
 
 }  // namespace kiln

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numbers>
 #include <optional>
 #include <utility>
@@ -22,48 +21,37 @@ struct PlaneMap {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0, g = 0, h = 0;
 };
 
-// Translates by whole pixels (x, y), scales, shears and rotates around `center` (x, y); angles in
-// degrees, clockwise. As torchvision's affine.
+using Point = std::array<double, 2>;  // x, y
+
+// Translates by whole pixels, scales, shears and rotates around a center; angles in degrees,
+// clockwise. As torchvision's affine.
 struct AffineMotion {
   double angle = 0;
-  std::array<double, 2> translation{};
+  Point translation{};
   double scale = 1;
   std::array<double, 2> shear{};
 };
 
-using Corners = std::array<std::array<double, 2>, 4>;
+using Corners = std::array<Point, 4>;
 
-// An image whose border pixels are repeated where an interpolation reaches beyond them.
-class Source {
- public:
-  explicit Source(const WorkImage& image)
-      : pixels_(image.pixels.data()), width_(image.size.width), height_(image.size.height) {}
-
-  // Also false for NaN.
-  bool holds(double x, double y) const { return x >= 0 && x < width_ && y >= 0 && y < height_; }
-
-  const std::uint8_t* at(int x, int y) const {
-    const int column = std::clamp(x, 0, width_ - 1), row = std::clamp(y, 0, height_ - 1);
-    return pixels_ + (static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
-                      static_cast<std::size_t>(column)) *
-                         3;
-  }
-
- private:
-  const std::uint8_t* pixels_;
-  int width_, height_;
-};
-
-void take_nearest(const Source& source, double x, double y, std::uint8_t* rgb) {
-  std::memcpy(rgb, source.at(static_cast<int>(x), static_cast<int>(y)), 3);
+// Returns a pixel of the image, or of its border for a place beyond it.
+const std::uint8_t* pixel_at(const PixelView& image, int x, int y) {
+  const ImageSize size = image.region.size;
+  return image.pixels +
+         size.place_of(std::clamp(y, 0, size.height - 1), std::clamp(x, 0, size.width - 1));
 }
 
-void take_bilinear(const Source& source, double x, double y, std::uint8_t* rgb) {
+void take_nearest(const PixelView& image, double x, double y, std::uint8_t* rgb) {
+  std::memcpy(rgb, pixel_at(image, static_cast<int>(x), static_cast<int>(y)), 3);
+}
+
+void take_bilinear(const PixelView& image, double x, double y, std::uint8_t* rgb) {
   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
   const double dx = x - 0.5 - left, dy = y - 0.5 - top;
   const int column = static_cast<int>(left), row = static_cast<int>(top);
-  const std::uint8_t* corners[] = {source.at(column, row), source.at(column + 1, row),
-                                   source.at(column, row + 1), source.at(column + 1, row + 1)};
+  const std::uint8_t* corners[] = {pixel_at(image, column, row), pixel_at(image, column + 1, row),
+                                   pixel_at(image, column, row + 1),
+                                   pixel_at(image, column + 1, row + 1)};
   for (int c = 0; c < 3; ++c) {
     const double above = corners[0][c] + dx * (corners[1][c] - corners[0][c]);
     const double below = corners[2][c] + dx * (corners[3][c] - corners[2][c]);
@@ -77,32 +65,34 @@ double cubic(double v0, double v1, double v2, double v3, double t) {
   return v1 + t * (linear + t * (square + t * cube));
 }
 
-void take_bicubic(const Source& source, double x, double y, std::uint8_t* rgb) {
+void take_bicubic(const PixelView& image, double x, double y, std::uint8_t* rgb) {
   const double left = std::floor(x - 0.5), top = std::floor(y - 0.5);
   const double dx = x - 0.5 - left, dy = y - 0.5 - top;
   const int column = static_cast<int>(left) - 1, row = static_cast<int>(top) - 1;
   for (int c = 0; c < 3; ++c) {
     double rows[4];
     for (int i = 0; i < 4; ++i)
-      rows[i] = cubic(source.at(column, row + i)[c], source.at(column + 1, row + i)[c],
-                      source.at(column + 2, row + i)[c], source.at(column + 3, row + i)[c], dx);
+      rows[i] = cubic(pixel_at(image, column, row + i)[c], pixel_at(image, column + 1, row + i)[c],
+                      pixel_at(image, column + 2, row + i)[c],
+                      pixel_at(image, column + 3, row + i)[c], dx);
     rgb[c] = static_cast<std::uint8_t>(
         std::clamp(cubic(rows[0], rows[1], rows[2], rows[3], dy), 0.0, 255.0));
   }
 }
 
 template <typename Take>
-void warp_with(const WorkImage& image, ImageSize to, const PlaneMap& map, const Color& outside,
+void warp_with(const PixelView& image, ImageSize to, const PlaneMap& map, const Color& outside,
                std::uint8_t* target, Take&& take) {
-  const Source source(image);
+  const ImageSize size = image.region.size;
   for (int row = 0; row < to.height; ++row) {
     const double y = row + 0.5;
     for (int column = 0; column < to.width; ++column, target += 3) {
       const double x = column + 0.5, depth = map.g * x + map.h * y + 1;
       const double from_x = (map.a * x + map.b * y + map.c) / depth;
       const double from_y = (map.d * x + map.e * y + map.f) / depth;
-      if (source.holds(from_x, from_y))
-        take(source, from_x, from_y, target);
+      // Also false for NaN.
+      if (from_x >= 0 && from_x < size.width && from_y >= 0 && from_y < size.height)
+        take(image, from_x, from_y, target);
       else
         std::memcpy(target, outside.data(), 3);
     }
@@ -114,19 +104,20 @@ void warp_with(const WorkImage& image, ImageSize to, const PlaneMap& map, const 
 void warp(WorkImage& image, ImageSize to, const PlaneMap& from, Interpolation interpolation,
           const Color& outside) {
   std::uint8_t* target = image.begin(to);
+  const PixelView view{image.pixels.data(), {0, 0, image.size}};
   if (interpolation == Interpolation::kBilinear)
-    warp_with(image, to, from, outside, target, take_bilinear);
+    warp_with(view, to, from, outside, target, take_bilinear);
   else if (interpolation == Interpolation::kBicubic)
-    warp_with(image, to, from, outside, target, take_bicubic);
+    warp_with(view, to, from, outside, target, take_bicubic);
   else
-    warp_with(image, to, from, outside, target, take_nearest);
+    warp_with(view, to, from, outside, target, take_nearest);
   image.replace(to);
 }
 
 // The motion is T C R S K C', where T translates, C moves the origin to the center, R rotates, S
 // scales, K shears, and ' marks an inverse. The inverse of the motion is C K' S' R' C' T'; the
 // determinant of K is 1.
-PlaneMap inverse_of(const AffineMotion& motion, std::array<double, 2> center) {
+PlaneMap inverse_of(const AffineMotion& motion, Point center) {
   const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
   const double angle = radians(motion.angle);
   const double along_x = radians(motion.shear[0]), along_y = radians(motion.shear[1]);
@@ -179,10 +170,6 @@ std::optional<PlaneMap> map_of_corners(const Corners& starts, const Corners& end
                   solved(4), solved(5), solved(6), solved(7)};
 }
 
-// Operations that rotate and distort: RandomRotation, RandomAffine, RandomPerspective.
-
-using Point = std::array<double, 2>;  // x, y
-
 Interpolation warp_interpolation(Arguments& arguments, Interpolation usual) {
   const Interpolation chosen = arguments.interpolation("interpolation", usual);
   if (chosen != Interpolation::kNearest && chosen != Interpolation::kBilinear &&
@@ -233,15 +220,32 @@ PlaneMap turned(double degrees, Point center) {
           .f = y - sine * x - cosine * y};
 }
 
-class RandomRotation : public ImageTransform {
- public:
-  Range degrees;  // counterclockwise
-  Interpolation interpolation = Interpolation::kNearest;
-  bool expands = false;
-  std::optional<Point> center;
-  Color outside{};
+// Rotates by quarter turns without interpolation. False if the angle or the shape does not allow
+// it.
+bool turn_quarters(WorkImage& image, double angle) {
+  const bool is_square = image.size.width == image.size.height;
+  const double quarters = angle / 90;
+  if (quarters != std::trunc(quarters) || (!is_square && quarters != 0 && quarters != 2))
+    return false;
+  turn(image.pixels.data(), image.size, static_cast<int>(quarters), image.copy);
+  return true;
+}
 
-  void apply(WorkImage& image, RandomSequence& random) const override {
+Range degrees_of(Arguments& arguments) {
+  arguments.require("degrees");
+  const std::vector<Range> degrees = arguments.angles("degrees", {2});
+  return degrees.empty() ? Range{} : degrees.front();
+}
+
+}  // namespace
+
+ImageTransform make_random_rotation(Arguments& arguments) {
+  const Range degrees = degrees_of(arguments);  // counterclockwise
+  const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kNearest);
+  const bool expands = arguments.truth("expand", false);
+  const std::optional<Point> center = center_of(arguments);
+  const Color outside = arguments.color("fill");
+  const auto apply = [=](WorkImage& image, RandomSequence& random) {
     const double angle = std::fmod(std::fmod(draw_between(degrees, random), 360.0) + 360, 360.0);
     if (!center && turn_quarters(image, angle)) return;
     PlaneMap map = turned(angle, center.value_or(middle_of(image.size)));
@@ -254,56 +258,43 @@ class RandomRotation : public ImageTransform {
       map.f += map.d * x + map.e * y;
     }
     warp(image, to, map, interpolation, outside);
-  }
-  std::optional<ImageSize> size_after(std::optional<ImageSize> whole) const override {
+  };
+  const auto size_after = [expands](std::optional<ImageSize> whole) {
     return expands ? std::nullopt : whole;
-  }
-  bool is_random() const override { return true; }
+  };
+  return {.apply = apply, .is_random = true, .size_after = size_after};
+}
 
- private:
-  // Rotates by quarter turns without interpolation. False if the angle or the shape does not allow
-  // it.
-  static bool turn_quarters(WorkImage& image, double angle) {
-    const bool is_square = image.size.width == image.size.height;
-    const double quarters = angle / 90;
-    if (quarters != std::trunc(quarters) || (!is_square && quarters != 0 && quarters != 2))
-      return false;
-    turn(image.pixels.data(), image.size, static_cast<int>(quarters), image.copy);
-    return true;
-  }
-};
-
-class RandomAffine : public ImageTransform {
- public:
-  Range degrees;  // clockwise
-  Point translation{};
-  std::optional<Range> scale;
-  std::vector<Range> shears;
-  Interpolation interpolation = Interpolation::kNearest;
-  std::optional<Point> center;
-  Color outside{};
-
-  void apply(WorkImage& image, RandomSequence& random) const override {
+ImageTransform make_random_affine(Arguments& arguments) {
+  const Range degrees = degrees_of(arguments);  // clockwise
+  const std::vector<double> shares = arguments.numbers("translate", {0, 1}, {2});
+  const Point most = shares.size() == 2 ? Point{shares[0], shares[1]} : Point{};
+  const Range scale = arguments.range("scale", {1e-6, 1e6}, {1, 1});
+  const bool scales = arguments.has("scale");
+  const std::vector<Range> shears = arguments.angles("shear", {2, 4});
+  const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kNearest);
+  const Color outside = arguments.color("fill");
+  const std::optional<Point> center = center_of(arguments);
+  const auto apply = [=](WorkImage& image, RandomSequence& random) {
     AffineMotion motion{.angle = draw_between(degrees, random)};
-    const Point most{translation[0] * image.size.width, translation[1] * image.size.height};
+    const Point pixels{most[0] * image.size.width, most[1] * image.size.height};
     for (std::size_t i = 0; i < 2; ++i)
-      motion.translation[i] = std::nearbyint(draw_between({-most[i], most[i]}, random));
-    if (scale) motion.scale = draw_between(*scale, random);
+      motion.translation[i] = std::nearbyint(draw_between({-pixels[i], pixels[i]}, random));
+    if (scales) motion.scale = draw_between(scale, random);
     for (std::size_t i = 0; i < shears.size(); ++i)
       motion.shear[i] = draw_between(shears[i], random);
     warp(image, image.size, inverse_of(motion, center.value_or(middle_of(image.size))),
          interpolation, outside);
-  }
-  bool is_random() const override { return true; }
-};
+  };
+  return {.apply = apply, .is_random = true};
+}
 
-class RandomPerspective : public ImageTransform {
- public:
-  double distortion = 0.5, probability = 0.5;
-  Interpolation interpolation = Interpolation::kBilinear;
-  Color outside{};
-
-  void apply(WorkImage& image, RandomSequence& random) const override {
+ImageTransform make_random_perspective(Arguments& arguments) {
+  const double distortion = arguments.number("distortion_scale", {0, 1}, 0.5);
+  const double probability = arguments.probability("p", 0.5);
+  const Interpolation interpolation = warp_interpolation(arguments, Interpolation::kBilinear);
+  const Color outside = arguments.color("fill");
+  const auto apply = [=](WorkImage& image, RandomSequence& random) {
     if (random.uniform() >= probability) return;
     const double right = image.size.width - 1, bottom = image.size.height - 1;
     const Corners starts = {{{0, 0}, {right, 0}, {right, bottom}, {0, bottom}}};
@@ -321,48 +312,8 @@ class RandomPerspective : public ImageTransform {
     // it is.
     const std::optional<PlaneMap> map = map_of_corners(starts, ends);
     if (map) warp(image, image.size, *map, interpolation, outside);
-  }
-  bool is_random() const override { return true; }
-};
-
-Range degrees_of(Arguments& arguments) {
-  arguments.require("degrees");
-  const std::vector<Range> degrees = arguments.angles("degrees", {2});
-  return degrees.empty() ? Range{} : degrees.front();
-}
-
-}  // namespace
-
-MadeTransform make_random_rotation(Arguments& arguments) {
-  auto made = std::make_unique<RandomRotation>();
-  made->degrees = degrees_of(arguments);
-  made->interpolation = warp_interpolation(arguments, Interpolation::kNearest);
-  made->expands = arguments.truth("expand", false);
-  made->center = center_of(arguments);
-  made->outside = arguments.color("fill");
-  return made;
-}
-
-MadeTransform make_random_affine(Arguments& arguments) {
-  auto made = std::make_unique<RandomAffine>();
-  made->degrees = degrees_of(arguments);
-  const std::vector<double> shares = arguments.numbers("translate", {0, 1}, {2});
-  if (shares.size() == 2) made->translation = {shares[0], shares[1]};
-  if (arguments.has("scale")) made->scale = arguments.range("scale", {1e-6, 1e6}, {1, 1});
-  made->shears = arguments.angles("shear", {2, 4});
-  made->interpolation = warp_interpolation(arguments, Interpolation::kNearest);
-  made->outside = arguments.color("fill");
-  made->center = center_of(arguments);
-  return made;
-}
-
-MadeTransform make_random_perspective(Arguments& arguments) {
-  auto made = std::make_unique<RandomPerspective>();
-  made->distortion = arguments.number("distortion_scale", {0, 1}, 0.5);
-  made->probability = arguments.probability("p", 0.5);
-  made->interpolation = warp_interpolation(arguments, Interpolation::kBilinear);
-  made->outside = arguments.color("fill");
-  return made;
+  };
+  return {.apply = apply, .is_random = true};
 }
 
 }  // namespace kiln

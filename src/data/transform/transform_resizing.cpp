@@ -1,30 +1,12 @@
 // Operations that resample: Resize and RandomResizedCrop.
 #include <algorithm>
-#include <memory>
-#include <string>
 
 #include "data/image/resample.h"
 #include "data/transform/augment.h"
-#include "data/transform/crop.h"
 #include "data/transform/image_transform.h"
 
 namespace kiln {
 namespace {
-
-ResizeFilter filter_of(Interpolation interpolation) {
-  switch (interpolation) {
-    case Interpolation::kNearest:
-      return ResizeFilter::kNearest;
-    case Interpolation::kLanczos:
-      return ResizeFilter::kLanczos;
-    case Interpolation::kBicubic:
-      return ResizeFilter::kBicubic;
-    case Interpolation::kBox:
-      return ResizeFilter::kBox;
-    default:
-      return ResizeFilter::kHamming;
-  }
-}
 
 // Replaces the image by `part` of it, resized to `to`.
 void resize(WorkImage& image, const Region& part, ImageSize to, Interpolation interpolation) {
@@ -39,63 +21,25 @@ void resize(WorkImage& image, const Region& part, ImageSize to, Interpolation in
   else if (interpolation == Interpolation::kBilinear)
     image.resampler.write(view, placing.rows, placing.columns, false, target);
   else
-    resize_with_filter(image.pixels.data(), image.size, part, to, filter_of(interpolation),
-                       image.copy, target);
+    resize_with_filter(image.pixels.data(), image.size, part, to, interpolation, image.copy,
+                       target);
   image.replace(to);
 }
 
-class Resize : public ImageTransform {
- public:
-  // `longest` limits the long side; 0: no limit.
-  Resize(ImageSize size, bool keeps_ratio, int longest, Interpolation interpolation)
-      : size_(size), keeps_ratio_(keeps_ratio), longest_(longest), interpolation_(interpolation) {}
-
-  void apply(WorkImage& image, RandomSequence&) const override {
-    resize(image, {0, 0, image.size}, resized(image.size), interpolation_);
-  }
-
-  std::optional<ImageSize> size_after(std::optional<ImageSize> whole) const override {
-    if (!keeps_ratio_) return size_;
-    return whole ? std::optional(resized(*whole)) : std::nullopt;
-  }
-
- private:
-  ImageSize resized(ImageSize whole) const {
-    if (!keeps_ratio_) return size_;
-    const bool is_bounded = longest_ > 0;
-    const std::int64_t length = std::int64_t{size_.height} * std::max(whole.height, whole.width) /
-                                std::min(whole.height, whole.width);
-    if (!is_bounded || length <= longest_) return resized_size(whole, size_.height);
-    const auto side = static_cast<int>(std::int64_t{longest_} * size_.height / length);
-    if (side == 0) throw ImageFault("too elongated to resize: " + text_of(whole));
-    return whole.height <= whole.width ? ImageSize{side, longest_} : ImageSize{longest_, side};
-  }
-
-  ImageSize size_;
-  bool keeps_ratio_;
-  int longest_;
-  Interpolation interpolation_;
-};
-
-class RandomResizedCrop : public ImageTransform {
- public:
-  RandomResizedCrop(ImageSize size, const RectangleRange& range, Interpolation interpolation)
-      : size_(size), range_(range), interpolation_(interpolation) {}
-  void apply(WorkImage& image, RandomSequence& random) const override {
-    resize(image, draw_crop(image.size, random, range_), size_, interpolation_);
-  }
-  std::optional<ImageSize> size_after(std::optional<ImageSize>) const override { return size_; }
-  bool is_random() const override { return true; }
-
- private:
-  ImageSize size_;
-  RectangleRange range_;
-  Interpolation interpolation_;
-};
+// The size after the short side is resized to `short_side`, but the long one to no more than
+// `longest`; 0: no limit.
+ImageSize bounded_size(ImageSize whole, int short_side, int longest) {
+  const std::int64_t length = std::int64_t{short_side} * std::max(whole.height, whole.width) /
+                              std::min(whole.height, whole.width);
+  if (longest == 0 || length <= longest) return resized_size(whole, short_side);
+  const auto side = static_cast<int>(std::int64_t{longest} * short_side / length);
+  if (side == 0) throw ImageFault("too elongated to resize: " + text_of(whole));
+  return whole.height <= whole.width ? ImageSize{side, longest} : ImageSize{longest, side};
+}
 
 }  // namespace
 
-MadeTransform make_resize(Arguments& arguments) {
+ImageTransform make_resize(Arguments& arguments) {
   const ImageSize size = arguments.size("size");
   const Interpolation interpolation =
       arguments.interpolation("interpolation", Interpolation::kBilinear);
@@ -106,19 +50,34 @@ MadeTransform make_resize(Arguments& arguments) {
   else if (longest > 0 && longest <= size.height)
     arguments.refuse("max_size", "more than the size");
   arguments.truth("antialias", true);  // only checked: 8-bit pixels are always antialiased
-  return std::make_unique<Resize>(size, keeps_ratio, longest, interpolation);
+  const auto resized = [=](ImageSize whole) {
+    return keeps_ratio ? bounded_size(whole, size.height, longest) : size;
+  };
+  const auto size_after = [=](std::optional<ImageSize> whole) -> std::optional<ImageSize> {
+    if (!keeps_ratio) return size;
+    return whole ? std::optional(resized(*whole)) : std::nullopt;
+  };
+  return {.apply =
+              [=](WorkImage& image, RandomSequence&) {
+                resize(image, {0, 0, image.size}, resized(image.size), interpolation);
+              },
+          .size_after = size_after};
 }
 
-MadeTransform make_random_resized_crop(Arguments& arguments) {
+ImageTransform make_random_resized_crop(Arguments& arguments) {
   const ImageSize size = arguments.size("size");
   RectangleRange range;
-  const Range area = arguments.range("scale", {0, 1}, {range.least_area, range.max_area});
-  const Range ratio = arguments.range("ratio", {1e-6, 1e6}, {range.least_ratio, range.max_ratio});
-  range = {area.low, area.high, ratio.low, ratio.high};
+  range.area = arguments.range("scale", {0, 1}, range.area);
+  range.ratio = arguments.range("ratio", {1e-6, 1e6}, range.ratio);
   const Interpolation interpolation =
       arguments.interpolation("interpolation", Interpolation::kBilinear);
   arguments.truth("antialias", true);
-  return std::make_unique<RandomResizedCrop>(size, range, interpolation);
+  return {.apply =
+              [=](WorkImage& image, RandomSequence& random) {
+                resize(image, draw_crop(image.size, random, range), size, interpolation);
+              },
+          .is_random = true,
+          .size_after = [size](std::optional<ImageSize>) { return size; }};
 }
 
 }  // namespace kiln

@@ -33,7 +33,7 @@ class ImageChanger {
       read_image_bytes(set_, i, bytes);
       DecodedImage decoded = decode_image(bytes, set_.exif);
       if (!decoded.damage.empty()) note_damage(i);
-      TransformMemory memory;
+      WorkImage memory;
       chain_.apply(decoded.image, key_of(i), memory);
       return encode_png(decoded.image);
     } catch (const ImageFault& fault) {

@@ -88,7 +88,7 @@ TEST(OperationFaults, ImagesMayNotFit) {
     const auto chain = TransformChain::parse(json, "_transforms.json", problems);
     problems.throw_if_any();
     Image image{{5, 6}, std::vector<std::uint8_t>(5 * 6 * 3)};
-    TransformMemory memory;
+    WorkImage memory;
     chain.apply(image, {}, memory);
     return image.size;
   };

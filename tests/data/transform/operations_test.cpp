@@ -29,7 +29,7 @@ Image picture(ImageSize size) {
 }
 
 Image applied(const std::string& json, Image image, std::uint64_t key = 0) {
-  TransformMemory memory;
+  WorkImage memory;
   chain_of(json).apply(image, {.seed = 3, .image = key}, memory);
   return image;
 }
@@ -118,7 +118,7 @@ TEST(Operations, DrawByTheKeyAlone) {
   const Image image = picture({20, 30});
   EXPECT_EQ(applied(usable, image, 5).pixels, applied(usable, image, 5).pixels);
   EXPECT_NE(applied(usable, image, 5).pixels, applied(usable, image, 6).pixels);
-  TransformMemory used;
+  WorkImage used;
   Image first = picture({50, 60}), second = image;
   chain_of(usable).apply(first, {.seed = 3, .image = 9}, used);
   chain_of(usable).apply(second, {.seed = 3, .image = 5}, used);
