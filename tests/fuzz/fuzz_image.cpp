@@ -1,6 +1,5 @@
 // Image decoders, one kind a target: KILN_FUZZ_KIND.
 #include "data/image/image.h"
-#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 #include "fuzz/fuzz.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "data/image/image.h"
-#include "data/image/orientation.h"
 #include "data/transform/image_pipeline.h"
 
 namespace {

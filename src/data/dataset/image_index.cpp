@@ -15,7 +15,6 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
-#include "data/image/orientation.h"
 
 namespace kiln {
 namespace {

@@ -42,11 +42,10 @@ void decode_pnm(std::string_view bytes, ImagePart& part);
 void decode_tiff(std::string_view bytes, ImagePart& part);
 void decode_webp(std::string_view bytes, ImagePart& part);
 
-// Where the next marker of a JPEG begins, at `from` or after bytes that belong to no segment, which
-// are passed over as libjpeg does; bytes.size() if there is none.
-std::size_t jpeg_marker(std::string_view bytes, std::size_t from);
-// Whether a marker stands alone, without a length and contents.
-bool has_no_length(std::uint8_t marker);
+// Visits the segments of a JPEG until `visit` returns false: the marker, and where it begins; its
+// length and contents follow, of which only the length is certain to be within `bytes`.
+void visit_jpeg_segments(std::string_view bytes,
+                         const std::function<bool(std::uint8_t marker, std::size_t at)>& visit);
 
 ImageSize read_jpeg_size(std::string_view bytes);
 ImageSize read_png_size(std::string_view bytes);

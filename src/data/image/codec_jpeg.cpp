@@ -1,20 +1,24 @@
-// Decodes JPEG with libjpeg(-turbo). It reports errors by longjmp, so the functions that call it
-// keep all state in JpegReader, which outlives the jump, and have no local object with a
-// destructor.
+// Decodes and encodes JPEG with libjpeg(-turbo). It reports errors by longjmp, so the functions
+// that call it keep all state in JpegReader, which outlives the jump, and have no local object with
+// a destructor.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include <jpeglib.h>
 
 #include <jerror.h>
 
+#include "base/error.h"
 #include "data/image/codec.h"
 
-namespace kiln::codec {
+namespace kiln {
+namespace codec {
 namespace {
 
 // A malicious progressive file may repeat scans of a few bytes each. The limit on pixels is for all
@@ -41,12 +45,14 @@ struct JpegReader {
   jpeg_progress_mgr progress{};
   std::jmp_buf jump{};
   char message[JMSG_LENGTH_MAX] = {};
-  long long scan_pixels_left = 0;
+  long long& scan_pixels_left;  // over all attempts to decode the file
   int error_code = 0;
-  EarlyEnd end;
-  Region window;                     // the part to read; always within the image
+  EarlyEnd end{};
+  Region window{};                   // the part to read; always within the image
   std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
   std::uint8_t* cmyk_row = nullptr;  // [W, 4], if the output color space is CMYK
+
+  ~JpegReader();
 };
 
 JpegReader& reader_of(j_common_ptr info) {
@@ -254,14 +260,10 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   throw ImageFault("broken JPEG: " + std::string(reader.message));
 }
 
-struct Attempt {
-  JpegReader reader;
-  long long& scan_pixels_left;
-  ~Attempt() {
-    scan_pixels_left -= scan_pixels(reader.info);
-    jpeg_destroy_decompress(&reader.info);
-  }
-};
+JpegReader::~JpegReader() {
+  scan_pixels_left -= scan_pixels(info);
+  jpeg_destroy_decompress(&info);
+}
 
 // Reads the header and rejects what cannot be decoded.
 ImageSize open_image(JpegReader& reader, std::string_view bytes) {
@@ -327,9 +329,7 @@ enum class Outcome {
 
 Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part,
                    long long& scan_pixels_left) {
-  Attempt attempt{{}, scan_pixels_left};
-  JpegReader& reader = attempt.reader;
-  reader.scan_pixels_left = scan_pixels_left;
+  JpegReader reader{.scan_pixels_left = scan_pixels_left};
   part.whole = open_image(reader, bytes);
   const Region whole = {0, 0, part.whole};
   const WantedPart wanted = choose(part.whole);
@@ -372,9 +372,19 @@ std::size_t last_marker(std::string_view bytes) {
   return std::string_view::npos;
 }
 
-// The size is read from the first frame header (ITU-T T.81, B.2.2) without libjpeg.
-bool is_frame(std::uint8_t marker) {
-  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+// Where the next marker begins, at `from` or after bytes that belong to no segment, which are
+// passed over as libjpeg does; bytes.size() if there is none.
+std::size_t next_marker(std::string_view bytes, std::size_t from) {
+  std::size_t at = bytes.find('\xff', from);
+  while (at < bytes.size() && at + 1 < bytes.size() &&
+         (bytes[at + 1] == '\0' || bytes[at + 1] == '\xff'))
+    at = bytes.find('\xff', at + 1);
+  return std::min(at, bytes.size());
+}
+
+// Our own images can always be encoded, so a codec error is a bug.
+[[noreturn]] void fail_to_encode(j_common_ptr) {
+  throw InternalError("libjpeg refused to encode");
 }
 
 }  // namespace
@@ -395,35 +405,62 @@ void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
   if (outcome != Outcome::kDone) throw ImageFault("JPEG data ends within a table");
 }
 
-std::size_t jpeg_marker(std::string_view bytes, std::size_t from) {
-  std::size_t at = bytes.find('\xff', from);
-  while (at < bytes.size() && at + 1 < bytes.size() &&
-         (bytes[at + 1] == '\0' || bytes[at + 1] == '\xff'))
-    at = bytes.find('\xff', at + 1);
-  return std::min(at, bytes.size());
-}
-
-bool has_no_length(std::uint8_t marker) {
-  return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8);
-}
-
-ImageSize read_jpeg_size(std::string_view bytes) {
-  for (std::size_t at = jpeg_marker(bytes, 2); at + 4 <= bytes.size();) {
+void visit_jpeg_segments(std::string_view bytes,
+                         const std::function<bool(std::uint8_t, std::size_t)>& visit) {
+  for (std::size_t at = next_marker(bytes, 2); at + 4 <= bytes.size();) {
     const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
-    if (has_no_length(marker)) {
-      at = jpeg_marker(bytes, at + 2);
-      continue;
-    }
+    const bool has_length = marker != 0x01 && (marker < 0xd0 || marker > 0xd8);
+    if (has_length && !visit(marker, at)) return;
+    const std::size_t length = has_length ? std::max(2U, big16(bytes, at + 2)) : 0;
+    at = next_marker(bytes, at + 2 + length);
+  }
+}
+
+// The size is read from the first frame header (ITU-T T.81, B.2.2) without libjpeg.
+ImageSize read_jpeg_size(std::string_view bytes) {
+  std::optional<ImageSize> size;
+  visit_jpeg_segments(bytes, [&](std::uint8_t marker, std::size_t at) {
     constexpr std::uint8_t kStartOfScan = 0xda;
     if (marker == JPEG_EOI || marker == kStartOfScan)
       throw ImageFault("broken JPEG: no frame header");
-    if (is_frame(marker)) {
-      if (at + 9 > bytes.size()) break;
-      return checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
-    }
-    at = jpeg_marker(bytes, at + 2 + std::max<std::size_t>(2, big16(bytes, at + 2)));
-  }
-  fail_in_header("JPEG");
+    const bool is_frame =
+        marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+    if (is_frame && at + 9 <= bytes.size())
+      size = checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
+    return !is_frame;
+  });
+  if (!size) fail_in_header("JPEG");
+  return *size;
 }
 
-}  // namespace kiln::codec
+}  // namespace codec
+
+std::string encode_jpeg(const Image& image, int quality) {
+  jpeg_error_mgr errors{};
+  jpeg_compress_struct encoder{};
+  encoder.err = jpeg_std_error(&errors);
+  errors.error_exit = codec::fail_to_encode;
+  jpeg_create_compress(&encoder);
+  unsigned char* buffer = nullptr;
+  unsigned long num_bytes = 0;  // NOLINT: the type of libjpeg
+  jpeg_mem_dest(&encoder, &buffer, &num_bytes);
+  encoder.image_width = static_cast<JDIMENSION>(image.size.width);
+  encoder.image_height = static_cast<JDIMENSION>(image.size.height);
+  encoder.input_components = 3;
+  encoder.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&encoder);
+  jpeg_set_quality(&encoder, quality, TRUE);
+  jpeg_start_compress(&encoder, TRUE);
+  while (encoder.next_scanline < encoder.image_height) {
+    const std::size_t offset = std::size_t{encoder.next_scanline} * encoder.image_width * 3;
+    auto* row = const_cast<JSAMPLE*>(image.pixels.data() + offset);  // libjpeg only reads it
+    jpeg_write_scanlines(&encoder, &row, 1);
+  }
+  jpeg_finish_compress(&encoder);
+  std::string bytes(reinterpret_cast<const char*>(buffer), num_bytes);
+  jpeg_destroy_compress(&encoder);
+  std::free(buffer);
+  return bytes;
+}
+
+}  // namespace kiln

@@ -91,9 +91,8 @@ std::uint8_t to_byte(std::uint32_t value, std::uint32_t maximum) {
 void decode_pnm(std::string_view bytes, ImagePart& part) {
   const Header header = read_header(bytes);
   const std::size_t sample_bytes = header.maximum > 255 ? 2 : 1;
-  const std::size_t needed = static_cast<std::size_t>(header.size.width) *
-                             static_cast<std::size_t>(header.size.height) *
-                             static_cast<std::size_t>(header.channels) * sample_bytes;
+  const std::size_t needed =
+      header.size.num_pixels() * static_cast<std::size_t>(header.channels) * sample_bytes;
   require_bytes(bytes.size() - header.data, needed, "PNM");
   std::uint8_t* out = begin_whole(header.size, part).data();
   const auto* in = reinterpret_cast<const std::uint8_t*>(bytes.data()) + header.data;

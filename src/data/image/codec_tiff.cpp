@@ -37,23 +37,11 @@ tmsize_t read_bytes(thandle_t handle, void* target, tmsize_t count) {
   return static_cast<tmsize_t>(got);
 }
 
-tmsize_t write_nothing(thandle_t, void*, tmsize_t) {
-  return 0;
-}
-
 toff_t seek(thandle_t handle, toff_t offset, int whence) {
   Source& source = source_of(handle);
   const toff_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? source.at : source.bytes.size();
   source.at = base + offset;
   return source.at;
-}
-
-int close_nothing(thandle_t) {
-  return 0;
-}
-
-toff_t size_of(thandle_t handle) {
-  return source_of(handle).bytes.size();
 }
 
 int map_bytes(thandle_t handle, void** base, toff_t* size) {
@@ -63,17 +51,11 @@ int map_bytes(thandle_t handle, void** base, toff_t* size) {
   return 1;
 }
 
-void unmap_nothing(thandle_t, void*, toff_t) {}
-
 int keep_error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
   Source& source = *static_cast<Source*>(user);
   char text[200];
   std::vsnprintf(text, sizeof text, format, arguments);
   if (source.error.empty()) source.error = text;
-  return 1;
-}
-
-int ignore_warning(TIFF*, void*, const char*, const char*, va_list) {
   return 1;
 }
 
@@ -91,7 +73,12 @@ TiffPointer open_tiff(Source& source) {
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
   TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxAllocation);
   TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, &source);
+  const auto ignore_warning = [](TIFF*, void*, const char*, const char*, va_list) { return 1; };
   TIFFOpenOptionsSetWarningHandlerExtR(options, ignore_warning, nullptr);
+  const auto write_nothing = [](thandle_t, void*, tmsize_t) { return tmsize_t{0}; };
+  const auto close_nothing = [](thandle_t) { return 0; };
+  const auto size_of = [](thandle_t handle) { return toff_t{source_of(handle).bytes.size()}; };
+  const auto unmap_nothing = [](thandle_t, void*, toff_t) {};
   TiffPointer tiff(TIFFClientOpenExt("image", "r", &source, read_bytes, write_nothing, seek,
                                      close_nothing, size_of, map_bytes, unmap_nothing, options));
   TIFFOpenOptionsFree(options);
@@ -107,10 +94,6 @@ struct Layout {
   bool premultiplied = false;
   std::uint32_t block_width = 0, block_height = 0;  // of tiles; or of strips, as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
-
-  std::uint64_t pixels() const {
-    return static_cast<std::uint64_t>(size.height) * static_cast<std::uint64_t>(size.width);
-  }
 };
 
 Layout layout_of(TIFF* tiff) {
@@ -162,7 +145,7 @@ std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
   if (compression == COMPRESSION_LZW) max_ratio = 4096;
   if (max_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // may be subsampled
   const std::uint64_t samples = layout.separate ? layout.colors : layout.samples;
-  return layout.pixels() * layout.bits * samples / 8 / max_ratio;
+  return layout.size.num_pixels() * layout.bits * samples / 8 / max_ratio;
 }
 
 // Throws ImageFault for tiles that are larger than the image and than 128 MiB. A tile that is only
@@ -171,7 +154,7 @@ void check_block(const Layout& layout) {
   constexpr std::uint64_t kMaxTileBytes = 128 << 20;
   const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
   const std::uint64_t pixel_bytes = (layout.bits * std::uint64_t{layout.samples} + 7) / 8 + 4;
-  if (pixels > layout.pixels() && pixels > kMaxTileBytes / pixel_bytes)
+  if (pixels > layout.size.num_pixels() && pixels > kMaxTileBytes / pixel_bytes)
     throw ImageFault("broken TIFF: tiles that are much larger than the image");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "data/image/codec.h"
-#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 
 namespace kiln {
@@ -51,6 +51,92 @@ void decode_whole(std::string_view bytes, const ChoosePart& choose, ImagePart& p
   kDecode(bytes, part);
   choose(part.whole);  // which may throw
 }
+
+// Copies pixels of 3 bytes to consecutive places of `to`, an image of `size`. Pixel (row, column)
+// is taken from `from`, plus that many steps in bytes. Goes tile by tile, since a column of the
+// source would leave the cache before its neighbor is read.
+struct Steps {
+  std::ptrdiff_t row, column;
+};
+void copy_in_tiles(const std::uint8_t* from, Steps steps, ImageSize size, std::uint8_t* to) {
+  constexpr int kTile = 32;
+  for (int top = 0; top < size.height; top += kTile)
+    for (int left = 0; left < size.width; left += kTile)
+      for (int row = top; row < std::min(top + kTile, size.height); ++row) {
+        const std::uint8_t* pixel = from + row * steps.row + left * steps.column;
+        std::uint8_t* out = to + (std::ptrdiff_t{row} * size.width + left) * 3;
+        for (int column = left; column < std::min(left + kTile, size.width); ++column) {
+          std::memcpy(out, pixel, 3);
+          pixel += steps.column;
+          out += 3;
+        }
+      }
+}
+
+// The way from stored pixels to upright ones: transposed, then flipped.
+class Orientation {
+ public:
+  // `exif` is a value of read_orientation().
+  explicit Orientation(int exif = 1)
+      : is_upright_(exif == 1),
+        transposes_(exif >= 5),
+        flips_rows_(exif == 3 || exif == 4 || exif == 7 || exif == 8),
+        flips_columns_(exif == 2 || exif == 3 || exif == 6 || exif == 7) {}
+
+  ImageSize upright(ImageSize stored) const {
+    return transposes_ ? ImageSize{stored.width, stored.height} : stored;
+  }
+
+  // Chooses the part of the stored image that the upright part comes from. `choose` must outlive
+  // the result.
+  ChoosePart choosing(const ChoosePart& choose) const {
+    if (is_upright_) return choose;
+    return [this, &choose](ImageSize stored) {
+      const WantedPart wanted = choose(upright(stored));
+      const Region flipped = flip(wanted.region, upright(stored));
+      // Reduced pixels are counted from the stored image's corner. Other corners are between pixels
+      // unless the sides are multiples of every reduction.
+      const bool can_shrink = stored.height % 4 == 0 && stored.width % 4 == 0;
+      return WantedPart{transposed(flipped), can_shrink ? wanted.shrinks_by : 1};
+    };
+  }
+
+  // Turns a part that was chosen so.
+  void turn_upright(ImagePart& part) const {
+    if (is_upright_) return;
+    const auto reduced = [&part](int side) { return (side + part.reduction - 1) / part.reduction; };
+    const ImageSize whole{reduced(part.whole.height), reduced(part.whole.width)};
+    const std::ptrdiff_t stored_row = std::ptrdiff_t{part.region.size.width} * 3;
+    const Region region = flip(transposed(part.region), upright(whole));
+    Steps steps = transposes_ ? Steps{3, stored_row} : Steps{stored_row, 3};
+    const std::uint8_t* from = part.pixels.data();
+    if (flips_rows_) {
+      from += (region.size.height - 1) * steps.row;
+      steps.row = -steps.row;
+    }
+    if (flips_columns_) {
+      from += (region.size.width - 1) * steps.column;
+      steps.column = -steps.column;
+    }
+    part.spare.resize(std::max(part.spare.size(), part.pixels.size()));
+    copy_in_tiles(from, steps, region.size, part.spare.data());
+    part.pixels.swap(part.spare);
+    part.whole = upright(part.whole);
+    part.region = region;
+  }
+
+ private:
+  Region transposed(const Region& region) const {
+    return transposes_ ? Region{region.left, region.top, upright(region.size)} : region;
+  }
+  Region flip(const Region& region, ImageSize outer) const {
+    const auto& [top, left, size] = region;
+    return {flips_rows_ ? outer.height - top - size.height : top,
+            flips_columns_ ? outer.width - left - size.width : left, size};
+  }
+
+  bool is_upright_, transposes_, flips_rows_, flips_columns_;
+};
 
 struct Format {
   std::string_view name;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -117,6 +118,13 @@ void decode_part(std::string_view bytes, Exif exif, const ChoosePart& choose, Im
 // always enough; otherwise ImageFault says so). An orientation after a PNG's pixels does not count.
 // Throws ImageFault as above.
 ImageSize read_image_size(std::string_view bytes, Exif exif);
+
+// The EXIF orientation of an image file, 1 (upright) to 8, as Pillow reads it from JPEG's APP1
+// segment, PNG's eXIf chunk, WebP's EXIF chunk or TIFF's own tag (CIPA DC-008, 4.6.4 A; XMP is not
+// read). 1 if it has none, or none that is valid. Empty if a WebP announces EXIF data that is not
+// in `bytes`, which may be the beginning of the file or anything else. Reads headers only, and
+// never fails.
+std::optional<int> read_orientation(std::string_view bytes);
 
 // "JPEG", "PNG", … according to the first bytes; empty if unknown.
 std::string_view image_kind(std::string_view bytes);

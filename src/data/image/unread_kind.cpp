@@ -35,69 +35,61 @@ bool is_heic(std::string_view bytes) {
          std::ranges::any_of(kBrands, [&](auto brand) { return has_brand(bytes, brand); });
 }
 
-bool is_gif(std::string_view bytes) {
-  return bytes.starts_with("GIF8"sv);
-}
-
 bool is_raw(std::string_view bytes) {
-  return has_brand(bytes, "crx ") || bytes.starts_with("FUJIFILMCCD-RAW"sv);
-}
-
-bool is_jpeg_xl(std::string_view bytes) {
-  return bytes.starts_with("\xff\x0a"sv) || bytes.starts_with("\0\0\0\x0cJXL "sv);
-}
-
-bool is_jpeg_2000(std::string_view bytes) {
-  return bytes.starts_with("\0\0\0\x0cjP  "sv) || bytes.starts_with("\xff\x4f\xff\x51"sv);
-}
-
-bool is_photoshop(std::string_view bytes) {
-  return bytes.starts_with("8BPS"sv);
-}
-
-bool is_pdf(std::string_view bytes) {
-  return bytes.starts_with("%PDF"sv);
+  return has_brand(bytes, "crx ");
 }
 
 bool is_video(std::string_view bytes) {
-  return bytes.starts_with("\x1a\x45\xdf\xa3"sv) || bytes.starts_with("\0\0\1\xba"sv) ||
-         (bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("AVI "sv)) ||
+  return (bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("AVI "sv)) ||
          (bytes.size() >= 12 && bytes.substr(4, 4) == "ftyp"sv);
 }
 
 bool is_svg(std::string_view bytes) {
-  return bytes.starts_with("<svg"sv) ||
-         (bytes.starts_with("<?xml"sv) && bytes.find("<svg"sv) != std::string_view::npos);
+  return bytes.starts_with("<?xml"sv) && bytes.find("<svg"sv) != std::string_view::npos;
 }
 
 struct Row {
   UnreadKind kind;
-  std::string_view extensions;  // each between spaces
-  bool (*matches)(std::string_view bytes);
+  std::string_view extensions;                         // each between spaces
+  std::array<std::string_view, 2> starts = {};         // of the files; unused ones are empty
+  bool (*is_other)(std::string_view bytes) = nullptr;  // what begins otherwise
+
+  bool matches(std::string_view bytes) const {
+    const auto begins = [&](auto start) { return !start.empty() && bytes.starts_with(start); };
+    return std::ranges::any_of(starts, begins) || (is_other != nullptr && is_other(bytes));
+  }
 };
 
 // The first row that matches is used.
 constexpr Row kRows[] = {
     {{"a HEIC photo", "HEIC photos", "convert", "with `heif-convert`, or set the camera to JPEG"},
      " heic heif hif heics ",
+     {},
      is_heic},
-    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"}, " avif avifs ", is_avif},
+    {{"an AVIF image", "AVIF images", "convert", "with `avifdec`"}, " avif avifs ", {}, is_avif},
     {{"a GIF image", "GIF images", "convert", "to PNG, for example with `magick`"},
      " gif ",
-     is_gif},
+     {"GIF8"sv}},
     {{"a camera's RAW file", "RAW files of a camera", "develop",
       "to JPEG, for example with `darktable-cli`"},
      " cr2 cr3 crw nef nrw arw srf sr2 dng raf orf rw2 pef srw x3f raw 3fr iiq kdc dcr mrw erf ",
+     {"FUJIFILMCCD-RAW"sv},
      is_raw},
-    {{"a JPEG XL image", "JPEG XL images", "convert", "with `djxl`"}, " jxl ", is_jpeg_xl},
+    {{"a JPEG XL image", "JPEG XL images", "convert", "with `djxl`"},
+     " jxl ",
+     {"\xff\x0a"sv, "\0\0\0\x0cJXL "sv}},
     {{"a JPEG 2000 image", "JPEG 2000 images", "convert", "to PNG, for example with `magick`"},
      " jp2 j2k jpf jpx ",
-     is_jpeg_2000},
-    {{"a Photoshop file", "Photoshop files", "export", "as PNG"}, " psd psb ", is_photoshop},
-    {{"an SVG drawing", "SVG drawings", "convert", "with `rsvg-convert`"}, " svg svgz ", is_svg},
-    {{"a PDF", "PDF files", "convert", "with `pdftoppm -png`"}, " pdf ", is_pdf},
+     {"\0\0\0\x0cjP  "sv, "\xff\x4f\xff\x51"sv}},
+    {{"a Photoshop file", "Photoshop files", "export", "as PNG"}, " psd psb ", {"8BPS"sv}},
+    {{"an SVG drawing", "SVG drawings", "convert", "with `rsvg-convert`"},
+     " svg svgz ",
+     {"<svg"sv},
+     is_svg},
+    {{"a PDF", "PDF files", "convert", "with `pdftoppm -png`"}, " pdf ", {"%PDF"sv}},
     {{"a video", "videos", "take images from", "with `ffmpeg`"},
      " mp4 m4v mov avi mkv webm wmv mpg mpeg 3gp mts m2ts flv ",
+     {"\x1a\x45\xdf\xa3"sv, "\0\0\1\xba"sv},
      is_video},
 };
 

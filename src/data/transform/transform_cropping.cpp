@@ -151,8 +151,8 @@ ImageTransform make_center_crop(Arguments& arguments) {
 
 ImageTransform make_random_crop(Arguments& arguments) {
   const ImageSize size = arguments.size("size");
-  const Border border = border_of(arguments);
   const bool pads_if_needed = arguments.truth("pad_if_needed", false);
+  const Border border = border_of(arguments);
   const auto apply = [=](WorkImage& image, RandomSequence& random) {
     border.apply(image);
     // The whole missing size is added on both sides, so that the image may lie anywhere in the

@@ -19,7 +19,6 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "data/image/orientation.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
 #include "store/checkpoint.h"

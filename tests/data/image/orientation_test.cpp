@@ -1,6 +1,6 @@
 // Turning pictures upright. All eight orientations in four formats are compared with Pillow in
 // tests/parity/decode_parity.py; here are the parts that the loader decodes.
-#include "data/image/orientation.h"
+#include "data/image/image.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
