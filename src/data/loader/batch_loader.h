@@ -107,6 +107,10 @@ class ImageCache {
   void keep(std::size_t sample, std::string_view what);
 
   std::size_t num_kept() const { return num_kept_; }
+  std::size_t memory_bytes() const {
+    const std::scoped_lock lock(mutex_);
+    return memory_bytes_;
+  }
 
  private:
   char* allocate(std::size_t size);  // call under mutex_; nullptr: it does not fit
@@ -115,7 +119,7 @@ class ImageCache {
   const std::size_t limit_bytes_;
   std::vector<Entry> entries_;
   std::atomic<std::size_t> num_kept_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<char[]>> blocks_;
   std::size_t block_used_ = 0, block_size_ = 0, memory_bytes_ = 0;
 };

@@ -17,7 +17,6 @@ int below(RandomSequence& random, int n) {
   return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
 }
 
-constexpr int kNumOperations = static_cast<int>(ImageOperation::kEqualize) + 1;
 constexpr int kStrengths = 31;
 
 struct Pixels {
@@ -309,7 +308,7 @@ std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random) {
 }
 
 DrawnOperation draw_operation(RandomSequence& random) {
-  const auto operation = static_cast<ImageOperation>(random.below(kNumOperations));
+  const auto operation = static_cast<ImageOperation>(random.below(kNumImageOperations));
   const auto strength = static_cast<double>(random.below(kStrengths)) / (kStrengths - 1);
   const double sign = random.below(2) == 0 ? 1 : -1;
   switch (operation) {

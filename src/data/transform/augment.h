@@ -74,6 +74,7 @@ enum class ImageOperation {
   kAutoContrast,
   kEqualize,
 };
+inline constexpr int kNumImageOperations = 14;
 
 // `magnitude` is the tangent of a shear, the pixels of a translation, the degrees of a rotation
 // (counterclockwise), the change of brightness, color, contrast or sharpness relative to 1, the

@@ -55,47 +55,33 @@ enum class Form { kPixels, kTensor, kSeveral };
 
 struct OperationRow {
   std::string_view name;
-  Form takes, gives;
   ImageTransform (*make)(Arguments& arguments);
-  std::vector<Parameter> parameters;  // as in torchvision
+  std::vector<Parameter> parameters = {};  // as in torchvision
+  Form takes = Form::kPixels, gives = Form::kPixels;
 };
 
 const std::vector<OperationRow>& operation_rows() {
   using enum Form;
   static const std::vector<OperationRow> kRows = {
       {"Resize",
-       kPixels,
-       kPixels,
        make_resize,
        {{"size"}, {"interpolation"}, {"max_size", true}, {"antialias", true}}},
-      {"CenterCrop", kPixels, kPixels, make_center_crop, {{"size"}}},
-      {"Pad", kPixels, kPixels, make_pad, {{"padding"}, {"fill"}, {"padding_mode"}}},
-      {"ColorJitter",
-       kPixels,
-       kPixels,
-       make_color_jitter,
-       {{"brightness"}, {"contrast"}, {"saturation"}, {"hue"}}},
-      {"Grayscale", kPixels, kPixels, make_grayscale, {{"num_output_channels"}}},
+      {"CenterCrop", make_center_crop, {{"size"}}},
+      {"Pad", make_pad, {{"padding"}, {"fill"}, {"padding_mode"}}},
+      {"ColorJitter", make_color_jitter, {{"brightness"}, {"contrast"}, {"saturation"}, {"hue"}}},
+      {"Grayscale", make_grayscale, {{"num_output_channels"}}},
       {"RandomResizedCrop",
-       kPixels,
-       kPixels,
        make_random_resized_crop,
        {{"size"}, {"scale"}, {"ratio"}, {"interpolation"}, {"antialias", true}}},
       {"RandomCrop",
-       kPixels,
-       kPixels,
        make_random_crop,
        {{"size"}, {"padding", true}, {"pad_if_needed"}, {"fill"}, {"padding_mode"}}},
-      {"RandomHorizontalFlip", kPixels, kPixels, make_random_horizontal_flip, {{"p"}}},
-      {"RandomVerticalFlip", kPixels, kPixels, make_random_vertical_flip, {{"p"}}},
+      {"RandomHorizontalFlip", make_random_horizontal_flip, {{"p"}}},
+      {"RandomVerticalFlip", make_random_vertical_flip, {{"p"}}},
       {"RandomRotation",
-       kPixels,
-       kPixels,
        make_random_rotation,
        {{"degrees"}, {"interpolation"}, {"expand"}, {"center", true}, {"fill", true}}},
       {"RandomAffine",
-       kPixels,
-       kPixels,
        make_random_affine,
        {{"degrees"},
         {"translate", true},
@@ -105,21 +91,19 @@ const std::vector<OperationRow>& operation_rows() {
         {"fill", true},
         {"center", true}}},
       {"RandomPerspective",
-       kPixels,
-       kPixels,
        make_random_perspective,
        {{"distortion_scale"}, {"p"}, {"interpolation"}, {"fill", true}}},
-      {"RandomGrayscale", kPixels, kPixels, make_random_grayscale, {{"p"}}},
-      {"ToTensor", kPixels, kTensor, make_to_tensor, {}},
-      {"Normalize", kTensor, kTensor, make_normalize, {{"mean"}, {"std"}, {"inplace"}}},
+      {"RandomGrayscale", make_random_grayscale, {{"p"}}},
+      {"ToTensor", make_to_tensor, {}, kPixels, kTensor},
+      {"Normalize", make_normalize, {{"mean"}, {"std"}, {"inplace"}}, kTensor, kTensor},
       {"RandomErasing",
-       kTensor,
-       kTensor,
        make_random_erasing,
-       {{"p"}, {"scale"}, {"ratio"}, {"value"}, {"inplace"}}},
-      {"ToPILImage", kTensor, kPixels, make_to_pil_image, {{"mode", true}}},
-      {"FiveCrop", kPixels, kSeveral, nullptr, {}},
-      {"TenCrop", kPixels, kSeveral, nullptr, {}},
+       {{"p"}, {"scale"}, {"ratio"}, {"value"}, {"inplace"}},
+       kTensor,
+       kTensor},
+      {"ToPILImage", make_to_pil_image, {{"mode", true}}, kTensor, kPixels},
+      {"FiveCrop", nullptr, {}, kPixels, kSeveral},
+      {"TenCrop", nullptr, {}, kPixels, kSeveral},
   };
   return kRows;
 }
