@@ -22,6 +22,7 @@ constexpr std::size_t kCacheBlock = std::size_t{4} << 20;
 struct SampleSlot {
   bool is_usable = false;
   std::string fault;
+  LoaderTimes times;
 };
 
 struct Slot {
@@ -100,6 +101,10 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   ~State() override;
 
   const HostBatch* next();
+  LoaderTimes times() const {
+    const std::scoped_lock lock(pool_.mutex());
+    return times_;
+  }
 
   const Plan plan;
   const std::size_t batch_size, num_batches;
@@ -118,8 +123,10 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   bool is_over() const { return failure_ != nullptr || next_position_ >= plan.order.size(); }
   Slot& slot_of(std::size_t position) { return slots_[position / batch_size % slots_.size()]; }
   void prepare(Slot& slot, std::size_t batch);
-  std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, std::uint8_t* target);
-  std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder);
+  std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, LoaderTimes& times,
+                     std::uint8_t* target);
+  std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
+                            LoaderTimes& times);
   bool take_read_ahead(std::size_t position, std::string& bytes);
   const HostBatch* hand_out(std::size_t batch);
 
@@ -140,6 +147,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::size_t released_ = 0;       // batches that the consumer is done with
   std::map<std::size_t, ReadAhead> ahead_;
   std::exception_ptr failure_;
+  LoaderTimes times_;
 
   std::atomic<bool> closing_ = false;
   std::size_t next_batch_ = 0;  // used only by the consumer's thread
@@ -205,11 +213,13 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
   try {
     if (plan.scaling) {
       decoder.pixels.resize(pixel_bytes_);
-      place.fault = decode(position, decoder, decoder.pixels.data());
+      place.fault = decode(position, decoder, place.times, decoder.pixels.data());
+      const Stopwatch watch;
       normalize_pixels(decoder.pixels.data(), pixel_bytes_ / 3, *plan.scaling,
                        reinterpret_cast<float*>(target));
+      place.times.scale_seconds = watch.seconds();
     } else {
-      place.fault = decode(position, decoder, target);
+      place.fault = decode(position, decoder, place.times, target);
     }
     place.is_usable = true;
   } catch (const ReadCutShort&) {
@@ -226,7 +236,7 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
 
 // Returns the damage, if any. Throws ImageFault.
 std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
-                                       std::uint8_t* target) {
+                                       LoaderTimes& times, std::uint8_t* target) {
   const std::uint32_t sample = plan.order[position];
   const DrawKey key{plan.seed, plan.epoch, sample,
                     plan.repeats.empty() ? 0 : plan.repeats[position]};
@@ -236,8 +246,9 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
   if (!kept.empty()) {
     std::memcpy(target, kept.data(), kept.size());
   } else {
-    const std::string_view bytes = bytes_of(position, decoder);
+    const std::string_view bytes = bytes_of(position, decoder, times);
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
+    times.pixels = decoder.path.times();
     set_.samples.note_content(sample, bytes);
     if (caches_pixels && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
@@ -247,16 +258,17 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
 }
 
 // Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
-std::string_view BatchLoader::State::bytes_of(std::size_t position,
-                                              LoaderThreads::Decoder& decoder) {
+std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
+                                              LoaderTimes& times) {
   const std::uint32_t sample = plan.order[position];
   if (cached_ == CacheKind::kBytes)
     if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
   std::string& bytes = decoder.bytes;
   if (!take_read_ahead(position, bytes)) {
-    const double seconds = watch_.read(set_, sample, bytes, closing_);
-    pool_.note_read(seconds, bytes.size());
+    times.read_seconds = watch_.read(set_, sample, bytes, closing_);
+    pool_.note_read(times.read_seconds, bytes.size());
   }
+  times.bytes_read = bytes.size();
   if (cached_ == CacheKind::kBytes) cache_->keep(sample, bytes);
   return bytes;
 }
@@ -281,6 +293,13 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& byte
 
 void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure) {
   if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
+  const LoaderTimes& spent = slot_of(position).places[position % batch_size].times;
+  times_.read_seconds += spent.read_seconds;
+  times_.bytes_read += spent.bytes_read;
+  times_.pixels.decode += spent.pixels.decode;
+  times_.pixels.resample += spent.pixels.resample;
+  times_.pixels.augment += spent.pixels.augment;
+  times_.scale_seconds += spent.scale_seconds;
   if (--slot_of(position).remaining == 0 || failure_ != nullptr) batch_done_.notify_one();
 }
 
@@ -306,12 +325,14 @@ void BatchLoader::State::read(std::size_t position) {
   ReadAhead& ahead = ahead_.at(position);
   lock.unlock();
   const std::ptrdiff_t before = memory_of(ahead);
+  double seconds = 0;
   try {
-    watch_.read(set_, plan.order[position], ahead.bytes, closing_);
+    seconds = watch_.read(set_, plan.order[position], ahead.bytes, closing_);
   } catch (...) {
     ahead.fault = std::current_exception();
   }
   lock.lock();
+  times_.read_seconds += seconds;
   pool_.count_read_ahead(memory_of(ahead) - before);
   ahead.ready = true;
   read_done_.notify_all();
@@ -390,6 +411,10 @@ std::vector<BadImage> BatchLoader::take_faults() {
 
 double BatchLoader::wait_seconds() const {
   return state_->waited_s;
+}
+
+LoaderTimes BatchLoader::times() const {
+  return state_->times();
 }
 
 }  // namespace kiln

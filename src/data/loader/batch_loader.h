@@ -124,6 +124,14 @@ class ImageCache {
   std::size_t block_used_ = 0, block_size_ = 0, memory_bytes_ = 0;
 };
 
+// Time spent by the threads; summed over threads, so it may exceed wall time.
+struct LoaderTimes {
+  double read_seconds = 0;  // by decoders and reader threads
+  std::uint64_t bytes_read = 0;
+  PipelineTimes pixels;
+  double scale_seconds = 0;  // bytes to floats
+};
+
 // Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
 // Results depend neither on the number of threads nor on the cache. Consume from one thread.
 class BatchLoader final : public Batches {
@@ -157,6 +165,7 @@ class BatchLoader final : public Batches {
   bool was_cut_short() const override;
   std::vector<BadImage> take_faults() override;
   double wait_seconds() const override;
+  LoaderTimes times() const;
 
  private:
   class State;

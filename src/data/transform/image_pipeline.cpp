@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/system.h"
 #include "data/image/resample.h"
 #include "data/transform/augment.h"
 
@@ -173,20 +174,28 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
         crops ? std::min(rows.length / rows.resized, columns.length / columns.resized) : 1;
     return WantedPart{needed_region(rows, columns), shrinks_by};
   };
+  Stopwatch watch;
   decode_part(bytes, plan.exif, choose, part_);
+  times_.decode = watch.lap();
   put(part_.view(), part_.reduction, placing, mirror, work_.resampler, target);
+  times_.resample = watch.lap();
   change_pixels(plan, key, random, target, work_.copy);
+  times_.augment = watch.lap();
   return std::exchange(part_.damage, {});
 }
 
 std::string ImagePipeline::write_by_chain(std::string_view bytes, const TransformSpec& plan,
                                           const DrawKey& key, std::uint8_t* target) {
+  Stopwatch watch;
   DecodedImage decoded = decode_image(bytes, plan.exif);
+  times_.decode = watch.lap();
   plan.chain->fixed.apply(decoded.image, kInferenceKey, work_);
   if (plan.chain->can_be_kept) fit(decoded.image, plan.output, work_.resampler);
+  times_.resample = watch.lap();
   plan.chain->drawn.apply(decoded.image, key, work_);
   fit(decoded.image, plan.output, work_.resampler);
   std::ranges::copy(decoded.image.pixels, target);
+  times_.augment = watch.lap();
   return std::move(decoded.damage);
 }
 

@@ -49,6 +49,13 @@ int usual_short_side(int size);
 void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Normalization& scaling,
                       float* out);
 
+// Seconds spent on the stages of one image.
+struct PipelineTimes {
+  double decode = 0;
+  double resample = 0;  // or copying, and mirroring
+  double augment = 0;   // operations on the resized pixels
+};
+
 // Turns file contents into the pixels of one image in a batch: decoded, resized, cropped and
 // augmented as the TransformSpec says. Reuses its memory from image to image. Use from one thread.
 // The output depends only on the plan, the bytes and the key.
@@ -63,6 +70,9 @@ class ImagePipeline {
   // kept_form(), RGB [output.height, output.width, 3], into those of the plan. Throws ImageFault.
   void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
 
+  // The times of the last image for which write() returned.
+  const PipelineTimes& times() const { return times_; }
+
   // The bytes reserved for decoded pixels, and a way to reserve at least `bytes`.
   std::size_t capacity() const { return part_.pixels.size(); }
   void reserve(std::size_t bytes) { part_.reserve(bytes); }
@@ -73,6 +83,7 @@ class ImagePipeline {
 
   ImagePart part_;
   WorkImage work_;  // its scratch memory
+  PipelineTimes times_;
 };
 
 }  // namespace kiln
