@@ -55,11 +55,8 @@ struct JpegReader {
   ~JpegReader();
 };
 
-JpegReader& reader_of(j_common_ptr info) {
-  return *static_cast<JpegReader*>(info->client_data);
-}
-
-JpegReader& reader_of(j_decompress_ptr info) {
+template <typename Info>
+JpegReader& reader_of(const Info* info) {
   return *static_cast<JpegReader*>(info->client_data);
 }
 

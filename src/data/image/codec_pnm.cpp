@@ -18,64 +18,40 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-class HeaderReader {
- public:
-  explicit HeaderReader(std::string_view bytes) : bytes_(bytes) {}
-
-  // Reads a decimal number after blanks and comments.
-  std::uint32_t number() {
-    constexpr int kMaxDigits = 9;
-    skip_blanks();
-    std::uint32_t value = 0;
-    int digits = 0;
-    while (digits < kMaxDigits && !at_end() && bytes_[at_] >= '0' && bytes_[at_] <= '9') {
-      value = value * 10 + static_cast<std::uint32_t>(bytes_[at_++] - '0');
-      ++digits;
-    }
-    if (digits == 0) throw ImageFault("broken PNM: missing number");
-    return value;
-  }
-
-  // Returns where the samples begin, after one blank.
-  std::size_t data() const {
-    if (at_end()) fail_in_header("PNM");
-    return at_ + 1;
-  }
-
- private:
-  bool at_end() const { return at_ >= bytes_.size(); }
-
-  void skip_blanks() {
-    for (; !at_end(); ++at_) {
-      if (bytes_[at_] == '#') {
-        at_ = std::min(bytes_.find('\n', at_), bytes_.size() - 1);
-      } else if (!is_space(bytes_[at_])) {
-        return;
-      }
-    }
-    fail_in_header("PNM");
-  }
-
-  std::string_view bytes_;
-  std::size_t at_ = 2;  // after P5 or P6
-};
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 Header read_header(std::string_view bytes) {
   const char form = bytes[1];
   if (form != '5' && form != '6')
     throw ImageFault("a PNM of form P" + std::string(1, form) +
                      " is not supported: convert it to a raw PGM or PPM (P5, P6) or to PNG");
-  HeaderReader reader(bytes);
+  std::size_t at = 2;  // after P5 or P6
+  // Reads a decimal number after blanks and comments.
+  const auto number = [&] {
+    constexpr int kMaxDigits = 9;
+    for (; at < bytes.size() && (is_space(bytes[at]) || bytes[at] == '#'); ++at)
+      if (bytes[at] == '#') at = std::min(bytes.find('\n', at), bytes.size() - 1);
+    if (at >= bytes.size()) fail_in_header("PNM");
+    std::uint32_t value = 0;
+    int digits = 0;
+    for (; digits < kMaxDigits && at < bytes.size() && is_digit(bytes[at]); ++digits)
+      value = value * 10 + static_cast<std::uint32_t>(bytes[at++] - '0');
+    if (digits == 0) throw ImageFault("broken PNM: missing number");
+    return value;
+  };
   Header header;
   header.channels = form == '6' ? 3 : 1;
-  const std::uint32_t width = reader.number();
-  const std::uint32_t height = reader.number();
+  const std::uint32_t width = number();
+  const std::uint32_t height = number();
   header.size = checked_size(width, height);
-  header.maximum = reader.number();
+  header.maximum = number();
   if (header.maximum < 1 || header.maximum > 65535) {
     throw ImageFault("broken PNM: invalid maximum " + std::to_string(header.maximum));
   }
-  header.data = reader.data();
+  if (at >= bytes.size()) fail_in_header("PNM");
+  header.data = at + 1;  // after one blank
   return header;
 }
 

@@ -21,11 +21,18 @@ const std::uint8_t* data_of(std::string_view bytes) {
   throw ImageFault("broken WebP data");
 }
 
-WebPBitstreamFeatures features_of(std::string_view bytes) {
+// `is_whole`: `bytes` are all that there are.
+WebPBitstreamFeatures features_of(std::string_view bytes, bool is_whole) {
   WebPBitstreamFeatures features{};
   const VP8StatusCode status = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
+  if (status == VP8_STATUS_NOT_ENOUGH_DATA && !is_whole) fail_in_header("WebP");
   if (status != VP8_STATUS_OK) fail(status);
   return features;
+}
+
+ImageSize size_of(const WebPBitstreamFeatures& features) {
+  return checked_size(static_cast<std::uint64_t>(features.width),
+                      static_cast<std::uint64_t>(features.height));
 }
 
 std::uint32_t little24(std::string_view bytes, std::size_t at) {
@@ -69,13 +76,12 @@ void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_
 }  // namespace
 
 void decode_webp(std::string_view bytes, ImagePart& part) {
-  const WebPBitstreamFeatures features = features_of(bytes);
-  const ImageSize size = checked_size(static_cast<std::uint64_t>(features.width),
-                                      static_cast<std::uint64_t>(features.height));
+  const WebPBitstreamFeatures features = features_of(bytes, true);
+  const ImageSize size = size_of(features);
   Frame frame{bytes};
   if (features.has_animation != 0) {
     frame = first_frame(bytes);
-    const WebPBitstreamFeatures inner = features_of(frame.data);
+    const WebPBitstreamFeatures inner = features_of(frame.data, true);
     if (frame.x + static_cast<std::size_t>(inner.width) > static_cast<std::size_t>(size.width) ||
         frame.y + static_cast<std::size_t>(inner.height) > static_cast<std::size_t>(size.height)) {
       throw ImageFault("broken WebP: frame outside the canvas");
@@ -88,12 +94,7 @@ void decode_webp(std::string_view bytes, ImagePart& part) {
 }
 
 ImageSize read_webp_size(std::string_view bytes) {
-  WebPBitstreamFeatures features{};
-  const VP8StatusCode status = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
-  if (status == VP8_STATUS_NOT_ENOUGH_DATA) fail_in_header("WebP");
-  if (status != VP8_STATUS_OK) fail(status);
-  return checked_size(static_cast<std::uint64_t>(features.width),
-                      static_cast<std::uint64_t>(features.height));
+  return size_of(features_of(bytes, false));
 }
 
 }  // namespace kiln::codec

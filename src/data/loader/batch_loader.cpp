@@ -122,7 +122,6 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
 
   bool is_over() const { return failure_ != nullptr || next_position_ >= plan.order.size(); }
   Slot& slot_of(std::size_t position) { return slots_[position / batch_size % slots_.size()]; }
-  void prepare(Slot& slot, std::size_t batch);
   std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, LoaderTimes& times,
                      std::uint8_t* target);
   std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
@@ -185,24 +184,21 @@ BatchLoader::State::~State() {
 }
 
 bool BatchLoader::State::claim_image(std::size_t* position) {
-  const std::size_t batch = next_position_ / batch_size;
-  if (is_over() || batch >= released_ + slots_.size()) return false;
-  if (next_position_ % batch_size == 0) prepare(slot_of(next_position_), batch);
-  if (failure_ != nullptr) return false;
+  if (is_over() || next_position_ / batch_size >= released_ + slots_.size()) return false;
+  if (next_position_ % batch_size == 0) {
+    Slot& slot = slot_of(next_position_);
+    slot.places.assign(std::min(batch_size, plan.order.size() - next_position_), SampleSlot{});
+    slot.remaining = static_cast<int>(slot.places.size());
+    try {
+      if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
+    } catch (...) {
+      failure_ = std::current_exception();
+      batch_done_.notify_one();
+      return false;
+    }
+  }
   *position = next_position_++;
   return true;
-}
-
-void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
-  const std::size_t count = std::min(batch_size, plan.order.size() - batch * batch_size);
-  slot.places.assign(count, SampleSlot{});
-  slot.remaining = static_cast<int>(count);
-  try {
-    if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
-  } catch (...) {
-    failure_ = std::current_exception();
-    batch_done_.notify_one();
-  }
 }
 
 void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& decoder) {

@@ -177,30 +177,6 @@ Tables equal_tables(const Counts& counts) {
   return tables;
 }
 
-void change_colors(const DrawnOperation& drawn, const Pixels& image) {
-  const double factor = 1 + drawn.magnitude;
-  switch (drawn.operation) {
-    case ImageOperation::kBrightness:
-      return blend(image, factor, [](const std::uint8_t*) { return 0.0; });
-    case ImageOperation::kColor:
-      return blend(image, factor, gray_of);
-    case ImageOperation::kContrast:
-      return blend(image, factor, [mean = mean_gray(image)](const std::uint8_t*) { return mean; });
-    case ImageOperation::kPosterize: {
-      const int kept = 0xff << (8 - static_cast<int>(drawn.magnitude)) & 0xff;
-      return look_up(image, same_tables([&](int v) { return v & kept; }));
-    }
-    case ImageOperation::kSolarize:
-      return look_up(image, same_tables([&](int v) { return v >= drawn.magnitude ? 255 - v : v; }));
-    case ImageOperation::kAutoContrast:
-      return look_up(image, contrast_tables(counts_of(image)));
-    case ImageOperation::kEqualize:
-      return look_up(image, equal_tables(counts_of(image)));
-    default:
-      return;
-  }
-}
-
 // Draws the sides of a rectangle: sqrt(area * ratio) and sqrt(area / ratio), rounded.
 std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
                                  const RectangleRange& range) {
@@ -337,6 +313,7 @@ void apply_operation(const DrawnOperation& drawn, std::uint8_t* pixels, ImageSiz
                      std::vector<std::uint8_t>& copy) {
   const Pixels image{pixels, static_cast<std::size_t>(size.height),
                      static_cast<std::size_t>(size.width)};
+  const double factor = 1 + drawn.magnitude;
   switch (drawn.operation) {
     case ImageOperation::kShearX:
     case ImageOperation::kShearY:
@@ -347,9 +324,25 @@ void apply_operation(const DrawnOperation& drawn, std::uint8_t* pixels, ImageSiz
       return move(image, motion_of(drawn, image), copy);
     case ImageOperation::kSharpness:
       copy.assign(pixels, pixels + image.count() * 3);
-      return sharpen(image, 1 + drawn.magnitude, copy);
-    default:
-      return change_colors(drawn, image);
+      return sharpen(image, factor, copy);
+    case ImageOperation::kBrightness:
+      return blend(image, factor, [](const std::uint8_t*) { return 0.0; });
+    case ImageOperation::kColor:
+      return blend(image, factor, gray_of);
+    case ImageOperation::kContrast:
+      return blend(image, factor, [mean = mean_gray(image)](const std::uint8_t*) { return mean; });
+    case ImageOperation::kPosterize: {
+      const int kept = 0xff << (8 - static_cast<int>(drawn.magnitude)) & 0xff;
+      return look_up(image, same_tables([&](int v) { return v & kept; }));
+    }
+    case ImageOperation::kSolarize:
+      return look_up(image, same_tables([&](int v) { return v >= drawn.magnitude ? 255 - v : v; }));
+    case ImageOperation::kAutoContrast:
+      return look_up(image, contrast_tables(counts_of(image)));
+    case ImageOperation::kEqualize:
+      return look_up(image, equal_tables(counts_of(image)));
+    case ImageOperation::kIdentity:
+      return;
   }
 }
 

@@ -51,8 +51,8 @@ std::string shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kMaxShown);
 }
 
-Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters, int num_channels)
-    : num_channels_(num_channels) {
+Arguments::Arguments(const Json& value, const std::vector<Parameter>& parameters, int channels)
+    : num_channels(channels) {
   const std::size_t given = value.is_array() ? value.size() : 1;
   if (value.is_object())
     assign_by_name(value, parameters);
@@ -229,7 +229,7 @@ ImageSize Arguments::size(std::string_view name) {
 }
 
 std::vector<double> Arguments::for_channels(std::string_view name, Range allowed) {
-  return num_channels_ == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
+  return num_channels == 1 ? numbers(name, allowed, {1}) : numbers(name, allowed, {1, 3});
 }
 
 Color Arguments::color(std::string_view name) {

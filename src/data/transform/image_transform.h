@@ -43,10 +43,9 @@ class Arguments {
   // Assigns `value`, which must outlive this, to `parameters`: a list in order, a mapping by name,
   // a number to the first one; anything else is a fault. Pixels have `num_channels` (1 or 3)
   // channels at this point of the chain.
-  Arguments(const Json& value, const std::vector<Parameter>& parameters, int num_channels);
+  Arguments(const Json& value, const std::vector<Parameter>& parameters, int channels);
 
-  int num_channels() const { return num_channels_; }
-  void set_num_channels(int number) { num_channels_ = number; }  // for later operations
+  int num_channels;  // an operation may change it, for later ones
   // Clauses: "its size is -3 instead of a whole number from 1 to 100000".
   const std::vector<std::string>& faults() const { return faults_; }
   void refuse(std::string_view name, const std::string& due);
@@ -89,7 +88,6 @@ class Arguments {
 
   std::vector<Given> given_;
   std::vector<std::string> faults_;
-  int num_channels_;
 };
 
 // One operation. `apply` throws ImageFault for an image that the operation does not accept.

@@ -130,11 +130,7 @@ class ChainReader {
     return found.empty() ? made : nullptr;
   }
 
-  void finish() {
-    if (form_ == Form::kTensor)
-      faults.emplace_back("it ends with a tensor, not an image: ToPILImage is missing");
-  }
-
+  Form form = Form::kPixels;  // so far
   std::vector<std::string> faults;
 
  private:
@@ -149,18 +145,18 @@ class ChainReader {
   void check_form(const OperationRow& row, const std::string& who) {
     if (row.gives == Form::kSeveral)
       faults.push_back(who + "it produces several images, but one is needed: use CenterCrop");
-    else if (row.takes == Form::kTensor && form_ == Form::kPixels)
+    else if (row.takes == Form::kTensor && form == Form::kPixels)
       faults.push_back(who + "it takes a tensor: put ToTensor before it");
-    else if (row.takes == Form::kPixels && form_ == Form::kTensor)
+    else if (row.takes == Form::kPixels && form == Form::kTensor)
       faults.push_back(who + "it takes an image, not a tensor: put it before ToTensor");
-    if (row.gives != Form::kSeveral) form_ = row.gives;
+    if (row.gives != Form::kSeveral) form = row.gives;
   }
 
   // A list of two numbers that cannot be two arguments is taken as a pair for the first one.
   std::vector<std::string> make(const OperationRow& row, const Json& value, ImageTransform& made) {
     Arguments arguments(value, row.parameters, num_channels_);
     made = row.make(arguments);
-    num_channels_ = arguments.num_channels();
+    num_channels_ = arguments.num_channels;
     if (!arguments.faults().empty() && value.is_array() && value.size() == 2 &&
         !row.parameters.empty()) {
       Json pair = Json::array();
@@ -172,7 +168,6 @@ class ChainReader {
     return arguments.faults();
   }
 
-  Form form_ = Form::kPixels;
   int num_channels_ = 3;
 };
 
@@ -226,7 +221,8 @@ TransformChain TransformChain::parse(std::string_view json, const std::string& w
       chain.operations_.push_back(
           {name, indented(arguments.dump(2, ' ', true)), std::move(transform)});
   }
-  reader.finish();
+  if (reader.form == Form::kTensor)
+    reader.faults.emplace_back("it ends with a tensor, not an image: ToPILImage is missing");
   for (const std::string& fault : reader.faults)
     problems.add(Error(ErrorCode::kInvalidTransformationDirectory,
                        "'" + where + "' is not a valid list of image transformations: " + fault +

@@ -128,7 +128,7 @@ ImageTransform make_grayscale(Arguments& arguments) {
   if (channels == 2)
     arguments.refuse("num_output_channels", "1 or 3");
   else
-    arguments.set_num_channels(channels);
+    arguments.num_channels = channels;
   return {.apply = [](WorkImage& image, RandomSequence&) { make_gray(image); }};
 }
 

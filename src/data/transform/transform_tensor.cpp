@@ -45,7 +45,7 @@ ImageTransform make_to_tensor(Arguments&) {
 // Takes the integer part modulo 256, as NumPy does on the processors on which the original runs:
 // values that Normalize has moved outside of 0 to 1 are not clamped.
 ImageTransform make_to_pil_image(Arguments& arguments) {
-  arguments.word("mode", {arguments.num_channels() == 1 ? "L" : "RGB"});
+  arguments.word("mode", {arguments.num_channels == 1 ? "L" : "RGB"});
   const auto byte_of = [](float sample) {
     const float value = sample * 255.0F;
     return std::abs(value) < 2147483648.0F
@@ -75,7 +75,7 @@ ImageTransform make_random_erasing(Arguments& arguments) {
   const double probability = arguments.probability("p", 0.5);
   const RectangleRange range{arguments.range("scale", {0, 1}, kErased.area),
                              arguments.range("ratio", {1e-6, 1e6}, kErased.ratio)};
-  const int num_channels = arguments.num_channels();
+  const int num_channels = arguments.num_channels;
   std::optional<Channels> value;  // empty: noise
   if (!arguments.is_text("value"))
     value = channels_of(arguments.for_channels("value", kAny));
