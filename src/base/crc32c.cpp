@@ -1,6 +1,7 @@
 #include "base/crc32c.h"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -9,32 +10,16 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-// Slicing-by-8: row k holds the contribution of a byte that is followed by k more bytes of its
-// word.
-using Tables = std::array<std::array<std::uint32_t, 256>, kWord>;
-
-constexpr Tables make_tables() {
+constexpr auto kTable = [] {
   constexpr std::uint32_t kPolynomial = 0x82F63B78;  // Castagnoli, bit-reversed
-  Tables tables{};
+  std::array<std::uint32_t, 256> table{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
     for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1U) != 0 ? kPolynomial : 0U);
-    tables[0][byte] = crc;
+    table[byte] = crc;
   }
-  for (std::size_t k = 1; k < kWord; ++k) {
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const std::uint32_t before = tables[k - 1][byte];
-      tables[k][byte] = before >> 8 ^ tables[0][before & 255U];
-    }
-  }
-  return tables;
-}
-
-constexpr Tables kTables = make_tables();
-
-std::uint32_t add_byte(std::uint32_t crc, char byte) {
-  return crc >> 8 ^ kTables[0][(crc ^ static_cast<unsigned char>(byte)) & 255U];
-}
+  return table;
+}();
 
 std::uint64_t word_at(std::string_view bytes) {
   std::uint64_t word = 0;
@@ -42,13 +27,9 @@ std::uint64_t word_at(std::string_view bytes) {
   return word;
 }
 
-std::uint32_t by_tables(std::string_view bytes, std::uint32_t crc) {
-  for (; bytes.size() >= kWord; bytes.remove_prefix(kWord)) {
-    const std::uint64_t word = word_at(bytes) ^ crc;
-    crc = 0;
-    for (std::size_t k = 0; k < kWord; ++k) crc ^= kTables[kWord - 1 - k][word >> 8 * k & 255U];
-  }
-  for (const char byte : bytes) crc = add_byte(crc, byte);
+std::uint32_t by_table(std::string_view bytes, std::uint32_t crc) {
+  for (const char byte : bytes)
+    crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 255U];
   return crc;
 }
 
@@ -65,11 +46,11 @@ std::uint32_t by_tables(std::string_view bytes, std::uint32_t crc) {
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc) {
   static const bool kHasInstruction = __builtin_cpu_supports("sse4.2") != 0;
-  return ~(kHasInstruction ? by_instruction(bytes, ~crc) : by_tables(bytes, ~crc));
+  return ~(kHasInstruction ? by_instruction(bytes, ~crc) : by_table(bytes, ~crc));
 }
 
-std::uint32_t crc32c_by_tables(std::string_view bytes, std::uint32_t crc) {
-  return ~by_tables(bytes, ~crc);
+std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t crc) {
+  return ~by_table(bytes, ~crc);
 }
 
 std::string little_endian(std::uint64_t value, int num_bytes) {
@@ -89,6 +70,41 @@ std::string tfrecord(std::string_view bytes) {
   const std::string length = little_endian(bytes.size(), 8);
   return length + little_endian(masked_crc32c(crc32c(length)), 4) + std::string(bytes) +
          little_endian(masked_crc32c(crc32c(bytes)), 4);
+}
+
+namespace {
+
+constexpr int kVarint = 0, kEightBytes = 1, kCounted = 2, kFourBytes = 5;
+
+}  // namespace
+void ProtoMessage::varint(std::uint64_t value) {
+  for (; value > 127; value >>= 7) bytes_ += static_cast<char>(value | 128U);
+  bytes_ += static_cast<char>(value);
+}
+
+ProtoMessage& ProtoMessage::integer(int field, std::uint64_t value) {
+  varint(static_cast<std::uint64_t>(field) << 3 | kVarint);
+  varint(value);
+  return *this;
+}
+
+ProtoMessage& ProtoMessage::real(int field, double value) {
+  varint(static_cast<std::uint64_t>(field) << 3 | kEightBytes);
+  bytes_ += little_endian(std::bit_cast<std::uint64_t>(value), 8);
+  return *this;
+}
+
+ProtoMessage& ProtoMessage::small_real(int field, float value) {
+  varint(static_cast<std::uint64_t>(field) << 3 | kFourBytes);
+  bytes_ += little_endian(std::bit_cast<std::uint32_t>(value), 4);
+  return *this;
+}
+
+ProtoMessage& ProtoMessage::text(int field, std::string_view bytes) {
+  varint(static_cast<std::uint64_t>(field) << 3 | kCounted);
+  varint(bytes.size());
+  bytes_ += bytes;
+  return *this;
 }
 
 }  // namespace kiln

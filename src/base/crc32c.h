@@ -10,8 +10,8 @@ namespace kiln {
 
 // `crc` is the CRC of the preceding bytes, for data that arrives in pieces.
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
-// The same, computed without the processor's CRC instruction.
-std::uint32_t crc32c_by_tables(std::string_view bytes, std::uint32_t crc = 0);
+// The same, computed without the processor's CRC instruction, which old ones lack.
+std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t crc = 0);
 
 // The form in which TFRecord stores a CRC, so that the CRC of data that itself contains CRCs stays
 // strong.
@@ -27,5 +27,24 @@ std::uint64_t from_little_endian(std::string_view bytes);
 
 // A whole record: length, masked CRC of the length, data, masked CRC of the data; little-endian.
 std::string tfrecord(std::string_view bytes);
+
+// Writes Protocol Buffers messages in wire format, field by field.
+
+// One message. Fields are written in the order of the calls.
+class ProtoMessage {
+ public:
+  ProtoMessage& integer(int field, std::uint64_t value);
+  ProtoMessage& real(int field, double value);       // double
+  ProtoMessage& small_real(int field, float value);  // float
+  ProtoMessage& text(int field, std::string_view bytes);
+  ProtoMessage& message(int field, const ProtoMessage& value) { return text(field, value.bytes_); }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void varint(std::uint64_t value);
+
+  std::string bytes_;
+};
 
 }  // namespace kiln

@@ -1,12 +1,14 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <initializer_list>
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/text.h"
 
@@ -112,57 +114,36 @@ std::exception_ptr explained_words(std::string_view what) {
 }  // namespace
 
 std::string_view error_id(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kParameterParsing:
-      return "ParameterParsing";
-    case ErrorCode::kGreaterThan:
-      return "GreaterThan";
-    case ErrorCode::kGreaterThanOrEqualTo:
-      return "GreaterThanOrEqualTo";
-    case ErrorCode::kLessThanOrEqualTo:
-      return "LessThanOrEqualTo";
-    case ErrorCode::kNotInRangeValue:
-      return "NotInRangeValue";
-    case ErrorCode::kInvalidDataset:
-      return "InvalidDataset";
-    case ErrorCode::kNotLabeledDataset:
-      return "NotLabeledDataset";
-    case ErrorCode::kNaN:
-      return "NaN";
-    case ErrorCode::kInfinity:
-      return "Infinity";
-    case ErrorCode::kFailedToCompleteOperation:
-      return "FailedToCompleteOperation";
-    case ErrorCode::kTimeoutOccured:
-      return "TimeoutOccured";
-    case ErrorCode::kModuleOutOfMemory:
-      return "ModuleOutOfMemory";
-    case ErrorCode::kInvalidTransformationDirectory:
-      return "InvalidTransformationDirectory";
-    case ErrorCode::kInvalidModelDirectory:
-      return "InvalidModelDirectory";
-    case ErrorCode::kFailedToWriteOutputs:
-      return "FailedToWriteOutputs";
-    case ErrorCode::kFailedToDownloadFiles:
-      return "FailedToDownloadFiles";
-    case ErrorCode::kUserError:
-      return "UserError";
-  }
+  constexpr std::array<std::pair<ErrorCode, std::string_view>, 17> kIds{{
+      {ErrorCode::kParameterParsing, "ParameterParsing"},
+      {ErrorCode::kGreaterThan, "GreaterThan"},
+      {ErrorCode::kGreaterThanOrEqualTo, "GreaterThanOrEqualTo"},
+      {ErrorCode::kLessThanOrEqualTo, "LessThanOrEqualTo"},
+      {ErrorCode::kNotInRangeValue, "NotInRangeValue"},
+      {ErrorCode::kInvalidDataset, "InvalidDataset"},
+      {ErrorCode::kNotLabeledDataset, "NotLabeledDataset"},
+      {ErrorCode::kNaN, "NaN"},
+      {ErrorCode::kInfinity, "Infinity"},
+      {ErrorCode::kFailedToCompleteOperation, "FailedToCompleteOperation"},
+      {ErrorCode::kTimeoutOccured, "TimeoutOccured"},
+      {ErrorCode::kModuleOutOfMemory, "ModuleOutOfMemory"},
+      {ErrorCode::kInvalidTransformationDirectory, "InvalidTransformationDirectory"},
+      {ErrorCode::kInvalidModelDirectory, "InvalidModelDirectory"},
+      {ErrorCode::kFailedToWriteOutputs, "FailedToWriteOutputs"},
+      {ErrorCode::kFailedToDownloadFiles, "FailedToDownloadFiles"},
+      {ErrorCode::kUserError, "UserError"},
+  }};
+  for (const auto& [known, id] : kIds)
+    if (known == code) return id;
   throw InternalError("error_id: unknown code");
 }
 
 int exit_code(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kParameterParsing:
-      return 2;
-    case ErrorCode::kFailedToCompleteOperation:
-    case ErrorCode::kTimeoutOccured:
-    case ErrorCode::kModuleOutOfMemory:
-    case ErrorCode::kFailedToWriteOutputs:
-      return 3;
-    default:
-      return 1;
-  }
+  using enum ErrorCode;
+  if (code == kParameterParsing) return 2;
+  const bool is_while_running = code == kFailedToCompleteOperation || code == kTimeoutOccured ||
+                                code == kModuleOutOfMemory || code == kFailedToWriteOutputs;
+  return is_while_running ? 3 : 1;
 }
 
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}

@@ -6,15 +6,18 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -24,31 +27,52 @@ constexpr std::size_t kShownBytes = 300;  // of a path in an error message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
 constexpr std::size_t kMaxNameBytes = 200;  // of the original name; file systems allow 255
 
-void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to_write(path, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+constexpr std::uint64_t kMaxWithoutSize = 1 << 20;
 
-std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t* size) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) fail_to_write(path, errno);
-  std::vector<char> buffer(1 << 20);
-  ContentHash hash(0);
-  *size = 0;
-  while (true) {
-    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    hash.add({buffer.data(), static_cast<std::size_t>(got)});
-    *size += static_cast<std::uint64_t>(got);
+// A file that is read once, from its beginning.
+class RegularFile {
+ public:
+  // O_NONBLOCK, because opening a pipe would otherwise wait for a writer before it is refused.
+  explicit RegularFile(const std::filesystem::path& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    struct stat info {};
+    if (descriptor_.number() < 0 || ::fstat(descriptor_.number(), &info) != 0) fail(errno);
+    if (!S_ISREG(info.st_mode)) fail(S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+    size_ = static_cast<std::uint64_t>(info.st_size);
   }
-  ::close(descriptor);
-  return hash.value();
-}
+
+  std::uint64_t size() const { return size_; }
+
+  // Fills `bytes`; returns how many there were, fewer at the end of the file.
+  std::size_t fill(std::string& bytes) const {
+    std::size_t filled = 0;
+    while (filled < bytes.size()) {
+      const ssize_t got =
+          ::read(descriptor_.number(), bytes.data() + filled, bytes.size() - filled);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail(errno);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+    }
+    return filled;
+  }
+
+  // Returns the next `count` bytes, or fewer at the end of the file.
+  std::string next_bytes(std::size_t count) const {
+    std::string bytes(count, '\0');
+    bytes.resize(fill(bytes));
+    return bytes;
+  }
+
+ private:
+  [[noreturn]] void fail(int error) const {
+    throw std::system_error(error, std::generic_category(), "'" + path_.string() + "'");
+  }
+
+  const std::filesystem::path& path_;
+  Descriptor descriptor_;
+  std::uint64_t size_ = 0;
+};
 
 // Throws for a device, a pipe or a socket, and for any link to a descriptor, such as /dev/stdout.
 void refuse_device(const std::filesystem::path& path) {
@@ -111,6 +135,42 @@ void remove_temporaries(const std::filesystem::path& folder, std::string_view pr
 
 }  // namespace
 
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+std::string why_unreadable(const std::system_error& fault) {
+  const int error = fault.code().value();
+  if (error == EISDIR) return "it is a folder, not a file";
+  return error == EINVAL ? "it is a pipe or a device, not a regular file" : system_words(error);
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  const RegularFile file(path);
+  std::uint64_t size = file.size();
+  std::string bytes;
+  if (size == 0) {  // empty, or one of the kernel's own files (/proc)
+    max_bytes = std::min(max_bytes, kMaxWithoutSize);
+    bytes = file.next_bytes(max_bytes + 1);
+    size = bytes.size();
+  }
+  if (size > max_bytes)
+    throw std::length_error("'" + path.string() + "' has " + std::to_string(size) +
+                            " bytes, more than the limit of " + std::to_string(max_bytes));
+  return file.size() == 0 ? bytes : file.next_bytes(size);
+}
+
+std::string first_bytes(const std::filesystem::path& path, std::size_t count) {
+  return RegularFile(path).next_bytes(count);
+}
+
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& take) {
+  const RegularFile file(path);
+  std::string piece(1 << 20, '\0');
+  while (const std::size_t size = file.fill(piece)) take({piece.data(), size});
+}
+
 void fail_to_write(const std::filesystem::path& path, int error) {
   std::string advice = "Check the permissions of the output and that its device is healthy.";
   if (error == ENOSPC || error == EDQUOT)
@@ -160,26 +220,22 @@ DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::mo
   std::random_device draw;
   do {
     temporary_path_ = final_path_.parent_path() / (name + std::to_string(draw()));
-    descriptor_ =
-        ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  } while (descriptor_ < 0 && errno == EEXIST);
-  if (descriptor_ < 0) fail_to_write(final_path_, errno);
+    descriptor_ = Descriptor(::open(temporary_path_.c_str(),
+                                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  } while (descriptor_.number() < 0 && errno == EEXIST);
+  if (descriptor_.number() < 0) fail_to_write(final_path_, errno);
 }
 
 DurableFile::DurableFile(DurableFile&& other) noexcept
     : final_path_(std::move(other.final_path_)),
       temporary_path_(std::move(other.temporary_path_)),
-      descriptor_(other.descriptor_),
+      descriptor_(std::move(other.descriptor_)),
       finished_(other.finished_),
-      committed_(other.committed_),
+      committed_(std::exchange(other.committed_, true)),
       size_(other.size_),
-      checksum_(other.checksum_) {
-  other.descriptor_ = -1;
-  other.committed_ = true;
-}
+      checksum_(other.checksum_) {}
 
 DurableFile::~DurableFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
   if (!committed_) ::unlink(temporary_path_.c_str());
 }
 
@@ -190,18 +246,26 @@ void require_writable(const std::filesystem::path& path) {
 }
 
 void DurableFile::write(std::string_view bytes) {
-  write_all(descriptor_, bytes, final_path_);
+  write_all(descriptor_.number(), bytes, final_path_);
   size_ += bytes.size();
   checksum_.add(bytes);
 }
 
 void DurableFile::finish() {
   if (finished_) return;
-  if (::fsync(descriptor_) != 0) fail_to_write(final_path_, errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail_to_write(final_path_, errno);
+  if (::fsync(descriptor_.number()) != 0) fail_to_write(final_path_, errno);
+  if (::close(descriptor_.release()) != 0) fail_to_write(final_path_, errno);
   std::uint64_t size = 0;
-  const std::uint64_t checksum = checksum_of_file(temporary_path_, &size);
-  if (size != size_ || checksum != checksum_.value()) fail_to_write(final_path_, EIO);
+  ContentHash checksum(0);
+  try {
+    read_in_pieces(temporary_path_, [&](std::string_view piece) {
+      checksum.add(piece);
+      size += piece.size();
+    });
+  } catch (const std::system_error& fault) {
+    fail_to_write(final_path_, fault.code().value());
+  }
+  if (size != size_ || checksum.value() != checksum_.value()) fail_to_write(final_path_, EIO);
   finished_ = true;
 }
 
@@ -213,6 +277,15 @@ void DurableFile::commit() {
   sync_folder(final_path_.parent_path());
 }
 
+void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to_write(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
   DurableFile file(path);
   file.write(bytes);
@@ -221,12 +294,12 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
 
 void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path place = folder.empty() ? "." : folder;
-  const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 && errno == EACCES) return;  // writable, but not readable: cannot be synced
-  if (descriptor < 0) fail_to_write(place, errno);
-  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
-  ::close(descriptor);
-  if (error != 0 && error != EINVAL && error != ENOTSUP) fail_to_write(place, error);
+  const Descriptor opened(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // If it is writable but not readable, it cannot be synced.
+  if (opened.number() < 0 && errno == EACCES) return;
+  if (opened.number() < 0) fail_to_write(place, errno);
+  if (::fsync(opened.number()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail_to_write(place, errno);
 }
 
 std::string did_you_mean_path(const std::filesystem::path& path) {
@@ -292,45 +365,52 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
 
 AppendedFile::AppendedFile(std::filesystem::path path, Begin begin)
     : path_(std::move(path)), file_(open_to_append(path_)) {
-  if (file_ < 0) refuse(path_, errno);
-  const bool taken = is_taken(file_, LOCK_EX);
-  const bool anew = begin == Begin::kAnew;
-  if (!taken && (!anew || ::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: device
-  const int reason = taken ? EBUSY : errno;
-  ::close(file_);
-  refuse(path_, reason);
+  if (file_.number() < 0) refuse(path_, errno);
+  if (is_taken(file_.number(), LOCK_EX)) refuse(path_, EBUSY);
+  if (begin == Begin::kAnew && ::ftruncate(file_.number(), 0) != 0 && errno != EINVAL)
+    refuse(path_, errno);  // EINVAL: a device
 }
 
 bool AppendedFile::is_in_use(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  const bool taken = file >= 0 && is_taken(file, LOCK_SH);
-  if (file >= 0) ::close(file);
-  return taken;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  return file.number() >= 0 && is_taken(file.number(), LOCK_SH);
 }
 
 bool AppendedFile::is_abandoned(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
-  const bool is_free = file >= 0 && ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
-                       ::flock(file, LOCK_SH | LOCK_NB) == 0;
-  if (file >= 0) ::close(file);
-  return is_free;
-}
-
-AppendedFile::~AppendedFile() {
-  ::close(file_);
+  return ::fstat(file.number(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::flock(file.number(), LOCK_SH | LOCK_NB) == 0;
 }
 
 void AppendedFile::append(std::string_view piece) {
-  const off_t before = ::lseek(file_, 0, SEEK_END);
-  const ssize_t written = ::write(file_, piece.data(), piece.size());
+  const int file = file_.number();
+  const off_t before = ::lseek(file, 0, SEEK_END);
+  const ssize_t written = ::write(file, piece.data(), piece.size());
   struct stat info {};
-  if (::fstat(file_, &info) == 0 && info.st_nlink == 0)
+  if (::fstat(file, &info) == 0 && info.st_nlink == 0)
     throw std::runtime_error("'" + path_.string() + "' was removed while being written.");
   if (written == static_cast<ssize_t>(piece.size())) return;
   const int reason = written < 0 ? errno : ENOSPC;
-  if (written > 0 && ::ftruncate(file_, before) == 0) ::lseek(file_, before, SEEK_SET);
+  if (written > 0 && ::ftruncate(file, before) == 0) ::lseek(file, before, SEEK_SET);
   refuse(path_, reason);
+}
+
+namespace {
+
+constexpr double kPatienceSeconds = 3;
+
+}  // namespace
+
+LockResult lock_soon(int descriptor, const std::function<void()>& waiting) {
+  const Stopwatch watch;
+  for (bool is_first = true; ::flock(descriptor, LOCK_EX | LOCK_NB) != 0; is_first = false) {
+    if (errno != EWOULDBLOCK) return LockResult::kNoLocks;
+    if (watch.seconds() > kPatienceSeconds) return LockResult::kInUse;
+    if (is_first && waiting) waiting();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return LockResult::kTaken;
 }
 
 }  // namespace kiln

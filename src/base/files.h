@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -36,9 +37,56 @@ std::string why_unreadable(const std::system_error& fault);
 // std::system_error, as read_file() does.
 std::string first_bytes(const std::filesystem::path& path, std::size_t count);
 
+// Text files that people write. Some editors begin them with a byte-order mark (U+FEFF in UTF-8),
+// which is no part of the text: every reader of such a file calls one of these.
+constexpr std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
+// read_file() without the mark.
+inline std::string read_text(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  return std::string(without_byte_order_mark(read_file(path, max_bytes)));
+}
+
+// Passes the bytes of a regular file to `take`, piece by piece. Throws as read_file() does.
+void read_in_pieces(const std::filesystem::path& path,
+                    const std::function<void(std::string_view)>& take);
+
 // Why an untrusted path (from an archive or a list) does not name a file inside its directory, as a
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
+
+// An open file or folder; at the end it is closed, which releases its lock.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+  int number() const { return number_; }  // negative: none
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+// A lock that the kernel keeps, so that a killed program leaves none.
+enum class LockResult {
+  kTaken,
+  kInUse,    // another program holds it
+  kNoLocks,  // the file system has no locks
+};
+
+// Locks an open file or folder until its descriptor is closed. If another program holds the lock,
+// calls `waiting` and then waits some seconds: the ranks of a job whose launcher was killed end a
+// moment later, so a job that is restarted at once finds them still running.
+LockResult lock_soon(int descriptor, const std::function<void()>& waiting);
 
 // A file that appears under its name only when it is complete. It is written next to its final path
 // under a temporary name (`.kiln-tmp-<name>-<number>`), synced, read back and verified by checksum,
@@ -68,12 +116,15 @@ class DurableFile {
  private:
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool finished_ = false;
   bool committed_ = false;
   std::uint64_t size_ = 0;
   ContentHash checksum_{0};
 };
+
+// Writes to an open file; `path` is for the Error kFailedToWriteOutputs.
+void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
@@ -131,16 +182,13 @@ class AppendedFile {
   // Whether it is certain that no program is. Both are false where files cannot be locked. Both see
   // only programs on this host: network file systems do not reliably report others.
   static bool is_abandoned(const std::filesystem::path& path);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   // Writes with a single call; a partial write (disk full) is undone.
   void append(std::string_view piece);
 
  private:
   std::filesystem::path path_;
-  int file_;
+  Descriptor file_;
 };
 
 }  // namespace kiln

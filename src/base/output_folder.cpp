@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/kernel_lock.h"
+#include "base/files.h"
 
 namespace kiln {
 namespace {
@@ -139,32 +139,14 @@ void discard(const fs::path& folder, const Journal& journal) {
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
   make_folders(folder_);
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0 && lock_soon(lock_, {}) == LockResult::kInUse) {
-    ::close(lock_);
+  lock_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock_.number() >= 0 && lock_soon(lock_.number(), {}) == LockResult::kInUse)
     fail_output_folder(folder_, "is in use by another run, which is writing to it",
                        "Wait until it ends, or choose another output.");
-  }
-  try {
-    if (!is_half_replaced(folder_)) return;
-    const Journal journal = read_journal(folder_);
-    if (interrupted == Interrupted::kFinish) {
-      put_in_place(folder_, journal);
-    } else {
-      discard(folder_, journal);
-    }
-  } catch (...) {
-    if (lock_ >= 0) ::close(lock_);
-    throw;
-  }
+  if (!is_half_replaced(folder_)) return;
+  const Journal journal = read_journal(folder_);
+  (interrupted == Interrupted::kFinish ? put_in_place : discard)(folder_, journal);
 }
-
-OutputFolder::~OutputFolder() {
-  if (lock_ >= 0) ::close(lock_);
-}
-
-OutputFolder::OutputFolder(OutputFolder&& other) noexcept
-    : folder_(std::move(other.folder_)), lock_(std::exchange(other.lock_, -1)) {}
 
 void OutputFolder::replace(std::vector<DurableFile> files,
                            const std::vector<fs::path>& removed) const {

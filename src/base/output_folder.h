@@ -26,11 +26,6 @@ class OutputFolder {
   // (see lock_soon()). On file systems without locks, goes on without one.
   explicit OutputFolder(std::filesystem::path folder,
                         Interrupted interrupted = Interrupted::kFinish);
-  ~OutputFolder();
-  OutputFolder(OutputFolder&& other) noexcept;
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
-  OutputFolder& operator=(OutputFolder&&) = delete;
 
   const std::filesystem::path& path() const { return folder_; }
 
@@ -42,7 +37,7 @@ class OutputFolder {
 
  private:
   std::filesystem::path folder_;
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 // Whether a program was killed while putting files in place, or is doing so right now. Readers

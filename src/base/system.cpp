@@ -18,14 +18,13 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <tuple>
 #include <vector>
-
-#include "base/control_groups.h"
 
 namespace kiln {
 
@@ -116,6 +115,16 @@ long long available_memory_bytes() {
   return available;
 }
 
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
 double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
@@ -125,17 +134,13 @@ double seconds_since_process_start() {
   std::size_t at = text.rfind(')');
   for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
   if (at == text.npos) return 0;
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
   const double started =
       std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+  return seconds_of(CLOCK_BOOTTIME) - started;
 }
 
 double processor_seconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 double unix_seconds() {
@@ -206,17 +211,11 @@ void end(int signal) {
   ::_exit(128 + signal);
 }
 
-double monotonic_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 void remember(int signal) {
   if (received == 0) {
-    received_at = monotonic_seconds();
+    received_at = seconds_of(CLOCK_MONOTONIC);
     received = signal;
-  } else if (!repeats_stop(received, signal, monotonic_seconds() - received_at)) {
+  } else if (!repeats_stop(received, signal, seconds_of(CLOCK_MONOTONIC) - received_at)) {
     end(signal);
   }
 }
@@ -249,6 +248,57 @@ void survive_broken_pipes() {
 
 int stop_signal() {
   return received;
+}
+
+namespace {
+
+constexpr long long kNoLimit = 1LL << 62;
+
+long long memory_left_in_group(const std::filesystem::path& folder) {
+  std::ifstream limit_file(folder / "memory.max"), used_file(folder / "memory.current"),
+      parts(folder / "memory.stat");
+  long long limit = 0, used = 0;  // reading "max", for no limit, fails
+  if (!(limit_file >> limit && used_file >> used)) return kNoLimit;
+  std::string part;
+  for (long long bytes = 0; parts >> part >> bytes;)
+    if (part == "active_file" || part == "inactive_file") used -= bytes;
+  return std::max(limit - used, 0LL);
+}
+
+double cpus_of_group(const std::filesystem::path& folder) {
+  std::ifstream quota(folder / "cpu.max");  // "200000 100000" or "max 100000"
+  double microseconds = 0, period = 0;
+  const bool is_limited = quota >> microseconds >> period && period > 0;
+  return is_limited ? microseconds / period : std::numeric_limits<double>::infinity();
+}
+
+// The least of what `of_group` returns for `root` and the groups from there to `group`.
+template <typename OfGroup>
+auto least(const std::filesystem::path& root, const std::filesystem::path& group,
+           OfGroup&& of_group) {
+  auto found = of_group(root);
+  std::filesystem::path folder = root;
+  for (const std::filesystem::path& name : group.relative_path())
+    found = std::min(found, of_group(folder /= name));
+  return found;
+}
+
+}  // namespace
+
+std::string own_control_group() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("0::/")) return line.substr(3);
+  return "/";
+}
+
+long long memory_left_in_groups(const std::filesystem::path& root,
+                                const std::filesystem::path& group) {
+  return least(root, group, memory_left_in_group);
+}
+
+double cpus_of_groups(const std::filesystem::path& root, const std::filesystem::path& group) {
+  return least(root, group, cpus_of_group);
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 // base64.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ std::string duration_text(double seconds);
 std::string bytes_text(long long bytes);
 // "11,699,132".
 std::string grouped(long long number);
+
+// `text` with its ASCII letters in lower case.
+std::string in_small_letters(std::string_view text);
 
 // `text` for a message: shortened if long.
 std::string excerpt(const std::string& text);
@@ -80,5 +84,35 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
 // " Did you mean 'epochs'?", with `prefix` before the name, or an empty text.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
                          std::string_view prefix = "");
+
+// Strict reading of untrusted CSV files (RFC 4180). csv_field() in base/text.h writes a field.
+
+constexpr std::size_t kMaxCsvColumns = 100;
+
+// Reads a text row by row. Fields are separated by commas; a field in double quotes may contain
+// commas, line breaks, and quotes written as "". Lines end with LF or CRLF. Empty lines and a byte
+// order mark are skipped. Uses no memory beyond the fields of one row. Use from one thread.
+class CsvReader {
+ public:
+  // `text` must outlive the reader.
+  explicit CsvReader(std::string_view text);
+
+  // Reads the next row; false at the end. Throws std::invalid_argument, with a clause that has no
+  // line number, for a quote inside an unquoted field, text after a quoted field, an unterminated
+  // quote, a NUL byte, or more than kMaxCsvColumns fields.
+  bool next(std::vector<std::string>& fields);
+
+  // The line, from 1, on which the last row starts, or the row with the fault.
+  int line() const { return row_line_; }
+
+ private:
+  void take_field(std::string& field);
+  void take_quoted(std::string& field);
+  bool at_line_end() const;
+  void skip_line_end();
+
+  std::string_view rest_;
+  int line_ = 1, row_line_ = 1;
+};
 
 }  // namespace kiln

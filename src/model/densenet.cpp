@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/autocast.h"
+#include "model/image_model.h"
 
 namespace kiln {
 namespace {

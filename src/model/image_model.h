@@ -3,6 +3,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,5 +84,27 @@ class ImageModel {
 // first, unless the options want no values. Throws Error kInvalidModelDirectory, listing the known
 // names, for an unknown name.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
+
+// Mixed precision on the current thread, using LibTorch's autocast.
+
+// For the lifetime of this object, convolutions and linear layers on `device` compute in `type`;
+// their weights are cast only once. With kFloat nothing changes: they compute in the type of their
+// inputs. May be nested.
+class Autocast {
+ public:
+  Autocast(c10::DeviceType device, c10::ScalarType type);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+  // The type this thread currently computes in; kFloat if autocast is off.
+  static c10::ScalarType type_on(c10::DeviceType device);
+
+ private:
+  c10::DeviceType device_;
+  bool is_on_;
+  bool was_enabled_ = false;
+  c10::ScalarType type_before_ = c10::kFloat;
+};
 
 }  // namespace kiln

@@ -9,7 +9,6 @@
 
 #include "base/crc32c.h"
 #include "base/files.h"
-#include "base/proto_message.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/image/image.h"

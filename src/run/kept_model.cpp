@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/run_json.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/crc32c.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -24,19 +25,12 @@ inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, s
 
 template <std::unsigned_integral Integer>
 Integer little_endian(std::string_view bytes, std::uint64_t offset, std::string_view what) {
-  const std::string_view digits = range_of(bytes, offset, sizeof(Integer), what);
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(digits[i])) << (8 * i);
-  }
-  return static_cast<Integer>(value);
+  return static_cast<Integer>(from_little_endian(range_of(bytes, offset, sizeof(Integer), what)));
 }
 
 template <std::unsigned_integral Integer>
 void append_little_endian(std::string& out, Integer value) {
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
-    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i)));
-  }
+  out += little_endian(value, sizeof(Integer));
 }
 
 }  // namespace kiln

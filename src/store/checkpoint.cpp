@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <climits>
+#include <exception>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -25,9 +27,41 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr std::string_view kManifestFile = "checkpoint.json";
 constexpr std::string_view kFormat = "kiln checkpoint";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kMaxManifest = 1 << 16;
+
+class NewerFormat : public FormatFault {
+  using FormatFault::FormatFault;
+};
+
+std::optional<std::int64_t> number_of(std::string_view name, std::string (*name_of)(std::int64_t)) {
+  constexpr std::size_t kMaxDigits = 18;
+  const std::size_t begin = name.find_first_of("0123456789");
+  if (begin == name.npos) return std::nullopt;
+  const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
+  std::int64_t number = 0;
+  if (end - begin <= kMaxDigits) std::from_chars(name.data() + begin, name.data() + end, number);
+  if (name != name_of(number)) return std::nullopt;  // also for "checkpoint-0000007"
+  return number;
+}
+
+std::string checkpoint_name(std::int64_t number) {
+  return formatted("checkpoint-%06lld", static_cast<long long>(number));
+}
+
+std::string best_name(std::int64_t number) {
+  return formatted("best-%06lld.safetensors", static_cast<long long>(number));
+}
+
+std::optional<std::int64_t> checkpoint_number(std::string_view name) {
+  return number_of(name, checkpoint_name);
+}
+
+std::optional<std::int64_t> best_number(std::string_view name) {
+  return number_of(name, best_name);
+}
 
 Json json_of(const CheckpointFile& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"content_hash", hex_digits(file.hash)}};
@@ -66,95 +100,7 @@ CheckpointFile file_of(const Json& value) {
   return file;
 }
 
-std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
-  const std::string name = "'" + path.filename().string() + "'";
-  try {
-    return read_file(path, max_bytes);
-  } catch (const std::system_error& fault) {
-    throw FormatFault(name + " cannot be read (" + fault.code().message() + ")");
-  } catch (const std::length_error&) {
-    throw FormatFault(name + " is larger than " + std::to_string(max_bytes) + " bytes");
-  }
-}
-
-std::string read_verified(const fs::path& folder, const CheckpointFile& file) {
-  std::string bytes = read_part(folder / file.name, file.bytes);
-  if (content_hash(bytes) != file.hash)
-    throw FormatFault("'" + file.name + "' is damaged: its bytes do not match the hash in " +
-                      std::string(kManifestFile));
-  return bytes;
-}
-
-StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
-  const std::string bytes = read_verified(folder, file);
-  try {
-    return read_safetensors(bytes);
-  } catch (const FormatFault& fault) {
-    throw FormatFault("'" + file.name + "' cannot be used: " + fault.what());
-  }
-}
-
-// `folder` is the checkpoint's own. Throws FormatFault.
-Checkpoint read_whole(const fs::path& folder) {
-  const CheckpointManifest manifest = read_manifest(folder);
-  check_sizes(folder, manifest);
-  Checkpoint found{folder,
-                   read_verified(folder, manifest.files[0]),
-                   read_verified(folder, manifest.files[1]),
-                   read_tensors(folder, manifest.files[2]),
-                   {},
-                   0,
-                   0};
-  for (const CheckpointFile& file : manifest.files) found.bytes += file.bytes;
-  if (manifest.best) {
-    found.best = read_tensors(folder.parent_path(), *manifest.best);
-    found.best_epoch = manifest.best_epoch;
-    found.bytes += manifest.best->bytes;
-  }
-  return found;
-}
-
-std::optional<std::int64_t> number_of(std::string_view name, std::string (*name_of)(std::int64_t)) {
-  constexpr std::size_t kMaxDigits = 18;
-  const std::size_t begin = name.find_first_of("0123456789");
-  if (begin == name.npos) return std::nullopt;
-  const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
-  std::int64_t number = 0;
-  if (end - begin <= kMaxDigits) std::from_chars(name.data() + begin, name.data() + end, number);
-  if (name != name_of(number)) return std::nullopt;  // also for "checkpoint-0000007"
-  return number;
-}
-
-// The canonical path of the checkpoint, from which its name and parent folder can be taken; empty
-// if `path` is not a checkpoint.
-std::optional<fs::path> single_checkpoint(const fs::path& path) {
-  std::error_code fault;
-  const fs::path real = fs::canonical(path, fault);
-  if (fault) return std::nullopt;
-  const bool has_name = checkpoint_number(real.filename().string()).has_value();
-  if (fs::exists(real / kManifestFile, fault) ||
-      (has_name && fs::exists(real / kCheckpointFiles[0], fault)))
-    return real;
-  return std::nullopt;
-}
-
 }  // namespace
-
-std::string checkpoint_name(std::int64_t number) {
-  return formatted("checkpoint-%06lld", static_cast<long long>(number));
-}
-
-std::string best_name(std::int64_t number) {
-  return formatted("best-%06lld.safetensors", static_cast<long long>(number));
-}
-
-std::optional<std::int64_t> checkpoint_number(std::string_view name) {
-  return number_of(name, checkpoint_name);
-}
-
-std::optional<std::int64_t> best_number(std::string_view name) {
-  return number_of(name, best_name);
-}
 
 std::string format_manifest(const CheckpointManifest& manifest) {
   Json root{{"format", kFormat}, {"version", kVersion}, {"files", Json::array()}};
@@ -197,6 +143,37 @@ CheckpointManifest parse_manifest(std::string_view json) {
   return manifest;
 }
 
+namespace {
+
+std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
+  const std::string name = "'" + path.filename().string() + "'";
+  try {
+    return read_file(path, max_bytes);
+  } catch (const std::system_error& fault) {
+    throw FormatFault(name + " cannot be read (" + fault.code().message() + ")");
+  } catch (const std::length_error&) {
+    throw FormatFault(name + " is larger than " + std::to_string(max_bytes) + " bytes");
+  }
+}
+
+std::string read_verified(const fs::path& folder, const CheckpointFile& file) {
+  std::string bytes = read_part(folder / file.name, file.bytes);
+  if (content_hash(bytes) != file.hash)
+    throw FormatFault("'" + file.name + "' is damaged: its bytes do not match the hash in " +
+                      std::string(kManifestFile));
+  return bytes;
+}
+
+StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
+  const std::string bytes = read_verified(folder, file);
+  try {
+    return read_safetensors(bytes);
+  } catch (const FormatFault& fault) {
+    throw FormatFault("'" + file.name + "' cannot be used: " + fault.what());
+  }
+}
+
+// Throws FormatFault, or NewerFormat for a newer version.
 CheckpointManifest read_manifest(const fs::path& folder) {
   std::error_code fault;
   if (fs::symlink_status(folder / kManifestFile, fault).type() == fs::file_type::not_found)
@@ -205,6 +182,7 @@ CheckpointManifest read_manifest(const fs::path& folder) {
   return parse_manifest(read_part(folder / kManifestFile, kMaxManifest));
 }
 
+// Throws FormatFault unless the files in the checkpoint's `folder` have the listed sizes.
 void check_sizes(const fs::path& folder, const CheckpointManifest& manifest) {
   const auto check = [](const fs::path& path, std::uint64_t bytes) {
     std::error_code fault;
@@ -219,6 +197,10 @@ void check_sizes(const fs::path& folder, const CheckpointManifest& manifest) {
   if (manifest.best) check(folder.parent_path() / manifest.best->name, manifest.best->bytes);
 }
 
+// The numbers in `folder`, complete or not. Throws std::filesystem::filesystem_error.
+struct CheckpointNumbers {
+  std::set<std::int64_t> checkpoints, best;
+};
 CheckpointNumbers numbers_in(const fs::path& folder) {
   CheckpointNumbers numbers;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -229,6 +211,28 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
   return numbers;
 }
 
+// `folder` is the checkpoint's own. Throws FormatFault.
+Checkpoint read_whole(const fs::path& folder) {
+  const CheckpointManifest manifest = read_manifest(folder);
+  check_sizes(folder, manifest);
+  Checkpoint found{folder,
+                   read_verified(folder, manifest.files[0]),
+                   read_verified(folder, manifest.files[1]),
+                   read_tensors(folder, manifest.files[2]),
+                   {},
+                   0,
+                   0};
+  for (const CheckpointFile& file : manifest.files) found.bytes += file.bytes;
+  if (manifest.best) {
+    found.best = read_tensors(folder.parent_path(), *manifest.best);
+    found.best_epoch = manifest.best_epoch;
+    found.bytes += manifest.best->bytes;
+  }
+  return found;
+}
+
+// The newest complete checkpoint in `folder`, if any, that passes `check`. `damaged` receives the
+// numbers of newer ones and why they are not used. Throws std::filesystem::filesystem_error.
 std::optional<Checkpoint> newest_checkpoint(const fs::path& folder, const StateCheck& check,
                                             std::map<std::int64_t, std::string>& damaged) {
   const std::set<std::int64_t> numbers = numbers_in(folder).checkpoints;
@@ -246,6 +250,7 @@ std::optional<Checkpoint> newest_checkpoint(const fs::path& folder, const StateC
   return std::nullopt;
 }
 
+// The clauses for `skipped`, newest last.
 std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged) {
   std::vector<std::string> clauses;
   clauses.reserve(damaged.size());
@@ -253,6 +258,21 @@ std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& d
     clauses.push_back(checkpoint_name(number) + " is not used: " + fault);
   return clauses;
 }
+
+// The canonical path of the checkpoint, from which its name and parent folder can be taken; empty
+// if `path` is not a checkpoint.
+std::optional<fs::path> single_checkpoint(const fs::path& path) {
+  std::error_code fault;
+  const fs::path real = fs::canonical(path, fault);
+  if (fault) return std::nullopt;
+  const bool has_name = checkpoint_number(real.filename().string()).has_value();
+  if (fs::exists(real / kManifestFile, fault) ||
+      (has_name && fs::exists(real / kCheckpointFiles[0], fault)))
+    return real;
+  return std::nullopt;
+}
+
+}  // namespace
 
 bool is_checkpoint(const fs::path& path) {
   if (single_checkpoint(path)) return true;
@@ -287,8 +307,6 @@ Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipp
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& fault,
                        const std::string& remedy) {
@@ -330,11 +348,10 @@ class HashedFile {
   HashedFile(fs::path path, std::uint64_t num_bytes)
       : path_(std::move(path)), num_bytes_(num_bytes), hash_(num_bytes) {
     if (num_bytes > kMaxStateDictBytes) fail_to_write(path_, EFBIG);
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file_ < 0) fail_to_write(path_, errno);
+    file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file_.number() < 0) fail_to_write(path_, errno);
   }
   ~HashedFile() {
-    if (file_ >= 0) ::close(file_);
     if (!finished_) ::unlink(path_.c_str());
   }
   HashedFile(const HashedFile&) = delete;
@@ -345,31 +362,22 @@ class HashedFile {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
       const std::string_view piece = bytes.substr(0, kPiece);
       hash_.add(piece);
-      write_piece(piece);
+      write_all(file_.number(), piece, path_);
     }
   }
 
   CheckpointFile finish() {
-    if (::fsync(file_) != 0) fail_to_write(path_, errno);
-    if (::close(std::exchange(file_, -1)) != 0) fail_to_write(path_, errno);
+    if (::fsync(file_.number()) != 0) fail_to_write(path_, errno);
+    if (::close(file_.release()) != 0) fail_to_write(path_, errno);
     finished_ = true;
     return {path_.filename().string(), num_bytes_, hash_.value()};
   }
 
  private:
-  void write_piece(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail_to_write(path_, errno);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-
   fs::path path_;
   std::uint64_t num_bytes_;
   ContentHash hash_;
-  int file_ = -1;
+  Descriptor file_;
   bool finished_ = false;
 };
 
@@ -551,6 +559,38 @@ void CheckpointFolder::remove_unused_best() const {
     }
   }
   for (const std::int64_t number : unused) ::unlink((path() / best_name(number)).c_str());
+}
+
+bool CheckpointWriter::is_busy() const {
+  return writing_.valid() &&
+         writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+void CheckpointWriter::begin(CheckpointView view) {
+  wait();
+  const auto write = [this, view = std::move(view)]() -> std::string {
+    try {
+      folder_.write(view);
+      return "";
+    } catch (const std::exception& fault) {
+      return fault.what();
+    }
+  };
+  try {
+    writing_ = std::async(std::launch::async, write);
+  } catch (const std::system_error& fault) {  // no more threads
+    failure_ = fault.what();
+  }
+}
+
+void CheckpointWriter::wait() {
+  if (!writing_.valid()) return;
+  if (std::string failure = writing_.get(); !failure.empty()) failure_ = std::move(failure);
+}
+
+std::string CheckpointWriter::take_failure() {
+  if (!is_busy()) wait();
+  return std::exchange(failure_, {});
 }
 
 }  // namespace kiln

@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,49 +106,40 @@ class CheckpointFolder {
   int best_epoch_ = 0;
 };
 
-// The rest of this file is for the reader and the writer only.
-
-inline constexpr std::string_view kManifestFile = "checkpoint.json";
+// For tests: the files of a checkpoint, and the contents of checkpoint.json.
 inline constexpr std::array<std::string_view, 3> kCheckpointFiles{"state.json", "metrics.jsonl",
                                                                   "state.safetensors"};
 
-std::string checkpoint_name(std::int64_t number);
-std::string best_name(std::int64_t number);
-std::optional<std::int64_t> checkpoint_number(std::string_view name);
-std::optional<std::int64_t> best_number(std::string_view name);
-
-// The contents of checkpoint.json.
 struct CheckpointManifest {
   std::vector<CheckpointFile> files;   // kCheckpointFiles, in this order
   std::optional<CheckpointFile> best;  // in the parent folder
   int best_epoch = 0;
 };
 
-class NewerFormat : public FormatFault {
-  using FormatFault::FormatFault;
-};
-
 std::string format_manifest(const CheckpointManifest& manifest);
-// Throws FormatFault, or NewerFormat for a newer version. No name in the result points outside the
-// folder.
+// Throws FormatFault. No name in the result points outside the folder.
 CheckpointManifest parse_manifest(std::string_view json);
-// The same for the manifest in a checkpoint's folder.
-CheckpointManifest read_manifest(const std::filesystem::path& folder);
-// Throws FormatFault unless the files in the checkpoint's `folder` have the listed sizes.
-void check_sizes(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 
-struct CheckpointNumbers {
-  std::set<std::int64_t> checkpoints, best;
+// Writes checkpoints on a background thread while training continues: one at a time, without a
+// queue. To be called from one thread.
+class CheckpointWriter {
+ public:
+  // The folder must outlive it. The destructor waits.
+  explicit CheckpointWriter(CheckpointFolder& folder) : folder_(folder) {}
+
+  bool is_busy() const;
+  // Waits for the checkpoint being written, if any, then starts the new one. What `view` refers to
+  // must not change until the writer is no longer busy.
+  void begin(CheckpointView view);
+  void wait();
+
+  // The reason for the most recent failure since the last call; empty if there was none.
+  std::string take_failure();
+
+ private:
+  CheckpointFolder& folder_;
+  std::string failure_;
+  std::future<std::string> writing_;  // why it failed; last: it waits for the thread
 };
-// The numbers in `folder`, complete or not. Throws std::filesystem::filesystem_error.
-CheckpointNumbers numbers_in(const std::filesystem::path& folder);
-
-// The newest complete checkpoint in `folder`, if any, that passes `check`. `damaged` receives the
-// numbers of newer ones and why they are not used. Throws std::filesystem::filesystem_error.
-std::optional<Checkpoint> newest_checkpoint(const std::filesystem::path& folder,
-                                            const StateCheck& check,
-                                            std::map<std::int64_t, std::string>& damaged);
-// The clauses for `skipped`, newest last.
-std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged);
 
 }  // namespace kiln

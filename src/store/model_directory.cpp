@@ -5,122 +5,33 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
-#include "base/text_file.h"
+#include "store/byte_reader.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kVersion = 1;
-constexpr std::size_t kMaxBytes = 1 << 20;
-constexpr double kMaxTemperature = 1e6;
-constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
-constexpr std::array<std::string_view, 3> kKeys{"version", "temperature", "answers"};
-
-std::string shown(const Json& value) {
-  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
-}
-
-[[noreturn]] void fail(const std::string& where, const std::string& fault) {
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "'" + where + "' is not a valid calibration file: " + fault +
-                  ". Train the model again or copy its complete directory.");
-}
-
-const Json& at(const Json& root, const char* key, const std::string& where) {
-  const auto found = root.find(key);
-  if (found == root.end()) fail(where, std::string("its key '") + key + "' is missing");
-  return *found;
-}
-
-bool is_count(const Json& value) {
-  return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
-}
-
-// Whether `value` is a valid bin that begins above `before`.
-bool is_bin(const Json& value, double before) {
-  if (!value.is_array() || value.size() != 3 || !value[0].is_number() || !is_count(value[1]) ||
-      !is_count(value[2]))
-    return false;
-  const auto from = value[0].get<double>();
-  return from > before && from <= 1 && from >= 0 &&
-         value[2].get<std::uint64_t>() <= value[1].get<std::uint64_t>();
-}
-
-std::vector<AnswerBin> bins_of(const Json& list, const std::string& where) {
-  if (!list.is_array()) fail(where, "its key 'answers' is " + shown(list) + " instead of a list");
-  std::vector<AnswerBin> bins;
-  for (const Json& value : list) {
-    if (!is_bin(value, bins.empty() ? -1 : bins.back().from))
-      fail(where, "its key 'answers' has " + shown(value) +
-                      " instead of a higher confidence, images, and correct images");
-    bins.push_back(
-        {value[0].get<double>(), value[1].get<std::int64_t>(), value[2].get<std::int64_t>()});
-  }
-  return bins;
-}
-
-Calibration read(const Json& root, const std::string& where) {
-  if (!root.is_object()) fail(where, "it is not a JSON object");
-  if (const Json& version = at(root, "version", where); version != kVersion)
-    fail(where, "its version is " + shown(version) + ", but this program supports version " +
-                    std::to_string(kVersion));
-  for (const auto& [key, value] : root.items())
-    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-      fail(where, "its key '" + key.substr(0, 100) + "' is unknown");
-  const Json& temperature = at(root, "temperature", where);
-  Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
-  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
-    fail(where, "its key 'temperature' is " + shown(temperature) + " instead of a number above 0");
-  calibration.answers = bins_of(at(root, "answers", where), where);
-  return calibration;
-}
-
-}  // namespace
-
-Calibration parse_calibration(std::string_view json, const std::string& where) {
-  if (json.size() > kMaxBytes) fail(where, "it is larger than 1 MiB");
-  try {
-    return read(parse_json(json, RepeatedKeys::kRefused), where);
-  } catch (const JsonFault& fault) {
-    fail(where, std::string("it ") + fault.what());
-  }
-}
-
-std::string format_calibration(const Calibration& calibration) {
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
-  for (const AnswerBin& bin : calibration.answers)
-    answers.push_back({bin.from, bin.images, bin.right});
-  const nlohmann::ordered_json json = {
-      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
-  return json.dump() + "\n";
-}
-
-namespace {
+namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
 constexpr std::uint64_t kMaxCalibration = 1 << 20;
 constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million images
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& fault,
-                       const std::string& remedy) {
+[[noreturn]] void fail(const fs::path& path, const std::string& fault, const std::string& remedy) {
   throw Error(ErrorCode::kInvalidModelDirectory,
               "'" + path.string() + "' " + fault + ". " + remedy);
 }
 
 constexpr const char* kCopyAgain = "Create the model directory again or copy all of it.";
 
-std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes) {
+std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
   try {
     return read_text(path, max_bytes);
   } catch (const std::length_error&) {
@@ -130,29 +41,29 @@ std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes
   }
 }
 
-void refuse_missing_or_empty(const std::filesystem::path& folder) {
+void refuse_missing_or_empty(const fs::path& folder) {
   const auto refuse = [&](const std::string& fault, const std::string& guess = "") {
     throw Error(ErrorCode::kUserError,
                 "The model folder '" + folder.string() + "' " + fault +
                     ". Give a folder written by 'kiln init-model' or 'kiln train'." + guess);
   };
   std::error_code error;
-  const auto status = std::filesystem::status(folder, error);
-  if (!std::filesystem::exists(status)) {
+  const auto status = fs::status(folder, error);
+  if (!fs::exists(status)) {
     if (error && error != std::errc::no_such_file_or_directory)
       refuse("cannot be read (" + error.message() + ")");
     refuse("does not exist", did_you_mean_path(folder));
   }
-  if (!std::filesystem::is_directory(status)) refuse("is a file, not a folder");
-  std::filesystem::directory_iterator entry(folder, error);
+  if (!fs::is_directory(status)) refuse("is a file, not a folder");
+  fs::directory_iterator entry(folder, error);
   if (error) refuse("cannot be read (" + error.message() + ")");
-  for (; entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+  for (; entry != fs::directory_iterator(); entry.increment(error)) {
     if (!is_ignored_name(entry->path().filename().string())) return;
   }
   refuse("is empty");
 }
 
-void finish_interrupted_save(const std::filesystem::path& folder) {
+void finish_interrupted_save(const fs::path& folder) {
   if (!is_half_replaced(folder)) return;
   try {
     OutputFolder{folder};
@@ -162,7 +73,7 @@ void finish_interrupted_save(const std::filesystem::path& folder) {
   }
 }
 
-std::vector<std::string> read_labels(const std::filesystem::path& path, int num_classes) {
+std::vector<std::string> read_labels(const fs::path& path, int num_classes) {
   try {
     std::vector<std::string> labels = parse_label_map(read_part(path, kMaxLabelMap));
     if (labels.size() == static_cast<std::size_t>(num_classes)) return labels;
@@ -176,7 +87,7 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
 }
 
 // The model specification also stores mean and std, for the designer's programs; they must match.
-Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
+Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
   Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {
     fail(path, "has a different mean or std than " + std::string(kSpecFile),
@@ -227,12 +138,12 @@ std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
 
 }  // namespace
 
-ModelSpec read_model_spec(const std::filesystem::path& folder) {
+ModelSpec read_model_spec(const fs::path& folder) {
   refuse_missing_or_empty(folder);
   finish_interrupted_save(folder);
   std::error_code error;
-  const std::filesystem::path meta_path = folder / kMetaFile;
-  if (!std::filesystem::exists(meta_path, error)) {
+  const fs::path meta_path = folder / kMetaFile;
+  if (!fs::exists(meta_path, error)) {
     fail(folder, "has no _meta.yaml, so it is not a model directory, or an incomplete one",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
   }
@@ -241,14 +152,14 @@ ModelSpec read_model_spec(const std::filesystem::path& folder) {
     fail(folder, "is of type '" + meta.type.substr(0, 100) + "', not ModelDirectory",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
   }
-  const std::filesystem::path spec_path = folder / meta.model_spec;
+  const fs::path spec_path = folder / meta.model_spec;
   return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
 }
 
-ModelDirectory read_model_directory(const std::filesystem::path& folder) {
+ModelDirectory read_model_directory(const fs::path& folder) {
   ModelDirectory directory;
   directory.spec = read_model_spec(folder);
-  const std::filesystem::path model_path = folder / directory.spec.model_file;
+  const fs::path model_path = folder / directory.spec.model_file;
   try {
     directory.state = read_state_dict(read_state_dict_file(model_path));
     require_finite(directory.state);
@@ -258,21 +169,21 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
     fail(model_path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
   std::error_code error;
-  const std::filesystem::path labels_path = folder / kLabelMapFile;
-  if (directory.spec.num_classes && std::filesystem::exists(labels_path, error)) {
+  const fs::path labels_path = folder / kLabelMapFile;
+  if (directory.spec.num_classes && fs::exists(labels_path, error)) {
     directory.labels = read_labels(labels_path, *directory.spec.num_classes);
   }
-  const std::filesystem::path pixels_path = folder / kPreprocessingFile;
-  if (std::filesystem::exists(pixels_path, error)) {
+  const fs::path pixels_path = folder / kPreprocessingFile;
+  if (fs::exists(pixels_path, error)) {
     directory.preprocessing = read_preprocessing(pixels_path, directory.spec);
   }
-  const std::filesystem::path calibration_path = folder / kCalibrationFile;
-  if (std::filesystem::exists(calibration_path, error)) {
+  const fs::path calibration_path = folder / kCalibrationFile;
+  if (fs::exists(calibration_path, error)) {
     directory.calibration =
         parse_calibration(read_part(calibration_path, kMaxCalibration), calibration_path.string());
   }
-  const std::filesystem::path seen_path = folder / kSeenImagesFile;
-  if (std::filesystem::exists(seen_path, error)) {
+  const fs::path seen_path = folder / kSeenImagesFile;
+  if (fs::exists(seen_path, error)) {
     directory.seen_images =
         parse_seen_images(read_part(seen_path, kMaxSeenImages), seen_path.string());
   }
@@ -356,8 +267,6 @@ std::vector<std::string> parse_label_map(std::string_view csv) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 bool is_known_name(std::string_view name) {
   const auto holds = [name](const auto& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -440,6 +349,95 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
 
 void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {
   write_directory(OutputFolder(folder), files);
+}
+
+namespace {
+
+constexpr std::string_view kMagic = "KILNSEEN";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof kVersion + 2 * sizeof(std::uint64_t);
+constexpr std::size_t kHashBytes = 6;
+
+std::uint64_t shortened(std::uint64_t content_hash) {
+  return content_hash >> 8 * (sizeof content_hash - kHashBytes);
+}
+
+std::vector<std::uint64_t> to_list(std::vector<std::uint64_t> hashes) {
+  for (std::uint64_t& hash : hashes) hash = shortened(hash);
+  std::sort(hashes.begin(), hashes.end());
+  hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
+  return hashes;
+}
+
+void append(std::string& bytes, const std::vector<std::uint64_t>& list) {
+  for (const std::uint64_t hash : list) bytes += little_endian(hash, kHashBytes);
+}
+
+[[noreturn]] void refuse_seen(const std::string& where, const std::string& fault) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + where + "' is not a valid list of seen images: " + fault +
+                  ". Copy the complete model directory again, or delete this file.");
+}
+
+// Removes the first `count` hashes from `bytes`, which must hold at least that many.
+std::vector<std::uint64_t> take_list(std::string_view& bytes, std::uint64_t count,
+                                     const std::string& where) {
+  std::vector<std::uint64_t> list(count);
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    list[at] = from_little_endian(bytes.substr(at * kHashBytes, kHashBytes));
+    if (at > 0 && list[at] <= list[at - 1])
+      refuse_seen(where, "its hashes are not in ascending order");
+  }
+  bytes.remove_prefix(list.size() * kHashBytes);
+  return list;
+}
+
+}  // namespace
+
+bool SeenImages::was_trained_on(std::uint64_t content_hash) const {
+  return std::binary_search(train.begin(), train.end(), shortened(content_hash));
+}
+
+bool SeenImages::was_chosen_on(std::uint64_t content_hash) const {
+  return std::binary_search(valid.begin(), valid.end(), shortened(content_hash));
+}
+
+SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::uint64_t> valid) {
+  return {to_list(std::move(train)), to_list(std::move(valid))};
+}
+
+std::string pack_seen_images(const SeenImages& images) {
+  std::string bytes(kMagic);
+  bytes.reserve(kHeaderBytes + (images.train.size() + images.valid.size()) * kHashBytes);
+  append_little_endian(bytes, kVersion);
+  append_little_endian(bytes, std::uint64_t{images.train.size()});
+  append_little_endian(bytes, std::uint64_t{images.valid.size()});
+  append(bytes, images.train);
+  append(bytes, images.valid);
+  return bytes;
+}
+
+SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
+  if (!bytes.starts_with(kMagic))
+    refuse_seen(where, "it does not begin with " + std::string(kMagic));
+  if (bytes.size() < kHeaderBytes) refuse_seen(where, "it is truncated");
+  const auto version = little_endian<std::uint32_t>(bytes, kMagic.size(), "version");
+  if (version != kVersion)
+    refuse_seen(where, "its version is " + std::to_string(version) +
+                           ", but this program supports version " + std::to_string(kVersion));
+  constexpr std::size_t kCounts = kMagic.size() + sizeof kVersion;
+  const auto num_train = little_endian<std::uint64_t>(bytes, kCounts, "count");
+  const auto num_valid = little_endian<std::uint64_t>(bytes, kCounts + sizeof num_train, "count");
+  bytes.remove_prefix(kHeaderBytes);
+  const std::uint64_t num_there = bytes.size() / kHashBytes;
+  if (num_train > num_there || num_valid != num_there - num_train || bytes.size() % kHashBytes != 0)
+    refuse_seen(where, "it has " + std::to_string(bytes.size()) + " bytes of hashes, not " +
+                           std::to_string(num_train) + " and " + std::to_string(num_valid) +
+                           " of " + std::to_string(kHashBytes) + " bytes");
+  SeenImages images;
+  images.train = take_list(bytes, num_train, where);
+  images.valid = take_list(bytes, num_valid, where);
+  return images;
 }
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,11 +17,39 @@
 #include "base/output_folder.h"
 #include "record/training_record.h"
 #include "store/model_spec.h"
-#include "store/preprocessing.h"
-#include "store/seen_images.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
+
+// The images that a model was trained on, and those of validation by which it was chosen, as hashes
+// of their bytes. Stored in the ModelDirectory as `seen_images.bin`, little-endian:
+//
+//   8 bytes    "KILNSEEN"
+//   4 bytes    version: 1
+//   8 bytes    number of training hashes
+//   8 bytes    number of validation hashes
+//   6 bytes    per training hash, ascending and unique; then the validation hashes likewise
+//
+// A hash is the upper 48 bits of content_hash() (base/content_hash.h), so an unseen image may be
+// mistaken for a seen one: looking up 50,000 unseen images among 1.3 million training images gives
+// 2.3e-4 false matches on average. Copies that differ in a single byte count as different images.
+struct SeenImages {
+  std::vector<std::uint64_t> train, valid;  // 48 bits each, ascending and unique
+
+  // Looks up an image's content_hash() by binary search.
+  bool was_trained_on(std::uint64_t content_hash) const;
+  bool was_chosen_on(std::uint64_t content_hash) const;  // the validation images
+
+  bool operator==(const SeenImages&) const = default;
+};
+
+// Takes the content_hash() of each image, in any order; duplicates are allowed.
+SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::uint64_t> valid);
+
+std::string pack_seen_images(const SeenImages& images);
+// Throws Error kInvalidModelDirectory naming `where` (a path) and the fault. Uses memory at most in
+// proportion to `bytes`.
+SeenImages parse_seen_images(std::string_view bytes, const std::string& where);
 
 struct ModelDirectory {
   ModelSpec spec;
@@ -75,22 +104,6 @@ struct TrainedModel {
 // _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, preprocessing.json,
 // calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
-
-// `calibration.json`, of a trained model (record/training_record.h):
-//
-//   {
-//     "version": 1,
-//     "temperature": 1.37,               the confidence is softmax(logits / temperature)
-//     "answers": [[0.431, 3, 2], ...]    of the validation images: confidence, images from it to
-//   }                                    the next, and those of them that were right
-//
-// All keys are required and no others are allowed. Directories written by an older version or by
-// another program have no such file; their temperature is 1.
-//
-// Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
-Calibration parse_calibration(std::string_view json, const std::string& where);
-// Round-trips exactly: parsing the text gives the same values to the last bit.
-std::string format_calibration(const Calibration& calibration);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.
 std::string format_label_map(const std::vector<std::string>& labels);

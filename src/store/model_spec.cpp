@@ -1,14 +1,17 @@
 #include "store/model_spec.h"
 
 #include <yaml-cpp/yaml.h>
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/text_file.h"
+#include "base/json.h"
 #include "model/catalogue.h"
 
 namespace kiln {
@@ -296,6 +299,204 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
         yaml_list(spec.normalization->mean) + "      std:\n" + yaml_list(spec.normalization->std);
   }
   return yaml;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVersion = 1, kVersionWithTransforms = 2;
+constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
+constexpr double kMaxTemperature = 1e6;
+constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
+constexpr const char* kTransforms = "transforms";
+
+std::string shown(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
+}
+
+// A JSON object with a version and known keys.
+class JsonFile {
+ public:
+  // `kind` and `limit`, `max_bytes` in words, are for messages.
+  JsonFile(std::string_view json, const std::string& where, const char* kind, std::size_t max_bytes,
+           const char* limit)
+      : where_(where), kind_(kind) {
+    if (json.size() > max_bytes) fail(std::string("it is larger than ") + limit);
+    try {
+      root_ = parse_json(json, RepeatedKeys::kRefused);
+    } catch (const JsonFault& fault) {
+      fail(std::string("it ") + fault.what());
+    }
+    if (!root_.is_object()) fail("it is not a JSON object");
+  }
+
+  [[noreturn]] void fail(const std::string& fault) const {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "'" + where_ + "' is not a valid " + kind_ + " file: " + fault +
+                    ". Train the model again or copy its complete directory.");
+  }
+
+  // `due`: what the value should be.
+  [[noreturn]] void refuse(const char* key, const std::string& due) const {
+    fail(std::string("its key '") + key + "' is " + shown(at(key)) + " instead of " + due);
+  }
+
+  const Json& at(const char* key) const {
+    if (!root_.contains(key)) fail(std::string("its key '") + key + "' is missing");
+    return root_[key];
+  }
+
+  const Json& root() const { return root_; }
+
+  [[noreturn]] void refuse_version(const std::string& supported) const {
+    fail("its version is " + shown(at("version")) + ", but this program supports " + supported);
+  }
+
+  void refuse_unknown_keys(std::initializer_list<std::string_view> known) const {
+    for (const auto& [key, value] : root_.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        fail("its key '" + key.substr(0, 100) + "' is unknown");
+  }
+
+ private:
+  const std::string& where_;
+  const char* kind_;
+  Json root_;
+};
+
+// Returns 0 if `value` is invalid.
+int pixels(const Json& value) {
+  const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxPixels;
+  return fits ? value.get<int>() : 0;
+}
+
+void read_input_size(const JsonFile& file, Preprocessing& result) {
+  const Json& size = file.at("input_size");
+  if (size.is_array() && size.size() == 2) {
+    result.height = pixels(size[0]);
+    result.width = pixels(size[1]);
+  }
+  const std::int64_t area = std::int64_t{result.height} * result.width;
+  if (area < 1 || area > kMaxPixels) file.refuse("input_size", "a height and a width in pixels");
+}
+
+void read_exif(const JsonFile& file, Preprocessing& result) {
+  if (!file.root().contains("exif")) return;
+  const Json& name = file.at("exif");
+  const auto exif = exif_named(name.is_string() ? name.get<std::string>() : "");
+  if (!exif) file.refuse("exif", "\"apply\" or \"ignore\"");
+  result.exif = *exif;
+}
+
+void read_resizing(const JsonFile& file, Preprocessing& result) {
+  const Json& side = file.at("resize_short_side");
+  if (!side.is_null()) {
+    result.resize_short_side = pixels(side);
+    if (result.resize_short_side < std::max(result.height, result.width))
+      file.refuse("resize_short_side", "null or pixels of at least the input size");
+  }
+  const Json& keep = file.at("keep_exact_size");
+  if (!keep.is_boolean()) file.refuse("keep_exact_size", "true or false");
+  result.keep_exact_size = keep.get<bool>();
+  if (!result.keep_exact_size && side.is_null())
+    file.refuse("keep_exact_size", "true if nothing is resized");
+}
+
+std::array<double, 3> channels(const JsonFile& file, const char* key) {
+  const Json& list = file.at(key);
+  std::array<double, 3> values{};
+  bool right = list.is_array() && list.size() == values.size();
+  for (std::size_t i = 0; right && i < values.size(); ++i) {
+    right = list[i].is_number();
+    if (right) values[i] = list[i].get<double>();
+  }
+  if (!right) file.refuse(key, "three numbers");
+  return values;
+}
+
+bool is_count(const Json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
+}
+
+// Whether `value` is a valid bin that begins above `before`.
+bool is_bin(const Json& value, double before) {
+  if (!value.is_array() || value.size() != 3 || !value[0].is_number() || !is_count(value[1]) ||
+      !is_count(value[2]))
+    return false;
+  const auto from = value[0].get<double>();
+  return from > before && from <= 1 && from >= 0 &&
+         value[2].get<std::uint64_t>() <= value[1].get<std::uint64_t>();
+}
+
+}  // namespace
+
+Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
+  const JsonFile file(json, where, "preprocessing", 1 << 16, "64 KiB");
+  const Json& version = file.at("version");
+  if (version != kVersion && version != kVersionWithTransforms)
+    file.refuse_version("versions 1 and 2");
+  const bool has_transforms = version == kVersionWithTransforms;
+  file.refuse_unknown_keys({"version", "exif", "resize_short_side", "keep_exact_size", "input_size",
+                            "mean", "std", has_transforms ? kTransforms : "version"});
+  Preprocessing result;
+  read_exif(file, result);
+  read_input_size(file, result);
+  read_resizing(file, result);
+  if (has_transforms) {
+    const Json& operations = file.at(kTransforms);
+    if (!operations.is_array()) file.refuse(kTransforms, "a list of operations");
+    if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with transforms");
+    result.transforms = operations.dump();
+  }
+  result.normalization = {channels(file, "mean"), channels(file, "std")};
+  for (const double value : result.normalization.std)
+    if (value <= 0) file.refuse("std", "three numbers above 0");
+  return result;
+}
+
+Calibration parse_calibration(std::string_view json, const std::string& where) {
+  const JsonFile file(json, where, "calibration", 1 << 20, "1 MiB");
+  if (file.at("version") != kVersion) file.refuse_version("version 1");
+  file.refuse_unknown_keys({"version", "temperature", "answers"});
+  const Json& temperature = file.at("temperature");
+  Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
+  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
+    file.refuse("temperature", "a number above 0");
+  const Json& answers = file.at("answers");
+  if (!answers.is_array()) file.refuse("answers", "a list");
+  for (const Json& bin : answers) {
+    if (!is_bin(bin, calibration.answers.empty() ? -1 : calibration.answers.back().from))
+      file.fail("its key 'answers' has " + shown(bin) +
+                " instead of a higher confidence, images, and correct images");
+    calibration.answers.push_back(
+        {bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
+  }
+  return calibration;
+}
+
+std::string format_calibration(const Calibration& calibration) {
+  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  for (const AnswerBin& bin : calibration.answers)
+    answers.push_back({bin.from, bin.images, bin.right});
+  const nlohmann::ordered_json json = {
+      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
+  return json.dump() + "\n";
+}
+
+std::string format_preprocessing(const Preprocessing& preprocessing) {
+  const int side = preprocessing.resize_short_side;
+  const bool has_transforms = !preprocessing.transforms.empty();
+  nlohmann::ordered_json json = {
+      {"version", has_transforms ? kVersionWithTransforms : kVersion},
+      {"exif", exif_name(preprocessing.exif)},
+      {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
+      {"keep_exact_size", preprocessing.keep_exact_size},
+      {"input_size", {preprocessing.height, preprocessing.width}},
+      {"mean", preprocessing.normalization.mean},
+      {"std", preprocessing.normalization.std}};
+  if (has_transforms) json[kTransforms] = nlohmann::ordered_json::parse(preprocessing.transforms);
+  return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The metadata files of model directories (`_meta.yaml`, `model_spec.yaml`), read and written, and
-// the names of their files. Format: the designer's UntrainedModelDirectory and ModelDirectory.
+// The metadata files of model directories, read and written, and the names of all their files.
+// Format: the designer's UntrainedModelDirectory and ModelDirectory, with files of our own.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "record/calibration.h"
 #include "record/vocabulary.h"
 
 namespace kiln {
@@ -62,5 +63,64 @@ struct ModelSpec {
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where);
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created);
+
+// How an image becomes the input of a trained model: what validation did, so that code using the
+// model can do the same. Stored in the ModelDirectory as `preprocessing.json`:
+//
+//   {
+//     "version": 1,
+//     "exif": "apply",            pictures are turned upright first; "ignore", as if it is missing:
+//                                 they are not
+//     "resize_short_side": 256,   null: images are resized to the least size that covers the
+//                                 input's
+//     "keep_exact_size": true,    an image that already has the input's size is not resized
+//     "input_size": [224, 224],   height, width: center crop
+//     "mean": [0.5, 0.5, 0.5],    of R, G, B, each from 0 to 1
+//     "std": [0.5, 0.5, 0.5]
+//   }
+//
+// All other keys are required and no more are allowed. Resizing is bilinear and antialiased, on
+// 8-bit pixels, as in Pillow. The offset of the crop is (size - input size) / 2, with halves
+// rounded to even.
+//
+// If the model uses the operations of a TransformationDirectory, the version is 2,
+// "resize_short_side" is not used, and one more key follows: "transforms", the inference form of
+// the operations in the format of `_transforms.json`. An image that then has another size than the
+// input is resized to cover it, and cropped.
+
+// torchvision's normalization for its published weights.
+inline constexpr Normalization kImagenetNormalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+struct Preprocessing {
+  Exif exif = Exif::kIgnore;
+  int height = 0;  // of the network's input, as is the width
+  int width = 0;
+  int resize_short_side = 0;  // 0: none; else at least the longer side of the input
+  bool keep_exact_size = true;
+  Normalization normalization;
+  std::string transforms = {};  // JSON; empty: none
+  bool operator==(const Preprocessing&) const = default;
+};
+
+// Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
+Preprocessing parse_preprocessing(std::string_view json, const std::string& where);
+// Round-trips exactly: parsing the text gives the same values, mean and std to the last bit.
+std::string format_preprocessing(const Preprocessing& preprocessing);
+
+// `calibration.json`, of a trained model (record/calibration.h):
+//
+//   {
+//     "version": 1,
+//     "temperature": 1.37,               the confidence is softmax(logits / temperature)
+//     "answers": [[0.431, 3, 2], ...]    of the validation images: confidence, images from it to
+//   }                                    the next, and those of them that were right
+//
+// All keys are required and no others are allowed. Directories written by an older version or by
+// another program have no such file; their temperature is 1.
+//
+// Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
+Calibration parse_calibration(std::string_view json, const std::string& where);
+// Round-trips exactly: parsing the text gives the same values to the last bit.
+std::string format_calibration(const Calibration& calibration);
 
 }  // namespace kiln

@@ -6,36 +6,17 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <unordered_set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/http.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "store/byte_reader.h"
 
 namespace kiln {
-
-std::size_t byte_size(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kInt64:
-      return 8;
-    case DType::kFloat32:
-    case DType::kInt32:
-      return 4;
-    case DType::kFloat16:
-    case DType::kBFloat16:
-    case DType::kInt16:
-      return 2;
-    case DType::kInt8:
-    case DType::kUInt8:
-    case DType::kBool:
-      return 1;
-  }
-  throw InternalError("byte_size: unknown dtype");
-}
 
 std::optional<std::uint64_t> bytes_of_shape(const std::vector<std::int64_t>& shape, DType dtype) {
   auto bytes = static_cast<std::int64_t>(byte_size(dtype));
@@ -150,60 +131,21 @@ std::string read_state_dict_file(const std::filesystem::path& path) {
   }
 }
 
-// In torchvision's published DenseNet files the parts of a dense layer have names like
-// 'norm.1.weight'; in the module they are 'norm1.weight'.
-
 namespace {
 
-constexpr std::array<std::string_view, 3> kLayers{"norm", "relu", "conv"};
-constexpr std::array<std::string_view, 4> kTensors{"weight", "bias", "running_mean", "running_var"};
-
-bool is_one_of(std::string_view text, const auto& texts) {
-  for (const std::string_view known : texts) {
-    if (text == known) return true;
-  }
-  return false;
-}
-
-// Removes the part of `name` after its last dot and returns it.
-std::string_view take_last_part(std::string_view& name) {
-  const std::size_t dot = name.rfind('.');
-  const std::string_view part = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  name = dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
-  return part;
-}
-
-bool is_dense_layer(std::string_view part) {
-  const std::size_t at = part.rfind("denselayer");
-  if (at == std::string_view::npos) return false;
-  const std::string_view digits = part.substr(at + std::string_view("denselayer").size());
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// …denselayerN.(norm|relu|conv).(1|2).(weight|bias|running_mean|running_var)
-bool is_old_name(std::string_view name) {
-  if (!is_one_of(take_last_part(name), kTensors)) return false;
-  const std::string_view number = take_last_part(name);
-  if (number != "1" && number != "2") return false;
-  return is_one_of(take_last_part(name), kLayers) && is_dense_layer(take_last_part(name));
+// In torchvision's published DenseNet files the parts of a dense layer have names like
+// 'norm.1.weight'; in the module they are 'norm1.weight'.
+bool is_old_name(const std::string& name) {
+  constexpr std::size_t kMostBytes = 60;  // bounds the recursion of the matcher
+  static const std::regex kOld(
+      R"(denselayer\d+\.(norm|relu|conv)\.[12]\.(weight|bias|running_mean|running_var)$)");
+  return std::regex_search(name.substr(name.size() - std::min(name.size(), kMostBytes)), kOld);
 }
 
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 16 << 20;
 constexpr std::size_t kAlignment = 8;
-
-struct DTypeName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr std::array kDTypeNames{
-    DTypeName{"F64", DType::kFloat64}, DTypeName{"F32", DType::kFloat32},
-    DTypeName{"F16", DType::kFloat16}, DTypeName{"BF16", DType::kBFloat16},
-    DTypeName{"I64", DType::kInt64},   DTypeName{"I32", DType::kInt32},
-    DTypeName{"I16", DType::kInt16},   DTypeName{"I8", DType::kInt8},
-    DTypeName{"U8", DType::kUInt8},    DTypeName{"BOOL", DType::kBool},
-};
 
 struct Entry {
   std::string name;
@@ -224,11 +166,9 @@ std::uint64_t number_of(const Json& value, const std::string& name) {
 }
 
 DType dtype_of(const Json& value, const std::string& name) {
-  if (value.is_string()) {
-    for (const DTypeName& known : kDTypeNames) {
-      if (known.name == value.get_ref<const std::string&>()) return known.dtype;
-    }
-  }
+  for (const DTypeFacts& known : kDTypes)
+    if (value.is_string() && value.get_ref<const std::string&>() == known.safetensors)
+      return known.dtype;
   throw FormatFault("its tensor " + shortened(name) + " has the unknown dtype " +
                     value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
 }
@@ -288,13 +228,6 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   return entries;
 }
 
-std::string_view dtype_name(DType dtype) {
-  for (const DTypeName& known : kDTypeNames) {
-    if (known.dtype == dtype) return known.name;
-  }
-  throw InternalError("dtype_name: unknown dtype");
-}
-
 Json parse_header(std::string_view header) {
   try {
     return parse_json(header, RepeatedKeys::kRefused);
@@ -342,8 +275,8 @@ std::string safetensors_header(const std::vector<TensorView>& tensors) {
   std::uint64_t at = 0;
   for (const TensorView& tensor : tensors) {
     header += ',' + Json(tensor.name).dump() + R"(:{"dtype":")" +
-              std::string(dtype_name(tensor.dtype)) + R"(","shape":)" + Json(tensor.shape).dump() +
-              R"(,"data_offsets":[)" + std::to_string(at) + ',' +
+              std::string(facts_of(tensor.dtype).safetensors) + R"(","shape":)" +
+              Json(tensor.shape).dump() + R"(,"data_offsets":[)" + std::to_string(at) + ',' +
               std::to_string(at + tensor.bytes.size()) + "]}";
     at += tensor.bytes.size();
   }

@@ -6,6 +6,7 @@
 // can be fuzzed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -31,7 +32,32 @@ enum class DType {
   kBool
 };
 
-std::size_t byte_size(DType dtype);
+struct DTypeFacts {
+  DType dtype;
+  std::size_t size;              // bytes
+  std::string_view safetensors;  // its name there
+  std::string_view storage;      // torch's class
+};
+// In the order of DType.
+inline constexpr std::array kDTypes{
+    DTypeFacts{DType::kFloat64, 8, "F64", "DoubleStorage"},
+    DTypeFacts{DType::kFloat32, 4, "F32", "FloatStorage"},
+    DTypeFacts{DType::kFloat16, 2, "F16", "HalfStorage"},
+    DTypeFacts{DType::kBFloat16, 2, "BF16", "BFloat16Storage"},
+    DTypeFacts{DType::kInt64, 8, "I64", "LongStorage"},
+    DTypeFacts{DType::kInt32, 4, "I32", "IntStorage"},
+    DTypeFacts{DType::kInt16, 2, "I16", "ShortStorage"},
+    DTypeFacts{DType::kInt8, 1, "I8", "CharStorage"},
+    DTypeFacts{DType::kUInt8, 1, "U8", "ByteStorage"},
+    DTypeFacts{DType::kBool, 1, "BOOL", "BoolStorage"},
+};
+
+constexpr const DTypeFacts& facts_of(DType dtype) {
+  return kDTypes.at(static_cast<std::size_t>(dtype));
+}
+constexpr std::size_t byte_size(DType dtype) {
+  return facts_of(dtype).size;
+}
 
 // The size in bytes of a tensor; its dimensions must not be negative. Empty if the product of the
 // dimensions, with 0 taken as 1, does not fit into 63 bits: strides and counts would overflow.

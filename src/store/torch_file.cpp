@@ -380,7 +380,7 @@ std::string pickle_of(const StateDict& state) {
     }
     out += "((";
     append_text(out, "storage");
-    out += "ctorch\n" + std::string(storage_class(tensor.dtype)) + '\n';
+    out += "ctorch\n" + std::string(facts_of(tensor.dtype).storage) + '\n';
     append_text(out, std::to_string(i));
     append_text(out, "cpu");
     append_number(out, tensor.bytes.size() / byte_size(tensor.dtype));

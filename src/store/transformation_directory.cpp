@@ -11,7 +11,6 @@
 #include "base/files.h"
 #include "base/output_folder.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "store/model_spec.h"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "model/autocast.h"
+#include "model/image_model.h"
 
 namespace kiln {
 namespace {

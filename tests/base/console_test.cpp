@@ -1,4 +1,4 @@
-#include "base/console.h"
+#include "base/log.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "base/proto_message.h"
+#include "base/crc32c.h"
 
 #include <gtest/gtest.h>
 

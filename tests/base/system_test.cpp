@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/control_groups.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "base/url.h"
+#include "base/http.h"
 
 #include <gtest/gtest.h>
 

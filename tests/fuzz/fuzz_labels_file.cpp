@@ -1,6 +1,6 @@
 // --labels.
 #include "base/error.h"
-#include "data/split/split_files.h"
+#include "data/split/split_dataset.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "fuzz/fuzz.h"
-#include "store/preprocessing.h"
+#include "store/model_spec.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "fuzz/fuzz.h"
-#include "store/seen_images.h"
+#include "store/model_directory.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

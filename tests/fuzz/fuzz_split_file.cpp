@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/path_pattern.h"
-#include "data/split/split_files.h"
+#include "data/split/split_dataset.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

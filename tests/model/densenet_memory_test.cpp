@@ -11,7 +11,6 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
-#include "model/autocast.h"
 #include "model/image_model.h"
 #include "model/networks.h"
 

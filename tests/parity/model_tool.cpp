@@ -18,7 +18,7 @@
 #include "base/files.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
-#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
 #include "parallel/device/device.h"
 #include "parity/tensor_files.h"
 #include "store/state_dict_file.h"

@@ -6,7 +6,6 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/proto_message.h"
 #include "record/run_file.h"
 #include "report/page/page.h"
 #include "report/run_samples.h"

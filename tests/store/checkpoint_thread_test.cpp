@@ -1,4 +1,4 @@
-#include "store/checkpoint_thread.h"
+#include "store/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

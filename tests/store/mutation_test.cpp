@@ -7,7 +7,6 @@
 #include "base/mutate.h"
 #include "sample_states.h"
 #include "store/model_directory.h"
-#include "store/seen_images.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {

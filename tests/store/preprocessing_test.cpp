@@ -1,4 +1,4 @@
-#include "store/preprocessing.h"
+#include "store/model_spec.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "store/seen_images.h"
+#include "store/model_directory.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "model/autocast.h"
+#include "model/image_model.h"
 
 namespace kiln {
 namespace {

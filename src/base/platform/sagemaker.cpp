@@ -1,6 +1,9 @@
 #include "base/platform/sagemaker.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -8,7 +11,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "base/text_file.h"
 
 namespace kiln {
 
@@ -135,6 +137,31 @@ SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems&
   if (of_files.empty()) return tree;
   of_files.collect([&] { throw problems; });
   throw of_files;
+}
+
+namespace {
+
+constexpr std::size_t kMaxBytes = 1024;
+
+}  // namespace
+
+void leave_failure_note(const std::string& text) {
+  const std::string note = cut_to_bytes(text, kMaxBytes);
+  std::error_code absent;
+  const std::filesystem::path termination_log = "/dev/termination-log";
+  const std::filesystem::path output = sagemaker_folder() / "output";
+  if (std::filesystem::exists(termination_log, absent)) std::ofstream(termination_log) << note;
+  if (std::filesystem::is_directory(output, absent)) std::ofstream(output / "failure") << note;
+}
+
+void remove_failure_note() {
+  std::error_code failure;
+  std::filesystem::remove(sagemaker_folder() / "output/failure", failure);
+}
+
+std::string failure_note() {
+  std::ifstream file(sagemaker_folder() / "output/failure");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace kiln

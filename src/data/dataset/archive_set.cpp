@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 

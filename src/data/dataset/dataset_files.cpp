@@ -17,7 +17,6 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"

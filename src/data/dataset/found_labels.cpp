@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "base/unicode_form.h"
 #include "data/dataset/folder_entries.h"
 

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/text_file.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 

@@ -7,7 +7,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "base/union_find.h"
 #include "data/image/resample.h"
 
 namespace kiln {

@@ -8,8 +8,11 @@
 // not found, nor are nearly empty ones, which all look alike.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -42,5 +45,31 @@ using ImagePair = std::pair<std::uint32_t, std::uint32_t>;
 // pairs tell which images belong together. No pair that look_alike() accepts is missed. 20,000
 // photos of different subjects take a fraction of a second on one thread.
 std::vector<ImagePair> near_duplicates(const std::vector<LookPrint>& looks);
+
+// Disjoint sets of the numbers 0 to count - 1.
+
+// The root of a set is its smallest member.
+class UnionFind {
+ public:
+  explicit UnionFind(std::size_t count) : parents_(count) {
+    std::iota(parents_.begin(), parents_.end(), std::uint32_t{0});
+  }
+
+  std::uint32_t root_of(std::uint32_t i) {
+    while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
+    return i;
+  }
+
+  // Returns false if both were in the same set already.
+  bool unite(std::uint32_t a, std::uint32_t b) {
+    a = root_of(a);
+    b = root_of(b);
+    parents_[std::max(a, b)] = std::min(a, b);
+    return a != b;
+  }
+
+ private:
+  std::vector<std::uint32_t> parents_;
+};
 
 }  // namespace kiln

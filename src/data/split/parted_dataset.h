@@ -8,7 +8,6 @@
 
 #include "data/dataset/dataset.h"
 #include "data/split/groups.h"
-#include "data/split/image_scan.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/dataset/dataset.h"
-#include "data/split/image_scan.h"
+#include "data/split/groups.h"
 
 namespace kiln {
 

@@ -1,17 +1,391 @@
 #include "data/split/split_dataset.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "data/split/split_files.h"
+#include "data/dataset/archive_files.h"
+#include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
 
+struct ImageRow {
+  int line = 0;
+  std::string value;                  // from the requested column
+  std::vector<std::uint32_t> images;  // in the set, usually one; empty: there is no such path
+  std::string path;
+};
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxNamed = 5;
+
+[[noreturn]] void fail(const std::string& name, const std::string& fault) {
+  throw Error(ErrorCode::kUserError, name + " cannot be used: " + fault);
+}
+
+std::string at_line(int line) {
+  return "line " + std::to_string(line) + ": ";
+}
+
+// Looks up images of a set by their paths.
+class PathIndex {
+ public:
+  explicit PathIndex(const Dataset& set) : samples_(set.samples), order_(set.samples.size()) {
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return std::pair(samples_.file_name(a), a) < std::pair(samples_.file_name(b), b);
+    });
+  }
+
+  // Returns all images with this path, since a list may name a file more than once.
+  std::vector<std::uint32_t> images_of(std::string_view path) const {
+    const auto begin = std::lower_bound(
+        order_.begin(), order_.end(), path,
+        [&](std::uint32_t i, std::string_view wanted) { return samples_.file_name(i) < wanted; });
+    auto end = begin;
+    while (end != order_.end() && samples_.file_name(*end) == path) ++end;
+    return {begin, end};
+  }
+
+ private:
+  const SampleTable& samples_;
+  std::vector<std::uint32_t> order_;
+};
+
+// Returns the position of the column. Throws Error kUserError if it is missing or repeated.
+std::size_t place_of(const std::string& column, const std::vector<std::string>& header,
+                     const std::string& name) {
+  const auto count = std::count(header.begin(), header.end(), column);
+  if (count == 0)
+    fail(name, "its first line is '" + excerpt(printable(joined(header, ","))) +
+                   "', but must name the columns, one of them '" + column + "'.");
+  if (count > 1) fail(name, "its first line names the column '" + column + "' more than once.");
+  return static_cast<std::size_t>(std::find(header.begin(), header.end(), column) - header.begin());
+}
+
+class RowReader {
+ public:
+  RowReader(std::string_view text, const std::string& name, const std::string& column,
+            const Dataset& set)
+      : reader_(text), name_(name), column_(column), index_(set) {}
+
+  std::vector<ImageRow> run() {
+    std::vector<std::string> fields;
+    if (!next(fields)) fail(name_, "it is empty. Its first line must name the columns.");
+    const std::size_t num_columns = fields.size();
+    Problems missing;
+    std::size_t path_at = 0, value_at = 0;
+    missing.collect([&] { path_at = place_of("path", fields, name_); });
+    missing.collect([&] { value_at = place_of(column_, fields, name_); });
+    missing.throw_if_any();
+    while (next(fields)) {
+      if (fields.size() != num_columns)
+        fail(name_, at_line(reader_.line()) + std::to_string(fields.size()) +
+                        " fields, but the first line names " + std::to_string(num_columns) +
+                        " columns. Put a path with a comma in double quotes.");
+      add(fields[path_at], fields[value_at]);
+    }
+    return std::move(rows_);
+  }
+
+  // Paths with two values, such as "a' (lines 3 and 7)"; first_of() adds the opening quote.
+  const std::vector<std::string>& contradictions() const { return contradictions_; }
+
+ private:
+  bool next(std::vector<std::string>& fields) {
+    try {
+      return reader_.next(fields);
+    } catch (const std::invalid_argument& fault) {
+      fail(name_, at_line(reader_.line()) + fault.what() + ".");
+    }
+  }
+
+  void add(const std::string& path, const std::string& value) {
+    const auto [known, is_new] = row_of_.emplace(path, rows_.size());
+    if (is_new) {
+      rows_.push_back({reader_.line(), value, index_.images_of(path), path});
+    } else if (const ImageRow& row = rows_[known->second]; row.value != value) {
+      contradictions_.push_back(path + "' (lines " + std::to_string(row.line) + " and " +
+                                std::to_string(reader_.line()) + ")");
+    }
+  }
+
+  CsvReader reader_;
+  const std::string &name_, &column_;
+  PathIndex index_;
+  std::vector<ImageRow> rows_;
+  std::unordered_map<std::string, std::size_t> row_of_;
+  std::vector<std::string> contradictions_;
+};
+
+std::string first_of(const std::vector<std::string>& texts) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(texts.size(), kMaxNamed); ++i)
+    list += (i == 0 ? "'" : ", '") + printable(texts[i]);
+  if (texts.size() > kMaxNamed)
+    list += " and " + std::to_string(texts.size() - kMaxNamed) + " more";
+  return list;
+}
+
+// Parses a CSV file with the columns `path` and `column` in any order; other columns are ignored.
+// All faults are added to `problems` at once, as Error kUserError: not a CSV file, a column missing
+// or repeated, rows of different lengths, a path with two values. Paths that are not in the set are
+// left to the caller. `name` is the file as the user gave it: "--labels 'x.csv'".
+std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string& name,
+                                       const std::string& column, const Dataset& set,
+                                       Problems& problems) {
+  std::vector<ImageRow> rows;
+  RowReader reader(text, name, column, set);
+  problems.collect([&] { rows = reader.run(); });
+  if (!reader.contradictions().empty())
+    problems.add(Error(ErrorCode::kUserError,
+                       name + " cannot be used: it gives a path more than one " + column + ": " +
+                           first_of(reader.contradictions()) + ". Keep one line for each."));
+  return rows;
+}
+
+// Adds a fault to `problems` for rows without images whose paths are not in `known` (sorted)
+// either.
+void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& name,
+                          const Dataset& set, const std::vector<std::string>& known,
+                          Problems& problems) {
+  std::vector<std::string> unknown;
+  for (const ImageRow& row : rows)
+    if (row.images.empty() && !std::binary_search(known.begin(), known.end(), row.path))
+      unknown.push_back(row.path);
+  if (unknown.empty()) return;
+  problems.add(Error(ErrorCode::kUserError,
+                     name + " cannot be used: " + std::to_string(unknown.size()) +
+                         (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
+                         set.root.string() + "': " + printable(quoted_names(unknown, kMaxNamed)) +
+                         ". Write each as in the dataset, such as '" +
+                         printable(set.samples.file_name(0)) + "', or remove its line."));
+}
+
+constexpr std::size_t kMaxLabelBytes = 200;
+constexpr int kLeftOut = -1;
+
+void check_label(const ImageRow& row, const std::string& name, Problems& problems) {
+  if (row.value.size() <= kMaxLabelBytes && printable(row.value) == row.value &&
+      row.value.find('\t') == row.value.npos)
+    return;
+  problems.add(Error(ErrorCode::kUserError,
+                     name + " cannot be used: line " + std::to_string(row.line) + ": the label '" +
+                         excerpt(printable(row.value)) +
+                         "' must be UTF-8 of at most 200 bytes, without control characters."));
+}
+
+class Relabeling {
+ public:
+  explicit Relabeling(const Dataset& set) : labels(set.samples.size()), classes(set.classes) {
+    for (std::size_t c = classes.size(); c-- > 0;) ids_[classes[c]] = static_cast<int>(c);
+    for (std::size_t i = 0; i < set.samples.size(); ++i) labels[i] = set.samples.label(i);
+  }
+
+  void take(const ImageRow& row) {
+    const int id = row.value.empty() ? kLeftOut : id_of(row.value);
+    for (const std::uint32_t i : row.images) labels[i] = id;
+  }
+
+  std::vector<int> labels;  // by image
+  std::vector<std::string> classes;
+
+ private:
+  int id_of(const std::string& label) {
+    const auto [known, is_new] = ids_.emplace(label, static_cast<int>(classes.size()));
+    if (is_new) classes.push_back(label);
+    return known->second;
+  }
+
+  std::unordered_map<std::string, int> ids_;
+};
+
+// By class: true if it had images and has none now.
+std::vector<bool> gone_classes(const Dataset& set, const Relabeling& relabeling) {
+  std::vector<bool> had(relabeling.classes.size()), has(relabeling.classes.size());
+  for (std::size_t i = 0; i < relabeling.labels.size(); ++i) {
+    had[static_cast<std::size_t>(set.samples.label(i))] = true;
+    if (relabeling.labels[i] >= 0) has[static_cast<std::size_t>(relabeling.labels[i])] = true;
+  }
+  for (std::size_t c = 0; c < had.size(); ++c) had[c] = had[c] && !has[c];
+  return had;
+}
+
+}  // namespace
+
+std::string read_image_rows(const std::string& path, const std::string& name) {
+  try {
+    return read_text(path, kMaxBytes);
+  } catch (const std::system_error& fault) {
+    throw Error(ErrorCode::kUserError,
+                name + " cannot be read: " + why_unreadable(fault) + "." + did_you_mean_path(path));
+  } catch (const std::length_error&) {
+    fail(name, "it is larger than 1 GiB.");
+  }
+}
+
+LabelChanges apply_labels(std::string_view text, const std::string& name, Dataset& set) {
+  Problems problems;
+  const std::vector<ImageRow> rows = parse_image_rows(text, name, "label", set, problems);
+  refuse_unknown_paths(rows, name, set, {}, problems);
+  Relabeling relabeling(set);
+  for (const ImageRow& row : rows) {
+    check_label(row, name, problems);
+    relabeling.take(row);
+  }
+  const std::vector<int>& labels = relabeling.labels;
+  if (problems.empty() && std::all_of(labels.begin(), labels.end(), [](int id) { return id < 0; }))
+    problems.add(Error(ErrorCode::kUserError,
+                       name + " drops every image in '" + set.root.string() + "'. Keep some."));
+  if (problems.empty() && relabeling.classes.size() > std::max(kMaxClasses, set.classes.size()))
+    problems.add(Error(ErrorCode::kUserError,
+                       name + " cannot be used: it results in more than 100,000 classes."));
+  problems.throw_if_any();
+
+  LabelChanges changes;
+  changes.new_classes.assign(
+      relabeling.classes.begin() + static_cast<std::ptrdiff_t>(set.classes.size()),
+      relabeling.classes.end());
+  const std::vector<bool> gone = gone_classes(set, relabeling);
+  std::vector<int> new_ids(gone.size());
+  std::vector<std::string> classes;
+  for (std::size_t c = 0; c < gone.size(); ++c) {
+    new_ids[c] = static_cast<int>(classes.size());
+    (gone[c] ? changes.gone_classes : classes).push_back(relabeling.classes[c]);
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0) changes.left_out.emplace_back(set.samples.file_name(i));
+    if (labels[i] >= 0 && labels[i] != set.samples.label(i)) ++changes.num_changed;
+    set.samples.set_label(i,
+                          labels[i] < 0 ? kLeftOut : new_ids[static_cast<std::size_t>(labels[i])]);
+  }
+  std::sort(changes.left_out.begin(), changes.left_out.end());
+  if (!changes.left_out.empty()) set.samples.remove_unlabeled();
+  if (!changes.new_classes.empty() || !changes.gone_classes.empty()) {
+    set.classes = std::move(classes);
+    set.schema_json = schema_text(set.classes);
+  }
+  return changes;
+}
+
+namespace {
+
+class Reading {
+ public:
+  Reading(const std::string& name, const Dataset& set) : name_(name), set_(set) {}
+
+  std::vector<Side> run(std::string_view text, const std::vector<std::string>& left_out) {
+    const std::vector<ImageRow> rows = parse_image_rows(text, name_, "set", set_, problems_);
+    if (rows.empty()) problems_.throw_if_any();  // otherwise all images would be reported missing
+    refuse_unknown_paths(rows, name_, set_, left_out, problems_);
+    sides_.resize(set_.samples.size());
+    for (const ImageRow& row : rows) take(row);
+    refuse_other_words();
+    refuse_unnamed();
+    problems_.throw_if_any();
+    std::vector<Side> sides(sides_.size());
+    std::transform(sides_.begin(), sides_.end(), sides.begin(),
+                   [](const std::optional<Side>& side) { return side.value_or(Side::kTrain); });
+    refuse_missing_sides(sides);
+    problems_.throw_if_any();
+    return sides;
+  }
+
+ private:
+  void fail(const std::string& fault) {
+    problems_.add(Error(ErrorCode::kUserError, name_ + " cannot be used: " + fault));
+  }
+
+  void take(const ImageRow& row) {
+    std::optional<Side> side;
+    if (row.value == "train")
+      side = Side::kTrain;
+    else if (row.value == "valid")
+      side = Side::kValid;
+    else
+      other_words_.push_back(row.value + "' (line " + std::to_string(row.line) + ")");
+    for (const std::uint32_t i : row.images) sides_[i] = side.value_or(Side::kTrain);
+  }
+
+  void refuse_other_words() {
+    if (other_words_.empty()) return;
+    fail("the column 'set' must be 'train' or 'valid', but is '" + printable(other_words_.front()) +
+         (other_words_.size() == 1
+              ? "."
+              : formatted(", and %zu more lines are wrong.", other_words_.size() - 1)));
+  }
+
+  void refuse_unnamed() {
+    std::vector<std::string> unnamed;
+    for (std::size_t i = 0; i < sides_.size(); ++i)
+      if (!sides_[i]) unnamed.emplace_back(set_.samples.file_name(i));
+    if (unnamed.empty()) return;
+    fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
+         set_.root.string() + "': " + printable(quoted_names(unnamed, kMaxNamed)) +
+         ". Add a line for each, or leave --split out to split all images again.");
+  }
+
+  void refuse_missing_sides(const std::vector<Side>& sides) {
+    std::vector<long long> train(set_.classes.size()), valid(set_.classes.size());
+    for (std::size_t i = 0; i < sides.size(); ++i)
+      ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(set_.samples.label(i))];
+    const auto num_valid = std::count(sides.begin(), sides.end(), Side::kValid);
+    if (num_valid == 0) fail("it has no image with the set 'valid'. Give some of each class.");
+    std::vector<std::string> only_valid;
+    for (std::size_t c = 0; c < train.size(); ++c)
+      if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set_.classes[c]);
+    if (!only_valid.empty())
+      fail("no image of class " + printable(quoted_names(only_valid, kMaxNamed)) +
+           " has the set 'train', so it cannot be learned.");
+  }
+
+  const std::string& name_;
+  const Dataset& set_;
+  Problems problems_;
+  std::vector<std::optional<Side>> sides_;
+  std::vector<std::string> other_words_;
+};
+
+// Counts the images whose label in the file is not the one in the set; 0 for a file without labels.
+std::size_t count_other_labels(std::string_view text, const std::string& name, const Dataset& set) {
+  Problems unimportant;
+  std::size_t count = 0;
+  for (const ImageRow& row : parse_image_rows(text, name, "label", set, unimportant))
+    for (const std::uint32_t i : row.images)
+      if (row.value != set.classes[static_cast<std::size_t>(set.samples.label(i))]) ++count;
+  return count;
+}
+
+}  // namespace
+
+std::string format_split(const Dataset& set, const std::vector<Side>& sides,
+                         const std::vector<std::uint32_t>& groups) {
+  std::string text = "path,label,set,group\n";
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const auto label = static_cast<std::size_t>(set.samples.label(i));
+    text += csv_field(std::string(set.samples.file_name(i))) + "," + csv_field(set.classes[label]) +
+            (sides[i] == Side::kValid ? ",valid," : ",train,") +
+            (groups.empty() ? "" : std::to_string(groups[i])) + "\n";
+  }
+  return text;
+}
+
+SplitFile parse_split(std::string_view text, const std::string& name, const Dataset& set,
+                      const std::vector<std::string>& left_out) {
+  SplitFile file{Reading(name, set).run(text, left_out)};
+  file.num_other_labels = count_other_labels(text, name, set);
+  return file;
+}
+
+namespace {
 
 [[noreturn]] void fail(const Dataset& set, const std::string& text) {
   throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);

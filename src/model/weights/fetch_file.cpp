@@ -1,13 +1,18 @@
 #include "model/weights/fetch_file.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -18,10 +23,56 @@
 #include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/url.h"
-#include "model/weights/sha256.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
+namespace {
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) {
+    if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
+      throw std::bad_alloc();
+  }
+
+  void add(std::string_view bytes) {
+    if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1) throw std::bad_alloc();
+  }
+
+  std::string digits() {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+    unsigned size = 0;
+    if (EVP_DigestFinal_ex(context_.get(), hash.data(), &size) != 1) throw std::bad_alloc();
+    std::string text;
+    for (unsigned i = 0; i < size; ++i) {
+      text += kDigits[hash.at(i) >> 4];
+      text += kDigits[hash.at(i) & 15];
+    }
+    return text;
+  }
+
+ private:
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD_CTX, Free> context_;
+};
+
+}  // namespace
+
+std::string sha256_of(std::string_view bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.digits();
+}
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  Sha256 hash;
+  read_in_pieces(path, [&](std::string_view piece) { hash.add(piece); });
+  return hash.digits();
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -60,11 +111,6 @@ class CacheEntry {
   CacheEntry(const fs::path& folder, const std::string& url)
       : file_(folder / (sha256_of(url).substr(0, kUrlDigits) + "-" + file_name_of_url(url))),
         record_(file_.string() + ".fetch") {}
-  ~CacheEntry() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  CacheEntry(const CacheEntry&) = delete;
-  CacheEntry& operator=(const CacheEntry&) = delete;
 
   const fs::path& file() const { return file_; }
 
@@ -84,10 +130,11 @@ class CacheEntry {
   // killed ones left. On file systems without locks, goes on without one.
   void lock(Log& log) {
     make_folders(file_.parent_path());
-    descriptor_ =
-        ::open(record_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) fail_to_write(record_, errno);
-    for (bool is_told = false; ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0; is_told = true) {
+    descriptor_ = Descriptor(
+        ::open(record_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+    if (descriptor_.number() < 0) fail_to_write(record_, errno);
+    for (bool is_told = false; ::flock(descriptor_.number(), LOCK_EX | LOCK_NB) != 0;
+         is_told = true) {
       if (errno != EWOULDBLOCK && errno != EINTR) return;
       if (!is_told) log.info("Waiting for another process that is downloading the same file.");
       std::this_thread::sleep_for(kLookAgain);
@@ -98,16 +145,17 @@ class CacheEntry {
   // Writes in place, because the lock is on this file.
   void record(const std::string& hash) const {
     const std::string text = std::string(kRecordBegin) + hash + "\n";
-    if (::ftruncate(descriptor_, 0) != 0) fail_to_write(record_, errno);
+    if (::ftruncate(descriptor_.number(), 0) != 0) fail_to_write(record_, errno);
     errno = ENOSPC;  // of a partial write
-    if (::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
-        ::fsync(descriptor_) != 0)
+    if (::pwrite(descriptor_.number(), text.data(), text.size(), 0) !=
+            static_cast<ssize_t>(text.size()) ||
+        ::fsync(descriptor_.number()) != 0)
       fail_to_write(record_, errno);
   }
 
  private:
   fs::path file_, record_;
-  int descriptor_ = -1;  // of the record, on which the lock is held
+  Descriptor descriptor_;  // of the record, on which the lock is held
 };
 
 // The digits that the file's SHA-256 must begin with, and where they were given.
@@ -348,6 +396,37 @@ fs::path fetch_file(const FetchRequest& request, Log& log) {
     throw Error(error.code(),
                 error.message() + " It is for downloaded weights; set XDG_CACHE_HOME to move it.");
   }
+}
+
+namespace {
+
+void check_file(const std::string& path, const std::string& sha256) {
+  std::string found;
+  try {
+    found = sha256_of_file(path);
+  } catch (const std::system_error& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                std::string("The weights cannot be checked against --weights-sha256: ") +
+                    fault.what() + ". Check --weights.");
+  }
+  if (found == sha256) return;
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "The weights file " + quoted_path(path) + " has the SHA-256 " + found +
+                  ", but --weights-sha256 is " + sha256 +
+                  ": it is damaged or a different file. Check both.");
+}
+
+}  // namespace
+
+std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log) {
+  const auto [file, part] = file_and_part(weights);
+  if (is_url(weights))
+    return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)
+               .string() +
+           (part.empty() ? "" : "#" + part);
+  std::error_code fault;
+  if (!sha256.empty() && std::filesystem::exists(file, fault)) check_file(file, sha256);
+  return weights;
 }
 
 }  // namespace kiln

@@ -4,10 +4,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/log.h"
 
 namespace kiln {
+
+// SHA-256 (FIPS 180-4), which publishers of weights use to identify their files.
+
+// As 64 lowercase hexadecimal digits.
+std::string sha256_of(std::string_view bytes);
+
+// The hash of a regular file, which is read piece by piece. Throws std::system_error naming the
+// path if it cannot be read.
+std::string sha256_of_file(const std::filesystem::path& path);
 
 struct FetchRequest {
   std::string url;
@@ -23,13 +33,21 @@ struct FetchRequest {
 //
 // A transfer that fails begins anew, a few times if the failure may pass. Processes that want the
 // same file wait for the one that fetches it. Only https:// is fetched, and http:// from this
-// machine (base/url.h); this also holds for redirects. Errors: kFailedToDownloadFiles, naming the
-// URL and the reason; kFailedToWriteOutputs for the cache.
+// machine (fault_of_url()); this also holds for redirects. Errors: kFailedToDownloadFiles, naming
+// the URL and the reason; kFailedToWriteOutputs for the cache.
 std::filesystem::path fetch_file(const FetchRequest& request, Log& log);
 
 // The first digits of the file's SHA-256, as torchvision and timm put them in file names
 // ("resnet50-0676ba61.pth"); empty if there are none. Eight decimal digits that may be a date do
 // not count.
 std::string digits_in_name(const std::string& file_name);
+
+// Resolves the options --weights and --weights-sha256 to a path.
+
+// Returns `weights` itself if it is a path; if it is a URL, the path of the file fetched from it
+// with the URL's #PART. With `sha256` (64 hexadecimal digits in
+// lowercase, or empty), a file given by its path is verified too: Error kInvalidModelDirectory if
+// it does not match or cannot be read.
+std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log);
 
 }  // namespace kiln

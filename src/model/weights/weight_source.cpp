@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
@@ -14,8 +18,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "data/archive/archive.h"
 #include "model/catalogue.h"
-#include "model/weights/packed_model.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
 
@@ -23,8 +27,129 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxText = 1 << 16;
+constexpr std::uint64_t kMaxLabelMap = 64 << 20;
+
+[[noreturn]] void fail_packed(const fs::path& file, const std::string& fault) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "The packed model " + quoted_path(file) + " cannot be used: " + fault +
+                  ". Give the model.tar.gz of a training job, or the folder with its files.");
+}
+
+OpenFile opened(const fs::path& path) {
+  OpenFile file(path);
+  return is_compressed(file) ? unpacked(path) : std::move(file);
+}
+
+// Scans the tar again for each file, because a list of all its names could take much memory.
+class PackedFiles {
+ public:
+  explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
+    if (!is_tar(file_)) fail_packed(path, "it is not a tar file");
+    std::optional<std::string> folder;
+    list_tar(file_, [&](const ArchiveEntry& entry) {
+      if (entry.name != kMetaFile && !entry.name.ends_with("/" + std::string(kMetaFile))) return;
+      const std::string_view around = entry.name.substr(0, entry.name.size() - kMetaFile.size());
+      if (!folder || around.size() < folder->size()) folder = around;
+    });
+    if (!folder)
+      fail_packed(path, "it has no " + std::string(kMetaFile) + ", so it has no model directory");
+    folder_ = *folder;
+  }
+
+  std::string where(std::string_view name) const {
+    return path_.string() + ":" + folder_ + std::string(name);
+  }
+
+  // Returns a file's contents; empty if there is none. If several entries have the name, the last
+  // one counts, as in tar itself.
+  std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
+    const std::string wanted = folder_ + std::string(name);
+    std::optional<std::pair<std::uint64_t, std::uint64_t>> place;
+    list_tar(file_, [&](const ArchiveEntry& entry) {
+      if (entry.name == wanted) place = {entry.offset, entry.size};
+    });
+    if (!place) return std::nullopt;
+    if (place->second > most)
+      fail_packed(path_, "its " + wanted + " is larger than " + std::to_string(most) + " bytes");
+    std::string bytes(place->second, '\0');
+    if (file_.read_at(place->first, bytes.data(), bytes.size()) < bytes.size())
+      fail_packed(path_, "it was truncated while being read");
+    return bytes;
+  }
+
+  std::string read(std::string_view name, std::uint64_t most) const {
+    std::optional<std::string> bytes = find(name, most);
+    if (!bytes) fail_packed(path_, "it has no " + folder_ + std::string(name));
+    return std::move(*bytes);
+  }
+
+ private:
+  fs::path path_;
+  OpenFile file_;
+  std::string folder_;  // such as "" or "model/"
+};
+
+std::vector<std::string> read_labels(const fs::path& file, const PackedFiles& files,
+                                     int num_classes) {
+  const std::optional<std::string> csv = files.find(kLabelMapFile, kMaxLabelMap);
+  if (!csv) return {};
+  std::vector<std::string> labels = parse_label_map(*csv);
+  if (labels.size() != static_cast<std::size_t>(num_classes))
+    fail_packed(file, "its " + std::string(kLabelMapFile) + " has " +
+                          std::to_string(labels.size()) + " labels for " +
+                          std::to_string(num_classes) + " classes");
+  return labels;
+}
+
+ModelDirectory read_directory(const fs::path& file) {
+  const PackedFiles files(file);
+  const DirectoryMeta meta =
+      parse_directory_meta(files.read(kMetaFile, kMaxText), files.where(kMetaFile));
+  if (meta.type != "ModelDirectory")
+    fail_packed(file, "it is of type '" + meta.type.substr(0, 100) + "'");
+  ModelDirectory directory;
+  directory.spec =
+      parse_model_spec(files.read(meta.model_spec, kMaxText), files.where(meta.model_spec));
+  directory.state = read_state_dict(files.read(directory.spec.model_file, kMaxStateDictBytes));
+  require_finite(directory.state);
+  if (directory.spec.num_classes)
+    directory.labels = read_labels(file, files, *directory.spec.num_classes);
+  if (const auto pixels = files.find(kPreprocessingFile, kMaxText))
+    directory.preprocessing = parse_preprocessing(*pixels, files.where(kPreprocessingFile));
+  return directory;
+}
+
+// Whether a regular file is a tar or compressed. Throws std::system_error if it cannot be read.
+bool is_packed(const fs::path& file) {
+  const OpenFile open(file);
+  return is_compressed(open) || is_tar(open);
+}
+
+// Reads what training needs of a model directory packed in a tar file, compressed or not, as
+// SageMaker packs what a job leaves in /opt/ml/model: all but calibration and seen images. The
+// files may be at the top of the tar or in a folder there. Reads an uncompressed tar in place; a
+// compressed one is first unpacked to the folder for temporary files. Throws Error
+// kInvalidModelDirectory.
+ModelDirectory read_packed_model(const fs::path& file) {
+  try {
+    return read_directory(file);
+  } catch (const ArchiveFault& fault) {
+    fail_packed(file, fault.what());
+  } catch (const FormatFault& fault) {
+    fail_packed(file, fault.what());
+  } catch (const SpoolFault& fault) {
+    fail_packed(file, std::string("it must be unpacked, and ") + fault.what() +
+                          "; set TMPDIR to a folder with more space");
+  } catch (const std::system_error& fault) {
+    fail_packed(file, fault.code().message());
+  }
+}
+
 using Json = nlohmann::json;
 
+constexpr std::string_view kPackedName = "model.tar.gz";  // SageMaker's name for it
 constexpr std::string_view kPrefix = "model.";
 constexpr std::string_view kOutputLayer = "out_linear_model.";
 constexpr std::string_view kStatePrefix = "model.";  // the model's tensors in a checkpoint
@@ -182,13 +307,12 @@ fs::path packed_model_at(const fs::path& path) {
 // Takes the classes and the normalization from a model directory's other files, if the weights are
 // one of its two weights files.
 void add_facts_beside(const fs::path& path, WeightSource& source) {
-  constexpr std::uint64_t kMaxText = 64 << 20;
   std::error_code fault;
   const auto is_there = [&](std::string_view name) {
     return fs::is_regular_file(path.parent_path() / name, fault);
   };
   const auto text_of = [&](std::string_view name) {
-    return read_file(path.parent_path() / name, kMaxText);
+    return read_file(path.parent_path() / name, kMaxLabelMap);
   };
   if (path.filename() != kModelFile && path.filename() != kSafetensorsFile) return;
   if (is_directory_with_model(path.parent_path())) {
@@ -231,10 +355,7 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
 // network; empty if it means none.
 std::string published_url(const std::string& given, const KnownNetwork& network) {
   constexpr std::string_view kClass = "_weights.";  // ResNet18_Weights.DEFAULT
-  std::string word = fs::path(given).filename().string();
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
-  });
+  std::string word = in_small_letters(fs::path(given).filename().string());
   if (const std::size_t at = word.find(kClass); at != std::string::npos)
     word.erase(0, at + kClass.size());
   const auto& [first, second] = network.published;
@@ -341,6 +462,62 @@ std::string fingerprint_of(const WeightSource& source) {
     hash.add(tensor.bytes);
   }
   return hex_digits(hash.value());
+}
+
+namespace {
+
+constexpr std::size_t kNamedRows = 10;  // classes listed in the log
+
+std::string count_text(std::int64_t count, const char* one, const char* more) {
+  return std::to_string(count) + " " + (count == 1 ? one : more);
+}
+
+ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
+  ClassRows match{std::vector<std::int64_t>(num_classes, kFreshRow), ""};
+  if (static_cast<std::int64_t>(num_classes) != num_rows) {
+    match.text = "the last layer is fresh, since the weights have " +
+                 count_text(num_rows, "output", "outputs") + " and the data " +
+                 count_text(static_cast<std::int64_t>(num_classes), "class", "classes");
+    return match;
+  }
+  std::iota(match.rows.begin(), match.rows.end(), 0);
+  match.text =
+      "the last layer is loaded too: it has one output per class, and the classes are assumed to "
+      "have the same order";
+  return match;
+}
+
+}  // namespace
+
+bool ClassRows::any() const {
+  return std::any_of(rows.begin(), rows.end(), [](std::int64_t row) { return row != kFreshRow; });
+}
+
+ClassRows match_classes(const std::vector<std::string>& classes,
+                        const std::vector<std::string>& source_classes, std::int64_t num_rows) {
+  if (source_classes.empty() || static_cast<std::int64_t>(source_classes.size()) != num_rows)
+    return without_names(classes.size(), num_rows);
+  std::unordered_map<std::string_view, std::int64_t> row_of;
+  for (std::size_t row = 0; row < source_classes.size(); ++row)
+    row_of.emplace(source_classes[row], static_cast<std::int64_t>(row));
+  ClassRows match;
+  std::vector<std::string> fresh;
+  for (const std::string& name : classes) {
+    const auto found = row_of.find(name);
+    match.rows.push_back(found == row_of.end() ? kFreshRow : found->second);
+    if (found == row_of.end()) fresh.push_back(name);
+  }
+  if (classes == source_classes)
+    match.text = "the last layer is loaded too, since the classes are the same";
+  else if (!match.any())
+    match.text = "the last layer is fresh, since the weights know none of the classes";
+  else if (fresh.empty())
+    match.text = "the last layer reuses the rows of the same classes";
+  else
+    match.text = formatted("the last layer reuses the rows of %zu of %zu classes; fresh: ",
+                           classes.size() - fresh.size(), classes.size()) +
+                 quoted_names(fresh, kNamedRows);
+  return match;
 }
 
 }  // namespace kiln

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/process/versions.h"
 #include "run/run.h"

@@ -11,7 +11,7 @@
 #include "model/image_model.h"
 #include "parallel/ranks/world.h"
 #include "run/checkpoint/saved_run.h"
-#include "store/checkpoint_thread.h"
+#include "store/checkpoint.h"
 
 namespace kiln {
 

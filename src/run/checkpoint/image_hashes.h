@@ -14,7 +14,7 @@
 #include "data/dataset/dataset.h"
 #include "run/inputs/sources.h"
 #include "run/prepare/plan.h"
-#include "store/seen_images.h"
+#include "store/model_directory.h"
 
 namespace kiln {
 

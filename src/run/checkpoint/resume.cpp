@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/options.h"
-#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
 #include "record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"

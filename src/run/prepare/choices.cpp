@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/http.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/options.h"
-#include "model/weights/sha256.h"
+#include "model/weights/fetch_file.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {

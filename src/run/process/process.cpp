@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/platform/failure_note.h"
+#include "base/platform/sagemaker.h"
 #include "report/error_info.h"
 
 namespace kiln {

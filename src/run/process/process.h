@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/kernel_lock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "parallel/ranks/world.h"
 
@@ -15,8 +15,8 @@ namespace kiln {
 
 struct Process {
   Log log;
-  HeldLock log_folder;  // see lock_log_folder()
-  World world;          // of one rank, until the command calls init()
+  Descriptor log_folder;  // see lock_log_folder()
+  World world;            // of one rank, until the command calls init()
   // Where error_info.json is written at the end, also on success; empty if it is not written, or
   // written by another process.
   std::optional<std::filesystem::path> error_info;

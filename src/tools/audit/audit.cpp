@@ -25,7 +25,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
-#include "model/weights/resolve_weights.h"
+#include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
 #include "predict/explanations.h"

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "model/image_model.h"
-#include "model/weights/model_weights.h"
-#include "model/weights/resolve_weights.h"
+#include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
 #include "store/model_directory.h"

@@ -20,9 +20,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/kernel_lock.h"
-#include "base/platform/failure_note.h"
 #include "base/platform/launch_environment.h"
+#include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/device/device.h"

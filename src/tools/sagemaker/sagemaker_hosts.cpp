@@ -24,7 +24,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/platform/failure_note.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "base/proto_message.h"
 
 namespace kiln {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "data/image/resample.h"
 #include "data/make_image.h"
@@ -89,6 +91,17 @@ TEST(NearDuplicates, TakesAnySize) {
   for (const ImageSize size : {ImageSize{1, 1}, ImageSize{1, 500}, ImageSize{300, 2}})
     EXPECT_EQ(look_of(test::noise(size.height, size.width)).side,
               std::min(size.height, size.width));
+}
+
+TEST(UnionFind, SetsAreNamedByTheirFirst) {
+  UnionFind sets(6);
+  for (const auto& [a, b] :
+       std::vector<std::pair<std::uint32_t, std::uint32_t>>{{4, 2}, {2, 1}, {5, 3}})
+    EXPECT_TRUE(sets.unite(a, b));
+  EXPECT_FALSE(sets.unite(1, 4));
+  std::vector<std::uint32_t> roots;
+  for (std::uint32_t i = 0; i < 6; ++i) roots.push_back(sets.root_of(i));
+  EXPECT_EQ(roots, (std::vector<std::uint32_t>{0, 1, 1, 3, 1, 3}));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "data/split/split_files.h"
+#include "data/split/split_dataset.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/weights/sha256.h"
+#include "model/weights/fetch_file.h"
 
 #include <gtest/gtest.h>
 

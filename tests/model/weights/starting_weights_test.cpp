@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "model/catalogue.h"
-#include "model/weights/model_weights.h"
 
 namespace kiln {
 namespace {

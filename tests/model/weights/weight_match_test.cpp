@@ -1,4 +1,4 @@
-#include "model/weights/weight_match.h"
+#include "model/weights/weight_source.h"
 
 #include <gtest/gtest.h>
 

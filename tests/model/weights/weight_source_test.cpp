@@ -10,7 +10,6 @@
 #include "base/files.h"
 #include "data/archive/archive.h"
 #include "data/scratch_folder.h"
-#include "model/weights/packed_model.h"
 #include "store/checkpoint.h"
 #include "store/state_dict_file.h"
 
