@@ -1,4 +1,5 @@
-// CRC-32C (Castagnoli; RFC 3720, appendix B.4), and TFRecord, the framing that stores it.
+// CRC-32C (Castagnoli; RFC 3720, appendix B.4), TFRecord, the framing that stores it, and the
+// messages in such records.
 #pragma once
 
 #include <bit>
@@ -28,9 +29,7 @@ std::uint64_t from_little_endian(std::string_view bytes);
 // A whole record: length, masked CRC of the length, data, masked CRC of the data; little-endian.
 std::string tfrecord(std::string_view bytes);
 
-// Writes Protocol Buffers messages in wire format, field by field.
-
-// One message. Fields are written in the order of the calls.
+// A Protocol Buffers message in wire format. Fields are written in the order of the calls.
 class ProtoMessage {
  public:
   ProtoMessage& integer(int field, std::uint64_t value);

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <initializer_list>
 #include <new>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -10,11 +10,7 @@
 #include <cstring>
 #include <random>
 #include <stdexcept>
-#include <string>
-#include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -128,9 +124,8 @@ void remove_temporaries(const std::filesystem::path& folder, std::string_view pr
         std::filesystem::is_regular_file(entry.symlink_status()))
       leftovers.push_back(entry.path());
   }
-  for (const auto& leftover : leftovers) {
+  for (const auto& leftover : leftovers)
     if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
-  }
 }
 
 }  // namespace

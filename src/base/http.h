@@ -1,4 +1,4 @@
-// HTTP(S) requests over libcurl.
+// HTTP(S) requests over libcurl, and the text of URLs.
 #pragma once
 
 #include <cstdint>
@@ -74,8 +74,6 @@ class HttpClient {
   HttpLogin login_;
   void* handle_;  // CURL
 };
-
-// Which URLs this program fetches files from, and how messages show URLs. Works on the text alone.
 
 // Whether the text is a URL ("scheme://…") rather than a path.
 bool is_url(std::string_view text);

@@ -41,9 +41,8 @@ std::string reason_of(std::string_view what) {
   const std::size_t colon = what.find(": ", column == std::string_view::npos ? 0 : column);
   if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
   std::string reason(what.substr(0, 160));
-  for (char& c : reason) {
+  for (char& c : reason)
     if (c < ' ' || c > '~') c = '?';
-  }
   return reason;
 }
 

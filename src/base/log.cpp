@@ -10,10 +10,8 @@
 #include <cerrno>
 #include <climits>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -37,6 +35,11 @@ bool is_ready(int descriptor, double patience) {
 // When poll() says so, a pipe takes at least PIPE_BUF bytes without blocking, but a terminal
 // perhaps only one.
 bool Console::put(std::string_view text) {
+  if (may_hold_) {
+    std::fwrite(text.data(), 1, text.size(), stream_);
+    std::fflush(stream_);
+    return true;
+  }
   const int descriptor = ::fileno(stream_);
   const std::size_t most = ::isatty(descriptor) == 1 ? 1 : PIPE_BUF;
   const Stopwatch watch;
@@ -64,25 +67,12 @@ bool Console::tell_left_out() {
 }
 
 void Console::write(std::string_view lines) {
-  if (may_hold_) {
-    std::fwrite(lines.data(), 1, lines.size(), stream_);
-    std::fflush(stream_);
-  } else if (!tell_left_out() || !put(lines)) {
+  if (!tell_left_out() || !put(lines))
     num_left_out_ += std::count(lines.begin(), lines.end(), '\n');
-  }
 }
 
 void Console::draw(std::string_view live_line) {
-  if (may_hold_) {
-    std::fwrite(live_line.data(), 1, live_line.size(), stream_);
-    std::fflush(stream_);
-  } else if (tell_left_out()) {
-    put(live_line);
-  }
-}
-
-void Console::end() {
-  if (!may_hold_) tell_left_out();
+  if (tell_left_out()) put(live_line);
 }
 
 namespace {
@@ -154,8 +144,8 @@ struct Log::Sinks {
   // Ends the console's lines.
   void end() {
     if (progress_shown) output.draw("\n");
-    output.end();
-    errors.end();
+    output.tell_left_out();
+    errors.tell_left_out();
     const long long left_out = output.num_left_out() + errors.num_left_out();
     if (file && left_out > 0)
       file->info("{} of these lines were left out on the console, because nobody read them.",

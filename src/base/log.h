@@ -13,12 +13,10 @@
 
 namespace kiln {
 
-// Lines on standard output or standard error, for a person who may have stopped reading.
-
-// Writes lines to a stream. At first it waits for whoever reads them, as any program does; after
-// never_hold(), a reader who does not read (a paused terminal, a pager, a stuck collector) delays a
-// line by a second at most, and nothing more until he reads again: lines are then left out, and the
-// first line that can be shown again is preceded by their number. One thread at a time.
+// Lines on standard output or standard error. At first it waits for whoever reads them, as any
+// program does; after never_hold(), a reader who does not read (a paused terminal, a pager, a stuck
+// collector) delays a line by a second at most, and nothing more until he reads again: lines are
+// then left out, and their number precedes the next one. One thread at a time.
 class Console {
  public:
   explicit Console(std::FILE* stream) : stream_(stream) {}
@@ -26,14 +24,13 @@ class Console {
 
   void write(std::string_view lines);     // each ends with a newline
   void draw(std::string_view live_line);  // left out without a word while nobody reads
-  // Shows the number of lines left out since the last line, if somebody reads by now.
-  void end();
+  // Shows the number of lines left out since the last line; true if nothing remains to be told.
+  bool tell_left_out();
   // Lines left out since construction.
   long long num_left_out() const { return num_left_out_; }
 
  private:
   bool put(std::string_view text);
-  bool tell_left_out();
 
   std::FILE* stream_;
   bool may_hold_ = true;
@@ -89,8 +86,6 @@ class Log {
   struct Sinks;
   std::unique_ptr<Sinks> sinks_;
 };
-
-// Properties of the terminal.
 
 // Columns available to a line rewritten in place: the width of the terminal (80 if unknown), minus
 // the echo of Ctrl-C.

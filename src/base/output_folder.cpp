@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files.h"
 
 namespace kiln {
 namespace {
@@ -113,14 +112,12 @@ void put_in_place(const fs::path& folder, const Journal& journal) {
   if (is_there(folder / journal.back().temporary)) {
     remove_if_there(folder, journal.back().name);
     sync_folder(folder);
-    for (const auto& [temporary, name] : journal) {
-      if (temporary.empty()) {
+    for (const auto& [temporary, name] : journal)
+      if (temporary.empty())
         remove_if_there(folder, name);
-      } else if (::rename((folder / temporary).c_str(), (folder / name).c_str()) != 0 &&
-                 (errno != ENOENT || !is_there(folder / name))) {
+      else if (::rename((folder / temporary).c_str(), (folder / name).c_str()) != 0 &&
+               (errno != ENOENT || !is_there(folder / name)))
         fail_at(folder, name, errno);
-      }
-    }
   }
   for (const fs::path& changed : folders_of(folder, journal)) sync_folder(changed);
   end_journal(folder);

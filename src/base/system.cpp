@@ -7,13 +7,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <exception>

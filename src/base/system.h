@@ -68,8 +68,6 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-// Runs independent pieces of work on a few threads for the duration of one call.
-
 // Runs `work(0)` to `work(count - 1)` on at most `num_threads` threads including the caller's, or
 // fewer if the system cannot create that many. If a call throws, no further ones start, and the
 // exception with the lowest index is rethrown.

@@ -5,11 +5,9 @@
 #include <cctype>
 #include <cmath>
 #include <cstdarg>
-#include <cstdint>
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
-#include <string_view>
 
 #include "base/files.h"
 

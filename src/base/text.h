@@ -85,7 +85,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
                          std::string_view prefix = "");
 
-// Strict reading of untrusted CSV files (RFC 4180). csv_field() in base/text.h writes a field.
+// Strict reading of untrusted CSV files (RFC 4180). csv_field() writes a field.
 
 constexpr std::size_t kMaxCsvColumns = 100;
 

@@ -66,11 +66,10 @@ void append_decomposed(char32_t code, std::string& text) {
   std::size_t low = 0, high = kDecompositions.size() / 3;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
-    if (kDecompositions[middle * 3] < code) {
+    if (kDecompositions[middle * 3] < code)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
   const std::u16string_view row = kDecompositions.substr(low * 3, 3);
   if (row.empty() || row[0] != code) return append(code, text);

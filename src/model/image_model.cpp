@@ -1,7 +1,6 @@
 #include "model/image_model.h"
 
 #include <ATen/autocast_mode.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
@@ -11,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "model/catalogue.h"
 #include "model/layers.h"
 #include "model/networks.h"
 

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "store/byte_reader.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -57,9 +54,8 @@ void refuse_missing_or_empty(const fs::path& folder) {
   if (!fs::is_directory(status)) refuse("is a file, not a folder");
   fs::directory_iterator entry(folder, error);
   if (error) refuse("cannot be read (" + error.message() + ")");
-  for (; entry != fs::directory_iterator(); entry.increment(error)) {
+  for (; entry != fs::directory_iterator(); entry.increment(error))
     if (!is_ignored_name(entry->path().filename().string())) return;
-  }
   refuse("is empty");
 }
 
@@ -123,15 +119,13 @@ std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
     }
     const bool more = csv.starts_with(',');
     if (more) csv.remove_prefix(1);
-    if (fields.size() > kMaxColumns || (!more && fields.size() != kMaxColumns)) {
+    if (fields.size() > kMaxColumns || (!more && fields.size() != kMaxColumns))
       throw FormatFault("line " + std::to_string(line) + " does not have two columns");
-    }
     if (!more) break;
   }
   if (csv.starts_with('\r')) csv.remove_prefix(1);
-  if (!csv.empty() && !csv.starts_with('\n')) {
+  if (!csv.empty() && !csv.starts_with('\n'))
     throw FormatFault("line " + std::to_string(line) + " continues after a closing quote");
-  }
   if (!csv.empty()) csv.remove_prefix(1);
   return fields;
 }
@@ -168,25 +162,23 @@ ModelDirectory read_model_directory(const fs::path& folder) {
   } catch (const std::system_error& fault) {
     fail(model_path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
-  std::error_code error;
-  const fs::path labels_path = folder / kLabelMapFile;
-  if (directory.spec.num_classes && fs::exists(labels_path, error)) {
-    directory.labels = read_labels(labels_path, *directory.spec.num_classes);
-  }
-  const fs::path pixels_path = folder / kPreprocessingFile;
-  if (fs::exists(pixels_path, error)) {
-    directory.preprocessing = read_preprocessing(pixels_path, directory.spec);
-  }
-  const fs::path calibration_path = folder / kCalibrationFile;
-  if (fs::exists(calibration_path, error)) {
-    directory.calibration =
-        parse_calibration(read_part(calibration_path, kMaxCalibration), calibration_path.string());
-  }
-  const fs::path seen_path = folder / kSeenImagesFile;
-  if (fs::exists(seen_path, error)) {
-    directory.seen_images =
-        parse_seen_images(read_part(seen_path, kMaxSeenImages), seen_path.string());
-  }
+  const auto read_if_there = [&](std::string_view name, const auto& read) {
+    std::error_code error;
+    if (const fs::path path = folder / name; fs::exists(path, error)) read(path);
+  };
+  if (const auto num_classes = directory.spec.num_classes)
+    read_if_there(kLabelMapFile, [&](const fs::path& path) {
+      directory.labels = read_labels(path, *num_classes);
+    });
+  read_if_there(kPreprocessingFile, [&](const fs::path& path) {
+    directory.preprocessing = read_preprocessing(path, directory.spec);
+  });
+  read_if_there(kCalibrationFile, [&](const fs::path& path) {
+    directory.calibration = parse_calibration(read_part(path, kMaxCalibration), path.string());
+  });
+  read_if_there(kSeenImagesFile, [&](const fs::path& path) {
+    directory.seen_images = parse_seen_images(read_part(path, kMaxSeenImages), path.string());
+  });
   return directory;
 }
 
@@ -206,9 +198,8 @@ std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const State
 
 std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   if (!model.spec.num_classes ||
-      model.labels.size() != static_cast<std::size_t>(*model.spec.num_classes)) {
+      model.labels.size() != static_cast<std::size_t>(*model.spec.num_classes))
     throw InternalError("trained_model_files: classes and labels must be set");
-  }
   ModelSpec spec = model.spec;
   spec.normalization = model.preprocessing.normalization;
   std::vector<OutputFile> files = untrained_model_files(spec, model.state, model.labels);
@@ -242,9 +233,8 @@ std::string time_stamp(std::chrono::system_clock::time_point time) {
 
 std::string format_label_map(const std::vector<std::string>& labels) {
   std::string csv = ",label\n";
-  for (std::size_t id = 0; id < labels.size(); ++id) {
+  for (std::size_t id = 0; id < labels.size(); ++id)
     csv += std::to_string(id) + ',' + csv_field(labels[id]) + '\n';
-  }
   return csv;
 }
 
@@ -339,11 +329,10 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
   }
   // Files that only the earlier model has would contradict the new one.
   std::vector<fs::path> stale;
-  for (const std::string_view name : kOwnFiles) {
+  for (const std::string_view name : kOwnFiles)
     if (std::none_of(files.begin(), files.end(),
                      [name](const OutputFile& file) { return file.name == name; }))
       stale.emplace_back(name);
-  }
   folder.replace(std::move(complete), stale);
 }
 

@@ -2,7 +2,6 @@
 
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
@@ -122,9 +121,8 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
     spec.pretrained = reader.bool_of(value, key);
   } else if (key == "num_classes") {
     int count = 0;
-    if (!YAML::convert<int>::decode(value, count) || count < 1 || count > kMaxClasses) {
+    if (!YAML::convert<int>::decode(value, count) || count < 1 || count > kMaxClasses)
       reader.fail("its key 'num_classes' is not a positive integer");
-    }
     spec.num_classes = count;
   } else {
     reader.fail("model " + spec.model_name + " has no parameter " + shortened(key));
@@ -138,9 +136,8 @@ void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& s
   const YAML::Node parameters = reader.map_at(extras, "init_params");
   spec.model_name = reader.text_at(parameters, "model_name");
   const KnownNetwork* network = find_network(spec.model_name);
-  if (network == nullptr || &network->family() != family) {
+  if (network == nullptr || &network->family() != family)
     reader.fail("its model_name " + shortened(spec.model_name) + " is not a known " + class_name);
-  }
   reader.required(parameters, "pretrained");
   for (const auto& parameter : parameters) {
     if (!parameter.first.IsScalar()) reader.fail("its init_params have a key that is not a string");
@@ -152,23 +149,20 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
                                     const std::string& key) {
   const YAML::Node list = reader.required(parent, key);
   std::array<double, 3> values{};
-  if (!list.IsSequence() || list.size() != values.size()) {
+  if (!list.IsSequence() || list.size() != values.size())
     reader.fail("its key '" + key + "' is not a list of three numbers");
-  }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
-    if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0)) {
+    if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0))
       reader.fail("its key '" + key + "' is not a list of three valid numbers");
-    }
   }
   return values;
 }
 
 void read_inputs(const SpecReader& reader, const YAML::Node& inputs, ModelSpec& spec) {
   if (!inputs.IsDefined() || inputs.IsNull()) return;
-  if (!inputs.IsSequence() || inputs.size() != 1 || !inputs[0].IsMap()) {
+  if (!inputs.IsSequence() || inputs.size() != 1 || !inputs[0].IsMap())
     reader.fail("its key 'inputs' is not a list of one input");
-  }
   const YAML::Node processor = inputs[0]["pre_processor"];
   if (!processor.IsDefined() || processor.IsNull()) return;
   if (!processor.IsMap()) reader.fail("its key 'pre_processor' is not a mapping");
@@ -184,18 +178,15 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
         "its key 'file_name' says that the model is a pickled Python object, not a state dict");
   }
   const YAML::Node flavor = reader.map_at(root, "flavor");
-  if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch") {
+  if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch")
     reader.fail("its flavor " + shortened(name) + " is not pytorch");
-  }
   if (flavor["serialization_method"].IsDefined() &&
-      reader.text_at(flavor, "serialization_method") != "state_dict") {
+      reader.text_at(flavor, "serialization_method") != "state_dict")
     reader.fail("its serialization_method is not state_dict");
-  }
   ModelSpec spec;
   spec.model_file = reader.text_at(root, "model_file");
-  if (!is_file_name(spec.model_file)) {
+  if (!is_file_name(spec.model_file))
     reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
-  }
   check_time(reader, root["time_created"]);
   read_model(reader, reader.map_at(root, "flavor_extras"), spec);
   read_inputs(reader, root["inputs"], spec);
@@ -243,9 +234,8 @@ DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& whe
     if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
     if (meta.type == "ModelDirectory" && meta.model_spec.empty())
       throw meta_fault(where, "has no key 'model'");
-    if (!meta.model_spec.empty() && !is_file_name(meta.model_spec)) {
+    if (!meta.model_spec.empty() && !is_file_name(meta.model_spec))
       throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
-    }
     return meta;
   } catch (const YAML::Exception& fault) {
     throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
@@ -283,10 +273,9 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
   yaml += "\n  is_cuda: false\n  init_params:\n";
   yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';
   yaml += "    pretrained: " + yaml_bool(spec.pretrained) + '\n';
-  for (const Switch& known : kSwitches) {
+  for (const Switch& known : kSwitches)
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
-  }
   if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
   yaml += "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "store/byte_reader.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
@@ -43,21 +43,17 @@ constexpr std::array kOpcodeNames{
 
 // "REDUCE", or "0x3f" for an unknown opcode.
 std::string opcode_name(unsigned char opcode) {
-  for (const OpcodeName& known : kOpcodeNames) {
+  for (const OpcodeName& known : kOpcodeNames)
     if (known.opcode == opcode) return std::string(known.name);
-  }
   constexpr std::string_view kDigits = "0123456789abcdef";
   return std::string("0x") + kDigits[opcode >> 4] + kDigits[opcode & 15];
 }
 
-// Returns false if `name` is not the storage class of a known type.
-bool find_storage_class(std::string_view name, DType& dtype) {
-  for (const DTypeFacts& known : kDTypes) {
-    if (known.storage != name) continue;
-    dtype = known.dtype;
-    return true;
-  }
-  return false;
+// The type of torch's storage class `name`; null if it is not a known one.
+const DTypeFacts* find_storage_class(std::string_view name) {
+  const auto* const found = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                         [&](const auto& known) { return known.storage == name; });
+  return found == kDTypes.end() ? nullptr : found;
 }
 
 // The stack machine behind read_pickle().
@@ -108,9 +104,8 @@ class PickleMachine {
   }
 
   PickleValue& make(PickleKind kind) {
-    if (document_.values.size() >= kMaxValues) {
+    if (document_.values.size() >= kMaxValues)
       throw FormatFault("its pickle holds more than " + std::to_string(kMaxValues) + " values");
-    }
     PickleValue& value = document_.values.emplace_back();
     value.kind = kind;
     push(&value);
@@ -123,9 +118,8 @@ class PickleMachine {
   }
 
   PickleValue* pop() {
-    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
+    if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
       throw FormatFault("its pickle takes a value from an empty stack");
-    }
     PickleValue* value = stack_.back();
     stack_.pop_back();
     return value;
@@ -177,9 +171,8 @@ class PickleMachine {
     if (digits.size() > 8) return push_opaque("int");  // the state of a random generator
     const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
     std::uint64_t value = negative ? ~std::uint64_t{0} : 0;
-    for (std::size_t i = digits.size(); i-- > 0;) {
+    for (std::size_t i = digits.size(); i-- > 0;)
       value = value << 8 | static_cast<unsigned char>(digits[i]);
-    }
     push_int(std::bit_cast<std::int64_t>(value));
   }
 
@@ -216,9 +209,8 @@ class PickleMachine {
   void stack_class() {
     const PickleValue* name = pop();
     const PickleValue* module = pop();
-    if (name->kind != PickleKind::kString || module->kind != PickleKind::kString) {
+    if (name->kind != PickleKind::kString || module->kind != PickleKind::kString)
       throw FormatFault("its pickle has a class name that is not text");
-    }
     push_class(module->text.substr(0, kMaxClassName), name->text.substr(0, kMaxClassName));
   }
 
@@ -227,10 +219,9 @@ class PickleMachine {
                                                   kRebuildParameter, kRebuildOwnParameter};
     const std::string full = std::string(module) + ' ' + std::string(name);
     const auto* const known = std::find(std::begin(kKnown), std::end(kKnown), full);
-    DType ignored{};
     if (known != std::end(kKnown))
       make(PickleKind::kClass).text = *known;
-    else if (module == "torch" && find_storage_class(name, ignored))
+    else if (module == "torch" && find_storage_class(name) != nullptr)
       make(PickleKind::kClass).text = name;
     else
       push_opaque(name, module);
@@ -253,9 +244,8 @@ class PickleMachine {
     const PickleValue* arguments = pop();
     const PickleValue* callee = pop();
     if (callee->kind == PickleKind::kOpaque) return push_object_of(*callee, "REDUCE");
-    if (callee->kind != PickleKind::kClass || arguments->kind != PickleKind::kTuple) {
+    if (callee->kind != PickleKind::kClass || arguments->kind != PickleKind::kTuple)
       throw FormatFault("its pickle has opcode REDUCE on " + describe(*callee));
-    }
     if (callee->text == kOrderedDict) return ordered_dict(*arguments);
     if (callee->text == kRebuildTensor) return tensor(*arguments, false);
     if (callee->text == kOldRebuildTensor) return tensor(*arguments, true);
@@ -284,9 +274,8 @@ class PickleMachine {
     }
     for (const PickleValue* pair : pairs.items) {
       const bool sequence = pair->kind == PickleKind::kList || pair->kind == PickleKind::kTuple;
-      if (!sequence || pair->items.size() != 2) {
+      if (!sequence || pair->items.size() != 2)
         throw FormatFault("its pickle creates an OrderedDict from something other than pairs");
-      }
       extend(dict, pair->items);
     }
   }
@@ -298,9 +287,8 @@ class PickleMachine {
     const std::size_t least = first_version ? 4 : 6;
     const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
     if (items.size() < least || items.size() > least + 1 || !is(0, PickleKind::kStorage) ||
-        !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple)) {
+        !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple))
       throw FormatFault("its pickle has a tensor without storage, offset, shape and strides");
-    }
     extend(make(PickleKind::kTensor), Items(items.begin(), items.begin() + 4));
   }
 
@@ -315,23 +303,20 @@ class PickleMachine {
     if (is_tuple && (items[0]->text == "module" || items[0]->text == "storage") &&
         items[1]->kind == PickleKind::kOpaque)
       return push_object_of(*items[1], "BINPERSID");
-    DType dtype{};
     if (id->kind != PickleKind::kTuple || items.size() < 5 || items.size() > 6 ||
         !is(0, PickleKind::kString) || items[0]->text != "storage" || !is(1, PickleKind::kClass) ||
-        !find_storage_class(items[1]->text, dtype) || !is(2, PickleKind::kString) ||
-        !is(3, PickleKind::kString) || !is(4, PickleKind::kInt) || items[4]->number < 0) {
+        find_storage_class(items[1]->text) == nullptr || !is(2, PickleKind::kString) ||
+        !is(3, PickleKind::kString) || !is(4, PickleKind::kInt) || items[4]->number < 0)
       throw FormatFault("its pickle refers to something that is not a storage of a known type");
-    }
     PickleValue& storage = make(PickleKind::kStorage);
-    storage.dtype = dtype;
+    storage.dtype = find_storage_class(items[1]->text)->dtype;
     storage.text = items[2]->text;
     storage.number = items[4]->number;
     if (items.size() == 5 || is(5, PickleKind::kNone)) return;
     const auto& view = items[5]->items;
     if (!is(5, PickleKind::kTuple) || view.size() != 3 || view[1]->kind != PickleKind::kInt ||
-        view[2]->kind != PickleKind::kInt) {
+        view[2]->kind != PickleKind::kInt)
       throw FormatFault("its pickle has a storage with a broken view");
-    }
     storage.items = view;
   }
 

@@ -1,7 +1,6 @@
 #include "store/state_dict_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,7 +13,6 @@
 #include "base/http.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "store/byte_reader.h"
 
 namespace kiln {
 
@@ -43,9 +41,8 @@ Reader reader_of(std::string_view bytes) {
   if (begins_like_torch_legacy(bytes)) return read_torch_legacy;
   if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{')
     return read_whole_safetensors;
-  if (bytes.starts_with("version https://git-lfs")) {
+  if (bytes.starts_with("version https://git-lfs"))
     throw FormatFault("it is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull'");
-  }
   throw FormatFault(
       "it begins neither like torch.save's zip, nor like its older format, nor like safetensors");
 }
@@ -159,9 +156,8 @@ std::string shortened(const std::string& text) {
 }
 
 std::uint64_t number_of(const Json& value, const std::string& name) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX)
     throw FormatFault("its tensor " + shortened(name) + " has a size that is not an integer");
-  }
   return value.get<std::uint64_t>();
 }
 
@@ -186,9 +182,8 @@ Entry read_entry(const std::string& name, const Json& value) {
   const std::optional<std::uint64_t> size = bytes_of_shape(entry.shape, entry.dtype);
   entry.begin = number_of(value["data_offsets"][0], name);
   entry.end = number_of(value["data_offsets"][1], name);
-  if (entry.end < entry.begin || entry.end - entry.begin != size) {
+  if (entry.end < entry.begin || entry.end - entry.begin != size)
     throw FormatFault("its tensor " + shortened(name) + " has offsets that do not fit its shape");
-  }
   return entry;
 }
 
@@ -202,13 +197,11 @@ void check_metadata(const Json& metadata) {
 // The entries in the order of their data, which must have no gaps or overlaps.
 std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   std::vector<Entry> entries;
-  for (const auto& [name, value] : header.items()) {
-    if (name == "__metadata__") {
+  for (const auto& [name, value] : header.items())
+    if (name == "__metadata__")
       check_metadata(value);
-    } else {
+    else
       entries.push_back(read_entry(name, value));
-    }
-  }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& left, const Entry& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/crc32c.h"
 
 namespace kiln {
 
@@ -133,5 +136,28 @@ void rename_old_densenet_keys(StateDict& state);
 
 // Detects torch.save's older format.
 bool begins_like_torch_legacy(std::string_view bytes);
+
+// Byte ranges and little-endian numbers of untrusted input. Out-of-range access throws FormatFault.
+
+// Returns `bytes[offset, offset + size)`; `what` names the range in the fault's message.
+inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, std::uint64_t size,
+                                 std::string_view what) {
+  if (offset > bytes.size() || size > bytes.size() - offset) {
+    throw FormatFault(std::string(what) + " is outside the file (" + std::to_string(size) +
+                      " bytes at offset " + std::to_string(offset) + " of " +
+                      std::to_string(bytes.size()) + "); the file is truncated or damaged");
+  }
+  return bytes.substr(offset, size);
+}
+
+template <std::unsigned_integral Integer>
+Integer little_endian(std::string_view bytes, std::uint64_t offset, std::string_view what) {
+  return static_cast<Integer>(from_little_endian(range_of(bytes, offset, sizeof(Integer), what)));
+}
+
+template <std::unsigned_integral Integer>
+void append_little_endian(std::string& out, Integer value) {
+  out += little_endian(value, sizeof(Integer));
+}
 
 }  // namespace kiln

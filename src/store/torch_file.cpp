@@ -1,3 +1,6 @@
+#include "store/torch_file.h"
+
+#include <zlib.h>
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,13 +12,114 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
-#include "store/byte_reader.h"
+#include "data/archive/archive.h"
 #include "store/pickle.h"
 #include "store/state_dict_file.h"
-#include "store/zip_archive.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::uint32_t kLocalSignature = 0x04034b50;
+constexpr std::uint32_t kDirectorySignature = 0x02014b50;
+constexpr std::uint32_t kEndSignature = 0x06054b50;
+constexpr std::size_t kAlignment = 64;
+
+std::string zip_name(std::string_view name) {
+  return "'" + std::string(name.substr(0, 200)) + "'";
+}
+
+std::uint32_t checksum_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace
+
+ZipArchive::ZipArchive(std::string_view bytes) {
+  std::vector<std::uint32_t> checksums;
+  const auto add = [&](std::string_view name, const ArchiveMember& member) {
+    if (member.packing == ArchiveMember::Packing::kDeflated)
+      throw FormatFault("its zip entry " + zip_name(name) +
+                        " is compressed, which torch.save never does");
+    const std::string_view header = range_of(bytes, member.offset, kZipHeaderBytes, "a zip entry");
+    const std::string_view data = range_of(bytes, zip_data_offset(header, member), member.size,
+                                           "the zip entry " + zip_name(name));
+    if (!by_name_.emplace(name, entries_.size()).second)
+      throw FormatFault("it has two zip entries named " + zip_name(name));
+    entries_.push_back({std::string(name), data});
+    checksums.push_back(member.checksum);
+  };
+  try {
+    list_zip(bytes, add);
+  } catch (const ArchiveFault& fault) {
+    throw FormatFault(fault.what());
+  }
+  // Checked last: entries are now known not to overlap, so each byte is read only once.
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (checksum_of(entries_[i].bytes) != checksums[i]) {
+      throw FormatFault("the checksum of its zip entry " + zip_name(entries_[i].name) +
+                        " is wrong; the file is damaged");
+    }
+  }
+}
+
+const ZipEntry* ZipArchive::find(std::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
+}
+
+void ZipWriter::add(std::string_view name, std::string_view bytes) {
+  const std::size_t local_offset = out_.size();
+  const std::size_t unpadded = local_offset + kZipHeaderBytes + name.size() + 4;
+  const std::size_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
+  if (unpadded + padding + bytes.size() > UINT32_MAX - (1U << 24) || ++count_ > UINT16_MAX)
+    throw InternalError("ZipWriter: more than 4 GiB or 65535 entries");
+  constexpr std::uint16_t kVersionNeeded = 20;
+  constexpr std::uint16_t kUtf8Names = 1 << 11;
+  constexpr std::uint16_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date in a zip
+  std::string common;  // the fields shared by both headers: version needed … name length
+  append_little_endian<std::uint16_t>(common, kVersionNeeded);
+  append_little_endian<std::uint16_t>(common, kUtf8Names);
+  append_little_endian<std::uint16_t>(common, 0);  // stored
+  append_little_endian<std::uint16_t>(common, 0);
+  append_little_endian<std::uint16_t>(common, kFirstDay);
+  append_little_endian<std::uint32_t>(common, checksum_of(bytes));
+  append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
+  append_little_endian<std::uint32_t>(common, static_cast<std::uint32_t>(bytes.size()));
+  append_little_endian<std::uint16_t>(common, static_cast<std::uint16_t>(name.size()));
+
+  append_little_endian(out_, kLocalSignature);
+  out_ += common;
+  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(4 + padding));
+  out_ += name;
+  out_ += "FB";  // torch's id of the padding field
+  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(padding));
+  out_.append(padding, 'Z');
+  out_ += bytes;
+
+  append_little_endian(directory_, kDirectorySignature);
+  append_little_endian<std::uint16_t>(directory_, kVersionNeeded);
+  directory_ += common;
+  directory_.append(12, '\0');  // no extra field, no comment, first disk, no attributes
+  append_little_endian<std::uint32_t>(directory_, static_cast<std::uint32_t>(local_offset));
+  directory_ += name;
+}
+
+std::string ZipWriter::finish() && {
+  const std::size_t offset = out_.size();
+  out_ += directory_;
+  append_little_endian(out_, kEndSignature);
+  append_little_endian<std::uint32_t>(out_, 0);  // one disk
+  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));
+  append_little_endian<std::uint16_t>(out_, static_cast<std::uint16_t>(count_));
+  append_little_endian<std::uint32_t>(out_, static_cast<std::uint32_t>(directory_.size()));
+  append_little_endian<std::uint32_t>(out_, static_cast<std::uint32_t>(offset));
+  append_little_endian<std::uint16_t>(out_, 0);
+  return std::move(out_);
+}
+
 namespace {
 
 // Converts an unpickled state dict and its storages to tensors.
@@ -69,9 +173,8 @@ Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t
     if (!bytes_of_shape(layout.shape, DType::kFloat64)) fail(name, "has impossible sizes");
     return layout;
   }
-  if (overflow || last >= available) {
+  if (overflow || last >= available)
     fail(name, "reaches beyond its data of " + std::to_string(available) + " elements");
-  }
   return layout;
 }
 
@@ -91,9 +194,8 @@ void gather(const Layout& layout, const char* data, char* out) {
   std::vector<std::int64_t> index(layout.shape.size(), 0);
   std::int64_t base = 0;
   for (std::uint64_t done = 0; done < layout.count;) {
-    for (std::int64_t i = 0; i < layout.shape[inner]; ++i, ++done, out += kWidth) {
+    for (std::int64_t i = 0; i < layout.shape[inner]; ++i, ++done, out += kWidth)
       std::memcpy(out, data + (base + i * layout.strides[inner]) * std::int64_t{kWidth}, kWidth);
-    }
     for (std::size_t axis = inner; axis-- > 0;) {
       base += layout.strides[axis];
       if (++index[axis] < layout.shape[axis]) break;
@@ -285,9 +387,8 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
   std::uint64_t at = 0;
   for (const PickleValue* key : keys.items) {
     const auto found = referenced.find(key->text);
-    if (key->kind != PickleKind::kString || found == referenced.end()) {
+    if (key->kind != PickleKind::kString || found == referenced.end())
       throw FormatFault("it lists a storage that no tensor of a known kind uses");
-    }
     const auto count = little_endian<std::uint64_t>(bytes, at, "the size of a storage");
     const std::string what = "the storage '" + std::string(key->text.substr(0, 200)) + "'";
     if (count != static_cast<std::uint64_t>(found->second->number)) {
@@ -296,9 +397,8 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
     }
     const std::size_t width = byte_size(found->second->dtype);
     if (count > bytes.size() / width) throw FormatFault(what + " is truncated");
-    if (!storages.emplace(key->text, range_of(bytes, at + 8, count * width, what)).second) {
+    if (!storages.emplace(key->text, range_of(bytes, at + 8, count * width, what)).second)
       throw FormatFault(what + " is listed twice");
-    }
     at += 8 + count * width;
   }
   return storages;
@@ -309,9 +409,8 @@ std::string_view view_of(const PickleValue& storage, std::string_view root) {
   const std::size_t width = byte_size(storage.dtype);
   const std::int64_t first = storage.items[1]->number;
   const std::int64_t count = storage.items[2]->number;
-  if (first < 0 || count < 0 || first > storage.number || count > storage.number - first) {
+  if (first < 0 || count < 0 || first > storage.number || count > storage.number - first)
     throw FormatFault("it has a view that reaches beyond its storage");
-  }
   return root.substr(static_cast<std::size_t>(first) * width,
                      static_cast<std::size_t>(count) * width);
 }
@@ -356,9 +455,8 @@ void append_tuple(std::string& out, const std::vector<std::int64_t>& numbers) {
 
 std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) {
+  for (std::size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * std::max<std::int64_t>(shape[i], 1);
-  }
   return strides;
 }
 
@@ -373,11 +471,10 @@ std::string pickle_of(const StateDict& state) {
   for (std::size_t i = 0; i < state.size(); ++i) {
     const StoredTensor& tensor = state[i];
     append_text(out, tensor.name);
-    if (i == 0) {
+    if (i == 0)
       out += "ctorch._utils\n_rebuild_tensor_v2\nq\x01";
-    } else {
+    else
       out += "h\x01";
-    }
     out += "((";
     append_text(out, "storage");
     out += "ctorch\n" + std::string(facts_of(tensor.dtype).storage) + '\n';
@@ -416,24 +513,20 @@ StateDict read_torch_legacy(std::string_view bytes, StateDictParts& parts) {
     return document;
   };
   const PickleDocument protocol = next();
-  if (protocol.root->kind != PickleKind::kInt || protocol.root->number != kProtocol) {
+  if (protocol.root->kind != PickleKind::kInt || protocol.root->number != kProtocol)
     throw FormatFault("its torch.save protocol is not 1001");
-  }
   const PickleDocument machine = next();
   const auto& facts = machine.root->items;
-  for (std::size_t i = 0; machine.root->kind == PickleKind::kDict && i + 1 < facts.size(); i += 2) {
-    if (facts[i]->text == "little_endian" && facts[i + 1]->number == 0) {
+  for (std::size_t i = 0; machine.root->kind == PickleKind::kDict && i + 1 < facts.size(); i += 2)
+    if (facts[i]->text == "little_endian" && facts[i + 1]->number == 0)
       throw FormatFault("its byte order is not little-endian; save it on another machine");
-    }
-  }
   const PickleDocument object = next();
   const PickleDocument keys = next();
   const Storages storages = read_storages(rest, *keys.root, object);
   const auto storage_bytes = [&](const PickleValue& storage) {
     const auto found = storages.find(storage.text);
-    if (found == storages.end()) {
+    if (found == storages.end())
       throw FormatFault("it has no data for storage '" + std::string(storage.text) + "'");
-    }
     return view_of(storage, found->second);
   };
   return collect_tensors(*object.root, storage_bytes, bytes.size() * kMaxTiedCopies, parts);
@@ -446,23 +539,20 @@ StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts) {
   const ZipArchive archive(bytes);
   const std::string folder = inner_folder(archive);
   const ZipEntry* order = archive.find(folder + "byteorder");
-  if (order != nullptr && order->bytes != "little") {
+  if (order != nullptr && order->bytes != "little")
     throw FormatFault("its byte order is not 'little'; save it on another machine");
-  }
   const PickleDocument document = read_pickle(archive.find(folder + "data.pkl")->bytes);
   const auto storage_bytes = [&](const PickleValue& storage) {
     const ZipEntry* entry = archive.find(folder + "data/" + std::string(storage.text));
-    if (entry == nullptr || !storage.items.empty()) {
+    if (entry == nullptr || !storage.items.empty())
       throw FormatFault("it has no data/" + std::string(storage.text.substr(0, 200)));
-    }
     const auto count = static_cast<std::uint64_t>(storage.number);
     const std::size_t width = byte_size(storage.dtype);
-    if (entry->bytes.size() % width != 0 || entry->bytes.size() / width != count) {
+    if (entry->bytes.size() % width != 0 || entry->bytes.size() / width != count)
       throw FormatFault("its " + std::string(entry->name) + " has " +
                         std::to_string(entry->bytes.size()) + " bytes where " +
                         std::to_string(count) + " elements of " + std::to_string(width) +
                         " bytes are declared");
-    }
     return entry->bytes;
   };
   return collect_tensors(*document.root, storage_bytes, bytes.size() * kMaxTiedCopies, parts);
@@ -471,16 +561,14 @@ StateDict read_torch_zip(std::string_view bytes, StateDictParts& parts) {
 std::string write_torch_zip(const StateDict& state) {
   constexpr std::size_t kEntryOverhead = 300;
   std::size_t size = 0;
-  for (const StoredTensor& tensor : state) {
+  for (const StoredTensor& tensor : state)
     size += tensor.bytes.size() + tensor.name.size() + kEntryOverhead;
-  }
   const std::string pickle = pickle_of(state);
   ZipWriter writer(size + pickle.size() + 10 * kEntryOverhead);
   writer.add("model/data.pkl", pickle);
   writer.add("model/byteorder", "little");
-  for (std::size_t i = 0; i < state.size(); ++i) {
+  for (std::size_t i = 0; i < state.size(); ++i)
     writer.add("model/data/" + std::to_string(i), state[i].bytes);
-  }
   writer.add("model/version", "3\n");
   return std::move(writer).finish();
 }

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/output_folder.h"
 #include "base/text.h"
 #include "store/model_spec.h"
 

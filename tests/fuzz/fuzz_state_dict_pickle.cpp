@@ -2,7 +2,7 @@
 // never reach.
 #include "fuzz/fuzz.h"
 #include "store/state_dict_file.h"
-#include "store/zip_archive.h"
+#include "store/torch_file.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/split/parted_dataset.h"
+#include "data/split/split.h"
 
 int main() {
   for (std::string line; std::getline(std::cin, line);) {

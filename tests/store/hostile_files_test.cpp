@@ -5,10 +5,9 @@
 
 #include "peak_memory.h"
 #include "sample_states.h"
-#include "store/byte_reader.h"
 #include "store/pickle.h"
 #include "store/state_dict_file.h"
-#include "store/zip_archive.h"
+#include "store/torch_file.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "sample_states.h"
-#include "store/zip_archive.h"
+#include "store/torch_file.h"
 
 namespace kiln {
 namespace {

@@ -2,9 +2,8 @@
 // dicts.
 #include <gtest/gtest.h>
 
-#include "store/byte_reader.h"
 #include "store/state_dict_file.h"
-#include "store/zip_archive.h"
+#include "store/torch_file.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <string>
 
 #include "base/error.h"
 #include "base/platform/sagemaker.h"

@@ -1,7 +1,6 @@
 #include "base/platform/sagemaker.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>

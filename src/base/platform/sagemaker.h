@@ -25,8 +25,6 @@ struct SageMakerHosts {
 // Throws Error kParameterParsing if the file is not in SageMaker's format.
 SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file);
 
-// The three files in the folder's input/config.
-
 // Hyperparameters set by the Python SDK itself.
 constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
 constexpr const char* kMpiOptions = "sagemaker_mpi_custom_mpi_options";
@@ -51,10 +49,9 @@ struct SageMakerTree : SageMakerHosts {
 // Problems, including those already found. All are Error kParameterParsing.
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems);
 
-// Writes a failure's message where the platform looks for it, so that it can show it to the user.
-
-// Writes `text` to Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and
-// writable. Truncates it to the 1024 bytes that SageMaker accepts. Never throws.
+// Writes a failure's message where the platform looks for it, to show it to the user: to
+// Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and writable.
+// Truncates it to the 1024 bytes that SageMaker accepts. Never throws.
 void leave_failure_note(const std::string& text);
 
 // Removes an earlier run's output/failure, on SageMaker.

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -53,6 +57,18 @@ std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups) {
   return order;
 }
 
+// By how many images the group would move its classes' numbers away from the wanted ones; negative
+// if it would move them closer.
+long long added_distance(const ImageGroup& group, const std::vector<long long>& have,
+                         const std::vector<long long>& wanted) {
+  long long cost = 0;
+  for (const ClassShare& share : group.shares) {
+    const long long off = have[share.label] - wanted[share.label];
+    cost += std::llabs(off + share.count) - std::llabs(off);
+  }
+  return cost;
+}
+
 class Chooser {
  public:
   Chooser(const SplitImages& images, double fraction)
@@ -90,15 +106,8 @@ class Chooser {
            });
   }
 
-  // Returns by how many images the group would move its classes away from the wanted numbers;
-  // negative if it would move them closer.
   long long cost_of(const ImageGroup& group) const {
-    long long cost = 0;
-    for (const ClassShare& share : group.shares) {
-      const long long off = valid_[share.label] - wanted_[share.label];
-      cost += std::llabs(off + share.count) - std::llabs(off);
-    }
-    return cost;
+    return added_distance(group, valid_, wanted_);
   }
 
   void add(ImageGroup& group) {
@@ -213,15 +222,8 @@ class PartChooser {
     return size;
   }
 
-  // Returns by how many images the group would move the part away from the wanted numbers; negative
-  // if it would move it closer.
   long long cost_of(const ImageGroup& group, std::size_t part) const {
-    long long cost = 0;
-    for (const ClassShare& share : group.shares) {
-      const long long off = have_[share.label] - wanted_[part][share.label];
-      cost += std::llabs(off + share.count) - std::llabs(off);
-    }
-    return cost;
+    return added_distance(group, have_, wanted_[part]);
   }
 
   void take(ImageGroup& group, std::size_t part) {
@@ -244,6 +246,268 @@ class PartChooser {
 std::vector<std::uint8_t> choose_parts(const SplitImages& images,
                                        const std::vector<std::vector<long long>>& wanted) {
   return PartChooser(images, wanted).run(images.groups);
+}
+
+namespace {
+
+// Reproduces the draws of NumPy's RandomState(42), with which scikit-learn breaks ties between
+// classes.
+class TieDraws {
+ public:
+  // Returns `count` of the `candidates`, drawn without replacement.
+  std::vector<std::size_t> choose(std::vector<std::size_t> candidates, std::size_t count) {
+    for (std::size_t i = candidates.size(); i > 1; --i)
+      std::swap(candidates[i - 1], candidates[up_to(static_cast<std::uint32_t>(i - 1))]);
+    candidates.resize(count);
+    return candidates;
+  }
+
+ private:
+  // Draws a number from 0 to `most` by rejection: takes as many bits as `most` has, until the
+  // result is not above it.
+  std::uint32_t up_to(std::uint32_t most) {
+    std::uint32_t mask = most;
+    for (int shift = 1; shift < 32; shift *= 2) mask |= mask >> shift;
+    std::uint32_t value = 0;
+    do value = static_cast<std::uint32_t>(engine_()) & mask;
+    while (value > most);
+    return value;
+  }
+
+  std::mt19937 engine_{42};
+};
+
+// Returns how many of `draws` images come from each class, in proportion to `counts`. The order of
+// the floating-point operations is scikit-learn's, because remainders that are equal there must be
+// equal here.
+std::vector<long long> proportional(const std::vector<long long>& counts, long long draws,
+                                    TieDraws& ties) {
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), 0LL));
+  std::vector<long long> shares(counts.size());
+  std::vector<double> remainders(counts.size());
+  long long lacking = draws;
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    const double exact = static_cast<double>(counts[c]) / all * static_cast<double>(draws);
+    shares[c] = static_cast<long long>(std::floor(exact));
+    remainders[c] = exact - std::floor(exact);
+    lacking -= shares[c];
+  }
+  const std::set<double, std::greater<>> descending(remainders.begin(), remainders.end());
+  for (const double remainder : descending) {
+    if (lacking <= 0) break;
+    std::vector<std::size_t> tied;
+    for (std::size_t c = 0; c < counts.size(); ++c)
+      if (remainders[c] == remainder) tied.push_back(c);
+    const std::size_t count = std::min(tied.size(), static_cast<std::size_t>(lacking));
+    for (const std::size_t c : ties.choose(std::move(tied), count)) ++shares[c];
+    lacking -= static_cast<long long>(count);
+  }
+  return shares;
+}
+
+std::string why_not_by_class(const std::vector<ClassCounts>& classes,
+                             const std::vector<long long>& sizes) {
+  const auto num_parts = static_cast<long long>(sizes.size());
+  for (const ClassCounts& of_class : classes)
+    if (of_class.count < num_parts)
+      return "class '" + printable(of_class.name) + "' has only " + std::to_string(of_class.count) +
+             (of_class.count == 1 ? " image" : " images");
+  const long long smallest = *std::min_element(sizes.begin(), sizes.end());
+  if (smallest < static_cast<long long>(classes.size()))
+    return "the smallest part has " + std::to_string(smallest) +
+           (smallest == 1 ? " image" : " images") + ", fewer than the " +
+           std::to_string(classes.size()) + " classes";
+  return "";
+}
+
+}  // namespace
+
+std::vector<long long> part_sizes(const std::vector<double>& fractions, long long n) {
+  std::vector<long long> sizes;
+  long long rest = n;
+  for (std::size_t p = 0; p + 1 < fractions.size(); ++p) {
+    const auto later = static_cast<long long>(fractions.size() - p - 1);
+    const auto size = static_cast<long long>(std::floor(fractions[p] * static_cast<double>(n)));
+    sizes.push_back(std::clamp(size, 1LL, rest - later));
+    rest -= sizes.back();
+  }
+  sizes.push_back(rest);
+  return sizes;
+}
+
+PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<long long>& sizes) {
+  PartCounts counts;
+  counts.why_not = why_not_by_class(classes, sizes);
+  if (!counts.why_not.empty()) return counts;
+  std::vector<std::size_t> by_name(classes.size());  // the order in which ties are drawn
+  std::iota(by_name.begin(), by_name.end(), std::size_t{0});
+  std::stable_sort(by_name.begin(), by_name.end(),
+                   [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
+  std::vector<long long> left;
+  left.reserve(by_name.size());
+  for (const std::size_t c : by_name) left.push_back(classes[c].count);
+  TieDraws ties;
+  for (const long long size : sizes) {
+    const std::vector<long long> shares = proportional(left, size, ties);
+    std::vector<long long>& wanted = counts.wanted.emplace_back(classes.size());
+    for (std::size_t k = 0; k < by_name.size(); ++k) {
+      wanted[by_name[k]] = shares[k];
+      left[k] -= shares[k];
+    }
+  }
+  return counts;
+}
+
+namespace {
+
+constexpr std::size_t kMaxNamed = 5;
+constexpr const char* kNoLabel = "(no label)";
+
+[[noreturn]] void fail(const Dataset& set, const std::string& text) {
+  throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
+}
+
+// The classes that have images, and each image's label as an index into them. Images without a
+// label form a class of their own, the last one.
+struct PresentClasses {
+  std::vector<ClassCounts> classes;
+  std::vector<std::int32_t> labels;
+};
+
+PresentClasses present_classes(const Dataset& set) {
+  const std::size_t num_classes = set.classes.size();
+  std::vector<long long> counts(num_classes + 1);
+  const auto class_of = [&](std::size_t i) {
+    const int label = set.samples.label(i);
+    return label < 0 ? num_classes : static_cast<std::size_t>(label);
+  };
+  for (std::size_t i = 0; i < set.samples.size(); ++i) ++counts[class_of(i)];
+  PresentClasses present;
+  std::vector<std::int32_t> index(counts.size());
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    index[c] = static_cast<std::int32_t>(present.classes.size());
+    present.classes.push_back({c == num_classes ? kNoLabel : set.classes[c], counts[c]});
+  }
+  for (std::size_t i = 0; i < set.samples.size(); ++i) present.labels.push_back(index[class_of(i)]);
+  return present;
+}
+
+// Returns how many images of each class are wanted in each part, and fills in the classes of
+// `images`. If the split cannot or should not be by class, all images are of one class.
+std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
+                                                  PresentClasses present, SplitImages& images,
+                                                  std::vector<std::string>& notes) {
+  const auto n = static_cast<long long>(present.labels.size());
+  const std::vector<long long> sizes = part_sizes(request.fractions, n);
+  if (request.by_class) {
+    PartCounts counts = share_out(present.classes, sizes);
+    if (counts.why_not.empty()) {
+      images.labels = std::move(present.labels);
+      images.num_classes = present.classes.size();
+      return std::move(counts.wanted);
+    }
+    notes.push_back("the split is random over all images and not by class, since " +
+                    counts.why_not);
+  }
+  images.labels.assign(present.labels.size(), 0);
+  images.num_classes = 1;
+  std::vector<std::vector<long long>> wanted;
+  wanted.reserve(sizes.size());
+  for (const long long size : sizes) wanted.push_back({size});
+  return wanted;
+}
+
+void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32_t>& groups,
+                       const PartsRequest& request) {
+  const std::size_t num_groups = std::size_t{*std::max_element(groups.begin(), groups.end())} + 1;
+  if (num_groups >= request.names.size()) return;
+  const std::string reason = request.group_by.empty()
+                                 ? "they are duplicates of each other"
+                                 : "--group-by '" + request.group_by + "' puts them together";
+  fail(split.set,
+       "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
+           (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
+           std::to_string(request.names.size()) + " parts. Add images" +
+           (request.group_by.empty() ? "."
+                                     : ", or give a regular expression whose first capture group "
+                                       "distinguishes them, such as '(patient[0-9]+)_'."));
+}
+
+// Adds a note for each part that lacks images of some class.
+void note_missing_classes(const PresentClasses& present, const PartsRequest& request,
+                          PartedDataset& split) {
+  for (std::size_t p = 0; p < request.names.size(); ++p) {
+    std::vector<bool> is_there(present.classes.size());
+    for (std::size_t i = 0; i < split.parts.size(); ++i)
+      if (split.parts[i] == p) is_there[static_cast<std::size_t>(present.labels[i])] = true;
+    std::vector<std::string> missing;
+    for (std::size_t c = 0; c < is_there.size(); ++c)
+      if (!is_there[c]) missing.push_back(present.classes[c].name);
+    if (!missing.empty())
+      split.set.notes.push_back("the output '" + request.names[p] + "' has no image of " +
+                                printable(quoted_names(missing, kMaxNamed)));
+  }
+}
+
+std::string summary_of(const PartedDataset& split, const PartsRequest& request,
+                       std::size_t num_classes, bool is_by_class) {
+  std::string text;
+  for (std::size_t p = 0; p < request.names.size(); ++p) {
+    const auto size = std::count(split.parts.begin(), split.parts.end(), p);
+    text += (p == 0 ? "" : ", ") + grouped(size) + " " + request.names[p];
+  }
+  text += " images";
+  if (!split.set.labeled()) return text;
+  text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
+  if (num_classes > 1) text += is_by_class ? ", stratified by class" : ", split at random";
+  return text;
+}
+
+}  // namespace
+
+void check_parts(const Dataset& set, const PartsRequest& request) {
+  Problems problems;
+  const std::size_t n = set.samples.size();
+  if (n < std::max<std::size_t>(request.names.size(), 2)) {
+    problems.collect([&] {
+      fail(set, "it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
+                    std::to_string(request.names.size()) + " parts. Add images.");
+    });
+  } else {
+    const double least = 1.0 / static_cast<double>(n);
+    std::vector<double> checked = request.fractions;
+    if (checked.size() == 2) checked.pop_back();  // implied by the first; 1 - 0.9 is less than 0.1
+    for (const double fraction : checked)
+      if (fraction < least || fraction > 1 - least)
+        problems.add(
+            Error(ErrorCode::kNotInRangeValue,
+                  formatted("The fraction %g of %zu images leaves an output empty: it must be "
+                            "between %.6g and %.6g, so that each output has at least one image.",
+                            fraction, n, least, 1 - least)));
+  }
+  problems.collect([&] { refuse_idle_pattern(set, request.group_by); });
+  problems.throw_if_any();
+}
+
+PartedDataset split_into_parts(Dataset given, const PartsRequest& request, const ScanPlan& scan) {
+  PartedDataset split;
+  split.set = std::move(given);
+  const ScannedImages scanned = scan_images({&split.set}, scan);
+  const DuplicatePairs pairs = find_duplicates(scanned);
+  const PresentClasses present = present_classes(split.set);
+  SplitImages images;
+  images.keys = split_keys(split.set, scanned, request.seed);
+  images.groups = groups_of(split.set, request.keep_duplicates_together ? pairs : DuplicatePairs{},
+                            request.group_by);
+  refuse_few_groups(split, images.groups, request);
+  const auto wanted = wanted_counts(request, present, images, split.set.notes);
+  split.parts = choose_parts(images, wanted);
+  split.leaks = find_leaks(pairs, split.parts);
+  note_missing_classes(present, request, split);
+  split.summary = summary_of(split, request, present.classes.size(),
+                             images.num_classes == present.classes.size());
+  return split;
 }
 
 }  // namespace kiln

@@ -487,7 +487,7 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   Dataset& set = split.set;
   refuse_one_class(set);
   refuse_idle_pattern(set, request.group_by);
-  const ScannedImages scanned = scan_images(set, scan);
+  const ScannedImages scanned = scan_images({&set}, scan);
   split.duplicates = find_duplicates(scanned);
   split.groups = groups_of(set, split.duplicates, request.group_by);
   note_contradictions(split.duplicates, set);

@@ -9,12 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <new>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <thread>
 

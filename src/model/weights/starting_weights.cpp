@@ -7,17 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "model/weights/weight_source.h"
-#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
@@ -42,6 +38,14 @@ std::string shape_text(at::IntArrayRef shape) {
   std::string text;
   for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
   return "[" + text + "]";
+}
+
+using TensorsByName = std::unordered_map<std::string_view, const StoredTensor*>;
+
+TensorsByName by_name(const StateDict& state) {
+  TensorsByName tensors;
+  for (const StoredTensor& tensor : state) tensors.emplace(tensor.name, &tensor);
+  return tensors;
 }
 
 // "; missing: a, b, c, d, e, … (12 in all)"; empty if there are no names.
@@ -74,7 +78,7 @@ std::string head_prefix(const ImageModel& model) {
 
 // For files of older versions: adds a zero for each num_batches_tracked that `stored` lacks.
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string> names;  // copies, as `stored` grows
   for (const StoredTensor& tensor : stored) names.insert(tensor.name);
   for (const NamedTensor& sample : model.state())
     if (sample.name.ends_with(".num_batches_tracked") && !names.contains(sample.name))
@@ -112,8 +116,7 @@ at::Tensor view_of(const StoredTensor& stored) {
 }
 
 std::string differences(const std::vector<NamedTensor>& targets, const StateDict& stored) {
-  std::unordered_map<std::string_view, const StoredTensor*> unclaimed;
-  for (const StoredTensor& tensor : stored) unclaimed.emplace(tensor.name, &tensor);
+  TensorsByName unclaimed = by_name(stored);
   std::vector<std::string> missing, unexpected, misfits;
   for (const NamedTensor& sample : targets) {
     const auto found = unclaimed.find(sample.name);
@@ -137,11 +140,10 @@ void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stor
     throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + where +
                                                        "' do not match this network" + text +
                                                        ". Give weights of the named model.");
-  std::unordered_map<std::string_view, const StoredTensor*> by_name;
-  for (const StoredTensor& tensor : stored) by_name.emplace(tensor.name, &tensor);
+  const TensorsByName found = by_name(stored);
   const at::NoGradGuard no_grad;
   for (const NamedTensor& target : targets)
-    at::Tensor(target.tensor).copy_(view_of(*by_name.at(target.name)));
+    at::Tensor(target.tensor).copy_(view_of(*found.at(target.name)));
 }
 
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where) {
@@ -155,12 +157,11 @@ void load_pretrained(ImageModel& model, const StateDict& stored, const std::stri
 
 void check_untrained(const ImageModel& model, const StateDict& stored, const std::string& where) {
   const std::string head = head_prefix(model);
-  std::map<std::string_view, const StoredTensor*> by_name;
-  for (const StoredTensor& tensor : stored) by_name.emplace(tensor.name, &tensor);
+  const TensorsByName tensors = by_name(stored);
   for (const NamedTensor& wanted : model.state()) {
     if (wanted.name.starts_with(head)) continue;
-    const auto found = by_name.find(wanted.name);
-    const std::string what = found == by_name.end() ? "is missing"
+    const auto found = tensors.find(wanted.name);
+    const std::string what = found == tensors.end() ? "is missing"
                              : found->second->shape != wanted.tensor.sizes().vec()
                                  ? "has the wrong shape for"
                                  : "";
@@ -175,7 +176,6 @@ void check_untrained(const ImageModel& model, const StateDict& stored, const std
 namespace {
 
 constexpr std::string_view kPrefix = "model.";
-constexpr std::size_t kNamed = 5;
 constexpr double kAlike = 0.5;  // less similar weights belong to no known network
 
 std::string torchvision_name(const std::string& name) {
@@ -324,14 +324,13 @@ class Loading {
   void divide() {
     std::unordered_map<std::string_view, const NamedTensor*> known;
     for (const NamedTensor& item : state_) known.emplace(item.name, &item);
-    for (StoredTensor& tensor : source_.state) {
+    for (StoredTensor& tensor : source_.state)
       if (is_last(tensor.name))
         last_.push_back(std::move(tensor));
       else if (known.contains(tensor.name))
         backbone_.push_back(std::move(tensor));
       else
         left_out_.push_back(torchvision_name(tensor.name));
-    }
     try {
       require_finite(backbone_);
       require_finite(last_);
@@ -359,7 +358,9 @@ class Loading {
       return "the last layer is fresh, since the weights have none";
     }
     if (!own_out.is_whole() && !classes.empty()) {
-      const bool has_out = last_has(kOutputLayer);
+      const bool has_out = std::any_of(last_.begin(), last_.end(), [](const StoredTensor& tensor) {
+        return tensor.name.starts_with(kOutputLayer);
+      });
       return load_rows(own, has_out ? one_layer_of(head, out) : head, classes);
     }
     if (!head.has_sizes_of(own)) {
@@ -375,11 +376,6 @@ class Loading {
     if (out.is_whole()) return load_rows(own_out, out, classes);
     fresh_ = {own_out};
     return "the output layer is fresh";
-  }
-
-  bool last_has(std::string_view prefix) const {
-    return std::any_of(last_.begin(), last_.end(),
-                       [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
   }
 
   std::string load_rows(const Layer& own, const Layer& theirs,
@@ -414,13 +410,7 @@ class Loading {
                                 source_.where.c_str(), source_.kind.c_str());
     if (const auto fresh = fresh_names(); !fresh.empty()) all += "; fresh: " + joined(fresh, ", ");
     if (!last.empty()) all += "; " + last;
-    if (!left_out_.empty()) {
-      const std::size_t shown = std::min(left_out_.size(), kNamed);
-      all +=
-          "; not loaded: " +
-          joined({left_out_.begin(), left_out_.begin() + static_cast<std::ptrdiff_t>(shown)}, ", ");
-      if (shown < left_out_.size()) all += ", … (" + std::to_string(left_out_.size()) + " in all)";
-    }
+    all += listing("not loaded", left_out_);
     return all;
   }
 

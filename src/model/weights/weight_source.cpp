@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -21,7 +17,6 @@
 #include "data/archive/archive.h"
 #include "model/catalogue.h"
 #include "store/checkpoint.h"
-#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {

@@ -238,7 +238,7 @@ ImageLooks look_at_images(Dataset& set, int num_threads) {
   ImageLooks images;
   images.measures.resize(set.samples.size());
   images.scanned = scan_images(
-      set,
+      {&set},
       {.num_threads = num_threads,
        .shrink = shrink_to_measure,
        .visit = [&images](std::size_t i, const Image& image,

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/split/parted_dataset.h"
+#include "data/split/split.h"
 #include "run/inputs/sources.h"
 #include "tools/convert/convert.h"
 

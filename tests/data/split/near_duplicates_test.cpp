@@ -1,4 +1,4 @@
-#include "data/split/near_duplicates.h"
+#include "data/split/groups.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 #include "data/split/drawn_folder.h"
-#include "data/split/parted_dataset.h"
+#include "data/split/split.h"
 #include "tools/convert/convert.h"
 #include "tools/demo_data/demo_data.h"
 

@@ -119,7 +119,7 @@ TEST(ScanImages, OfManyReadsWholeOnlyWhatBeginsAlike) {
   Dataset set = read_labeled_dataset(folder.path(), "Dataset");
   while (set.samples.size() <= kMaxDecodedImages)
     set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
-  const ScannedImages scanned = scan_images(set, {.num_threads = 4});
+  const ScannedImages scanned = scan_images({&set}, {.num_threads = 4});
   EXPECT_TRUE(scanned.looks.empty());
   EXPECT_EQ(scanned.hashes[0], scanned.hashes[2]);
   EXPECT_NE(scanned.hashes[0], scanned.hashes[1]);
@@ -136,16 +136,16 @@ TEST(ScanImages, VisitorsChooseTheResolutionAndHearOfTheWhole) {
   ImageSize shown, stored;
   std::atomic<int> visits = 0;
   const ScannedImages scanned =
-      scan_images(set, {.num_threads = 4,
-                        .shrink = [](ImageSize whole) { return whole.height / 40.0; },
-                        .visit =
-                            [&](std::size_t i, const Image& image, ImageSize whole) {
-                              EXPECT_EQ(i, 0U);
-                              shown = image.size;
-                              stored = whole;
-                              ++visits;
-                            },
-                        .decode_all = true});
+      scan_images({&set}, {.num_threads = 4,
+                           .shrink = [](ImageSize whole) { return whole.height / 40.0; },
+                           .visit =
+                               [&](std::size_t i, const Image& image, ImageSize whole) {
+                                 EXPECT_EQ(i, 0U);
+                                 shown = image.size;
+                                 stored = whole;
+                                 ++visits;
+                               },
+                           .decode_all = true});
   EXPECT_EQ(visits, 1);
   EXPECT_EQ(std::pair(stored.height, stored.width), std::pair(640, 320));
   EXPECT_EQ(std::pair(shown.height, shown.width), std::pair(160, 80)) << "a quarter, from 16 on";
