@@ -134,11 +134,8 @@ Image reduced(const Image& image) {
   const double scale = scale_for_people(image.size);
   const auto axis = [scale](int length) {
     const int shorter = std::max(1, static_cast<int>(length * scale));
-    return ResampleAxis{.begin = 0,
-                        .length = static_cast<double>(length),
-                        .resized = shorter,
-                        .first = 0,
-                        .count = shorter};
+    return ResampleAxis{
+        .length = static_cast<double>(length), .resized = shorter, .count = shorter};
   };
   const ResampleAxis rows = axis(image.size.height), columns = axis(image.size.width);
   Image small{.size = {rows.count, columns.count}, .pixels = {}};

@@ -275,24 +275,6 @@ void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
   if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
 }
 
-// Blocks all signals in this thread for its lifetime. Threads started meanwhile inherit the mask
-// and keep it: otherwise a signal delivered to a thread of the driver would take its default
-// action, even if the program's own threads block it.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 Device choose_device(DeviceChoice wish, int local_rank) {
@@ -399,7 +381,11 @@ std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {
 }
 
 NvidiaDriver ask_nvidia_driver(int local_rank) {
-  const NoSignals while_threads_start;
+  // Threads of the driver keep this thread's mask: otherwise a signal delivered to one of them
+  // would take its default action, even if the program's own threads block it.
+  sigset_t all{}, before{};
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
   NvidiaDriver driver;
   driver.device_files =
       ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/proc/driver/nvidia/version", F_OK) == 0;
@@ -408,6 +394,7 @@ NvidiaDriver ask_nvidia_driver(int local_rank) {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   driver.library = library != nullptr;
   if (driver.library) ask_cuda(library, local_rank, driver);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return driver;
 }
 

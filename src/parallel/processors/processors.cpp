@@ -145,24 +145,17 @@ class Watch {
   explicit Watch(int count)
       : team_size_(kProcessorsAtStart - count + 2),
         file_("/proc/self/task/" + std::to_string(::gettid()) + "/schedstat"),
-        thread_([this] { run(); }) {}
-  ~Watch() {
-    {
-      const std::lock_guard lock(mutex_);
-      must_end_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
  private:
-  void run() {
+  void run(const std::stop_token& stop) {
     std::optional<double> before = seconds_without_processor(file_);
     Clock::time_point begin = Clock::now();
-    std::unique_lock lock(mutex_);
-    while (before && !changed_.wait_for(lock, kInterval, [&] { return must_end_; })) {
+    std::mutex mutex;
+    std::condition_variable_any changed;  // by the end alone
+    std::unique_lock lock(mutex);
+    const auto ends = [&] { return stop.stop_requested(); };
+    while (before && !changed.wait_for(lock, stop, kInterval, ends)) {
       const std::optional<double> now = seconds_without_processor(file_);
       const std::chrono::duration<double> interval = Clock::now() - begin;
       if (now) judge((*now - *before) / interval.count());
@@ -185,10 +178,7 @@ class Watch {
   const std::string file_;
   std::optional<SleepingTeam> team_;
   int quiet_intervals_ = 0;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool must_end_ = false;
-  std::thread thread_;  // declared last: it uses the other members
+  std::jthread thread_;  // declared last: it uses the other members
 };
 
 }  // namespace
@@ -252,21 +242,12 @@ void use_compute_threads(int count) {
 
 SleepingTeam::SleepingTeam(int size) {
   require_threads(size);
-  leader_ = std::thread([this, size] { lead(size); });
+  leader_ = std::jthread([this, size](const std::stop_token& stop) { lead(size, stop); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return sleeps_; });
 }
 
-SleepingTeam::~SleepingTeam() {
-  {
-    const std::lock_guard lock(mutex_);
-    may_end_ = true;
-  }
-  changed_.notify_all();
-  leader_.join();
-}
-
-void SleepingTeam::lead(int size) {
+void SleepingTeam::lead(int size, const std::stop_token& stop) {
   ::pthread_setname_np(::pthread_self(), "sleeping team");  // inherited by the team
   int present = 0;
 #pragma omp parallel num_threads(size)
@@ -278,7 +259,7 @@ void SleepingTeam::lead(int size) {
   std::unique_lock lock(mutex_);
   sleeps_ = present > 0;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return may_end_; });
+  changed_.wait(lock, stop, [&] { return stop.stop_requested(); });
 }
 
 }  // namespace kiln

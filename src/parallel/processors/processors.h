@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -59,17 +60,14 @@ class SleepingTeam {
  public:
   // Throws std::system_error if the system does not allow this many threads.
   explicit SleepingTeam(int size);
-  ~SleepingTeam();
-  SleepingTeam(const SleepingTeam&) = delete;
-  SleepingTeam& operator=(const SleepingTeam&) = delete;
 
  private:
-  void lead(int size);
+  void lead(int size, const std::stop_token& stop);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
-  bool sleeps_ = false, may_end_ = false;
-  std::thread leader_;
+  std::condition_variable_any changed_;
+  bool sleeps_ = false;
+  std::jthread leader_;  // declared last: it uses the other members
 };
 
 }  // namespace kiln

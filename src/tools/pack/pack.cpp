@@ -108,11 +108,8 @@ Image reduced(const Image& image, int short_side) {
   result.pixels.resize(static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
                        3);
   const auto whole = [](int length, int resized) {
-    return ResampleAxis{.begin = 0,
-                        .length = static_cast<double>(length),
-                        .resized = resized,
-                        .first = 0,
-                        .count = resized};
+    return ResampleAxis{
+        .length = static_cast<double>(length), .resized = resized, .count = resized};
   };
   Resampler().write({image.pixels.data(), {0, 0, from}}, whole(from.height, to.height),
                     whole(from.width, to.width), /*mirror=*/false, result.pixels.data());
