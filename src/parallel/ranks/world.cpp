@@ -14,30 +14,27 @@
 namespace kiln {
 namespace {
 
-struct Failure {
-  int exit_code = 70;
-  std::string text;
-};
-
-Failure describe(const std::exception_ptr& failure) {
+// "EXIT_CODE MESSAGE".
+std::string told_of(const std::exception_ptr& failure) {
+  const auto told = [](const Error& error) {
+    return std::to_string(exit_code(error.code())) + " " + error.message();
+  };
   try {
     std::rethrow_exception(explained(failure));
   } catch (const Error& error) {
-    return {exit_code(error.code()), error.message()};
+    return told(error);
   } catch (const Problems& problems) {
-    const Error& first = problems.errors().front();
-    return {exit_code(first.code()), first.message()};
+    return told(problems.errors().front());
   } catch (const FailedElsewhere&) {
     throw;
   } catch (const std::exception& other) {
-    return {70, other.what()};
+    return std::string("70 ") + other.what();
   }
 }
 
 }  // namespace
 
 World::World() : hosts_{host_name()} {}
-World::~World() = default;
 
 void World::init(StallWatch::Limits limits, int expected_size, Log& log) {
   const LaunchEnvironment launcher = detect_launch_environment();
@@ -164,8 +161,7 @@ void World::agree(const std::function<void()>& work) {
   } catch (...) {
     mine = std::current_exception();
     if (size() == 1) throw;
-    const Failure failure = describe(mine);
-    told = std::to_string(failure.exit_code) + " " + failure.text;
+    told = told_of(mine);
   }
   const std::vector<std::string> all = gather(told);
   const auto failed =

@@ -24,9 +24,6 @@ namespace kiln {
 class World {
  public:
   World();
-  ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
 
   // Initializes MPI if a launcher's environment variables are set; `log` must outlive the world.
   // Throws Error kUserError if the number of ranks differs from `expected_size` (0: any), from the
@@ -50,11 +47,24 @@ class World {
   // All-gather: returns each rank's value, [size]. A plain value takes one collective; others,
   // whose bytes (base/bytes.h) may differ in number between ranks, take two.
   template <typename T>
-  std::vector<T> gather(const T& mine);
+  std::vector<T> gather(const T& mine) {
+    std::vector<T> all;
+    if constexpr (PlainValue<T>) {
+      const std::string bytes = gather_bytes(&mine, sizeof mine);
+      all.resize(static_cast<std::size_t>(size()));
+      std::memcpy(all.data(), bytes.data(), bytes.size());
+    } else {
+      for (const std::string& bytes : gather(to_bytes(mine))) all.push_back(from_bytes<T>(bytes));
+    }
+    return all;
+  }
   std::vector<std::string> gather(const std::string& mine);
   // Broadcast: returns rank 0's value.
   template <PlainValue T>
-  T broadcast(T of_rank_0);
+  T broadcast(T of_rank_0) {
+    broadcast_bytes(&of_rank_0, sizeof of_rank_0);
+    return of_rank_0;
+  }
   std::string broadcast(const std::string& of_rank_0);
   std::vector<double> sum(const std::vector<double>& values);  // same length on all ranks
   // The same in two calls, with other work or collectives in between.
@@ -71,7 +81,13 @@ class World {
   void agree(const std::function<void()>& work);
   // What `make` returns on rank 0, which alone runs it: agree(), then broadcast().
   template <typename Make>
-  std::invoke_result_t<Make> from_leader(Make&& make);
+  std::invoke_result_t<Make> from_leader(Make&& make) {
+    std::invoke_result_t<Make> value{};
+    agree([&] {
+      if (leads()) value = make();
+    });
+    return broadcast(value);
+  }
 
   // Call after a failure, as early as possible and before reporting it: notifies the other ranks,
   // once. Returns true if this rank must write error_info.json.
@@ -101,33 +117,5 @@ class World {
   bool agreed_failure_ = false;
   bool reports_ = true;  // whether this rank reports its failure
 };
-
-template <typename T>
-std::vector<T> World::gather(const T& mine) {
-  std::vector<T> all;
-  if constexpr (PlainValue<T>) {
-    const std::string bytes = gather_bytes(&mine, sizeof mine);
-    all.resize(static_cast<std::size_t>(size()));
-    std::memcpy(all.data(), bytes.data(), bytes.size());
-  } else {
-    for (const std::string& bytes : gather(to_bytes(mine))) all.push_back(from_bytes<T>(bytes));
-  }
-  return all;
-}
-
-template <PlainValue T>
-T World::broadcast(T of_rank_0) {
-  broadcast_bytes(&of_rank_0, sizeof of_rank_0);
-  return of_rank_0;
-}
-
-template <typename Make>
-std::invoke_result_t<Make> World::from_leader(Make&& make) {
-  std::invoke_result_t<Make> value{};
-  agree([&] {
-    if (leads()) value = make();
-  });
-  return broadcast(value);
-}
 
 }  // namespace kiln

@@ -28,8 +28,7 @@ struct DemoPlan {
 };
 
 struct DemoCounts {
-  int train = 0;
-  int valid = 0;
+  int train = 0, valid = 0;
 };
 
 // Throws Error kFailedToWriteOutputs unless `folder` is missing or empty (names that start with a

@@ -32,7 +32,10 @@ class ImageChanger {
       std::string bytes;
       read_image_bytes(set_, i, bytes);
       DecodedImage decoded = decode_image(bytes, set_.exif);
-      if (!decoded.damage.empty()) note_damage(i);
+      if (!decoded.damage.empty()) {
+        const std::scoped_lock lock(mutex_);
+        damaged_.emplace(i, set_.samples.file_name(i));
+      }
       WorkImage memory;
       chain_.apply(decoded.image, key_of(i), memory);
       return encode_png(decoded.image);
@@ -54,11 +57,6 @@ class ImageChanger {
   DrawKey key_of(std::size_t i) const {
     if (config_.for_inference) return kInferenceKey;
     return {.seed = static_cast<std::uint64_t>(config_.random_seed), .image = i};
-  }
-
-  void note_damage(std::size_t i) {
-    const std::scoped_lock lock(mutex_);
-    damaged_.emplace(i, set_.samples.file_name(i));
   }
 
   const Dataset& set_;
