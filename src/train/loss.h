@@ -19,7 +19,7 @@ class TrainingLoss {
   explicit TrainingLoss(const LossPlan& plan, const at::Device& device = at::kCPU);
 
   at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels) const;
-  // For images with two labels each (mixing.h); `shares` [N] are the shares of the first label.
+  // For images with two labels each (epoch.h); `shares` [N] are the shares of the first label.
   // Since the loss is linear in the label, this equals the loss of a single mixed label.
   at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels,
                         const at::Tensor& other_labels, const at::Tensor& shares) const;

@@ -33,7 +33,7 @@ struct LossPlan {
   double label_smoothing = 0;
 };
 
-// How the images of a batch are mixed in pairs (mixing.h).
+// How the images of a batch are mixed in pairs (epoch.h).
 struct MixPlan {
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
   std::uint64_t seed = 1;

@@ -1,4 +1,4 @@
-#include "train/mixing.h"
+#include "train/epoch.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
