@@ -16,7 +16,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "model/weights/model_weights.h"
+#include "model/weights/starting_weights.h"
 #include "parallel/processors/processors.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/loader/batches.h"
+#include "data/loader/batch_loader.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/frozen/automatic_run.h"
 #include "run/kept_model.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "record/calibration.h"
+#include "record/training_record.h"
 #include "record/vocabulary.h"
 
 namespace kiln {

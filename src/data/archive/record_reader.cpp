@@ -6,7 +6,6 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/proto_message.h"
 
 namespace kiln {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "data/archive/archive.h"
-#include "record/record_options.h"
+#include "record/vocabulary.h"
 
 namespace kiln {
 

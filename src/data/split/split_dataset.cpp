@@ -11,7 +11,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "data/dataset/archive_files.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {

@@ -12,7 +12,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_index.h"
-#include "data/split/split_files.h"
+#include "data/split/split_dataset.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "data/dataset/readers.h"
-#include "data/stream/byte_stream.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {

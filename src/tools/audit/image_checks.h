@@ -13,7 +13,6 @@
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
-#include "data/split/image_scan.h"
 
 namespace kiln {
 

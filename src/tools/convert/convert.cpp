@@ -15,7 +15,6 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/listed_files.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"

@@ -12,7 +12,6 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
-#include "data/archive/image_record.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
