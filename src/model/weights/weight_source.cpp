@@ -43,9 +43,9 @@ class PackedFiles {
   explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
     if (!is_tar(file_)) fail_packed(path, "it is not a tar file");
     std::optional<std::string> folder;
-    list_tar(file_, [&](const ArchiveEntry& entry) {
-      if (entry.name != kMetaFile && !entry.name.ends_with("/" + std::string(kMetaFile))) return;
-      const std::string_view around = entry.name.substr(0, entry.name.size() - kMetaFile.size());
+    list_tar(file_, [&](std::string_view name, const ArchiveMember&) {
+      if (name != kMetaFile && !name.ends_with("/" + std::string(kMetaFile))) return;
+      const std::string_view around = name.substr(0, name.size() - kMetaFile.size());
       if (!folder || around.size() < folder->size()) folder = around;
     });
     if (!folder)
@@ -61,16 +61,15 @@ class PackedFiles {
   // one counts, as in tar itself.
   std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
     const std::string wanted = folder_ + std::string(name);
-    std::optional<std::pair<std::uint64_t, std::uint64_t>> place;
-    list_tar(file_, [&](const ArchiveEntry& entry) {
-      if (entry.name == wanted) place = {entry.offset, entry.size};
+    std::optional<ArchiveMember> found;
+    list_tar(file_, [&](std::string_view entry, const ArchiveMember& member) {
+      if (entry == wanted) found = member;
     });
-    if (!place) return std::nullopt;
-    if (place->second > most)
+    if (!found) return std::nullopt;
+    if (found->size > most)
       fail_packed(path_, "its " + wanted + " is larger than " + std::to_string(most) + " bytes");
-    std::string bytes(place->second, '\0');
-    if (file_.read_at(place->first, bytes.data(), bytes.size()) < bytes.size())
-      fail_packed(path_, "it was truncated while being read");
+    std::string bytes = file_.bytes_at(found->offset, found->size);
+    if (bytes.size() < found->size) fail_packed(path_, "it was truncated while being read");
     return bytes;
   }
 

@@ -68,7 +68,7 @@ class StreamPieces {
     std::size_t size = 0;
     try {
       for (std::size_t got = 1; got > 0 && size < kPiece; size += got)
-        got = bytes_.take_some(piece.data() + size, kPiece - size);
+        got = bytes_.read(piece.data() + size, kPiece - size);
     } catch (const StreamFault& fault) {
       throw error_of_stream(name_, fault);
     }

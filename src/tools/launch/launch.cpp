@@ -365,7 +365,7 @@ void lock_log_folder(const std::string& log_path, Process& process) {
   }
   const int file = ::open(driver_log_of(log_path, 0).c_str(),
                           O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-  HeldLock lock(file);
+  Descriptor lock(file);
   struct stat info {};
   if (file < 0 || ::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return;
   const LockResult result = lock_soon(file, [&] {
