@@ -63,7 +63,7 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
   std::string head, body;
   for (std::size_t i = 0; i < columns.size(); ++i)
     head += cell("th scope=\"col\"", i, escaped(columns[i].title));
-  if (!std::ranges::all_of(columns, &std::string::empty, &Column::title))
+  if (std::ranges::any_of(columns, [](const Column& column) { return !column.title.empty(); }))
     head = element("thead", element("tr", head));
   for (const Cells& row : rows) {
     std::string html;
