@@ -179,7 +179,7 @@ class TarRecords final : public RecordStream {
   // Lets the image go if its own label file is there. The rest of its key needs its name.
   void release(std::size_t i) {
     const std::string* own = labels_.own_label(images_[i].name);
-    if (own == nullptr) return;
+    if (own == nullptr || images_[i].label.is_written) return;
     StreamRecord& image = images_[i];
     image.label = written(*own);
     complete_.push_back({image.name, std::exchange(image.bytes, {}), image.label});
@@ -265,7 +265,8 @@ class FramedRecords final : public RecordStream {
     while (true) {
       Record record;
       if (!take(record)) return false;
-      image = {.name = "record " + std::to_string(++count_), .fault = record.fault};
+      image = StreamRecord{.name = "record " + std::to_string(++count_)};
+      image.fault = record.fault;
       if (!record.fault.empty()) return true;
       if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes)) {
         image.bytes = std::move(record.bytes);

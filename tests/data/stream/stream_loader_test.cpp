@@ -307,6 +307,15 @@ TEST_F(StreamLoaderTest, LabelFilesBelongToTheirOwnImage) {
   EXPECT_EQ(reds(stream, 1), numbers(20));
 }
 
+TEST_F(StreamLoaderTest, TwoLabelFilesThatAgreeLabelAnImageOnce) {
+  std::string tar;
+  for (int i = 0; i < 20; ++i)
+    tar += member(i) + tar_member("train/" + std::to_string(i) + ".CLS", std::to_string(i % 3));
+  put_epochs({tar + tar_end()});
+  StreamLoader stream(plan(), pool_, 1, 0);
+  EXPECT_EQ(reds(stream, 1), numbers(20));
+}
+
 TEST_F(StreamLoaderTest, LabelFilesThatCannotBeMatchedAreErrors) {
   const auto fails_with = [&](const std::string& bytes, const std::string& words) {
     put_epochs({bytes + tar_of(20)});
