@@ -20,8 +20,6 @@
 #include "parallel/processors/processors.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
-#include "store/model_directory.h"
-#include "train/precision.h"
 
 namespace kiln {
 namespace {

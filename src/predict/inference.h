@@ -111,8 +111,7 @@ struct ImageRange {
   std::uint32_t first = 0, end = std::numeric_limits<std::uint32_t>::max();
 };
 
-// How a command computes with a trained network: as its options ask, with the process set up for
-// it.
+// How a command computes with a trained network, as its options ask.
 class Inference {
  public:
   // Chooses device and precision, and sets the process's compute threads. Create it once, before

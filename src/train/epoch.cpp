@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 
-#include "base/random.h"
 #include "train/schedule/catalogue.h"
 
 namespace kiln {

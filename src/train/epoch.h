@@ -126,11 +126,10 @@ class Throughput {
 
 // Mixes training images in pairs. Mixup blends the two images, Zhang et al., arXiv:1710.09412;
 // CutMix swaps a rectangle, Yun et al., arXiv:1905.04899. Each image then has both labels, weighted
-// by their shares of the image.
-//
-// A pair consists of positions 2k and 2k + 1 of the global batch, ordered as in a single process.
-// Its random draws depend only on the pair's number in the epoch. So any number of ranks mix the
-// same way as one process, as long as each rank's batch size is even.
+// by their shares of the image. A pair consists of positions 2k and 2k + 1 of the global batch,
+// ordered as in a single process. Its random draws depend only on the pair's number in the epoch.
+// So any number of ranks mix the same way as one process, as long as each rank's batch size is
+// even.
 
 // A rectangle; bottom and right are exclusive. Empty: none.
 struct Box {

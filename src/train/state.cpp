@@ -1,11 +1,9 @@
 #include "train/state.h"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/content_hash.h"
 #include "base/error.h"

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -17,7 +15,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -229,10 +226,8 @@ std::string device_uuid(void* library, int device) {
                       std::string_view(model).find(" MIG ") != std::string_view::npos;
   std::string text = is_mig ? "MIG-" : "GPU-";  // "NVIDIA H200 MIG 1g.18gb"
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    std::array<char, 3> hex{};
-    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += hex.data();
+    text += formatted("%02x", bytes[i]);
   }
   return text;
 }
@@ -333,10 +328,9 @@ CudaVersions cuda_versions() {
   std::string fault;
   const CudaModule* module = open_cuda_module(&fault);
   if (module == nullptr) return {};
-  const long cudnn = module->cudnn_version();
-  const int nccl = module->nccl_version();
+  const long cudnn = module->cudnn_version(), nccl = module->nccl_version();
   const auto dotted = [](long major, long minor, long patch) {
-    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+    return formatted("%ld.%ld.%ld", major, minor, patch);
   };
   return {cuda_text(module->runtime_version()),
           dotted(cudnn / 10000, cudnn % 10000 / 100, cudnn % 100),

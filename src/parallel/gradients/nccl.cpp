@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -330,10 +329,10 @@ const CudaModule& module_with_nccl() {
   const int version = module->nccl_version();
   if (version < kLeastNccl)
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "NCCL " + std::to_string(version / 10000) + "." +
-                    std::to_string(version % 10000 / 100) + "." + std::to_string(version % 100) +
-                    " was loaded, but kiln needs 2.18 or newer: use the libnccl.so.2 of its "
-                    "LibTorch, and check LD_LIBRARY_PATH and LD_PRELOAD for another one.");
+                formatted("NCCL %d.%d.%d was loaded, but kiln needs 2.18 or newer: use the "
+                          "libnccl.so.2 of its LibTorch, and check LD_LIBRARY_PATH and LD_PRELOAD "
+                          "for another one.",
+                          version / 10000, version % 10000 / 100, version % 100));
   return *module;
 }
 

@@ -6,19 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -184,9 +180,8 @@ class Watch {
 }  // namespace
 
 std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count) {
-  std::sort(all.begin(), all.end(), [](const Processor& a, const Processor& b) {
-    return std::tie(a.node, a.core, a.number) < std::tie(b.node, b.core, b.number);
-  });
+  std::ranges::sort(
+      all, {}, [](const Processor& each) { return std::tuple(each.node, each.core, each.number); });
   std::vector<int> cores;
   for (const Processor& processor : all)
     if (cores.empty() || cores.back() != processor.core) cores.push_back(processor.core);
@@ -203,9 +198,8 @@ std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vecto
                                     int index) {
   std::vector<int> order(gpu_nodes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return gpu_nodes[static_cast<std::size_t>(a)] < gpu_nodes[static_cast<std::size_t>(b)];
-  });
+  std::ranges::stable_sort(order, {},
+                           [&](int rank) { return gpu_nodes[static_cast<std::size_t>(rank)]; });
   const auto place = std::find(order.begin(), order.end(), index) - order.begin();
   return processors_of_part(std::move(all), static_cast<int>(place),
                             static_cast<int>(order.size()));

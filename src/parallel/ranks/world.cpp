@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <thread>
 
 #include "base/error.h"
-#include "base/platform/launch_environment.h"
 #include "base/system.h"
 
 namespace kiln {

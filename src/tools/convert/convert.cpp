@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <numbers>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -14,7 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "data/image/image.h"
+#include "base/text.h"
 #include "tools/commands.h"
 
 namespace kiln {
@@ -153,8 +151,7 @@ void write_image(const fs::path& folder, int shape, int index, int number, const
   const Image image =
       draw_demo_image(shape, plan.size, plan.seed, static_cast<std::uint64_t>(index));
   const bool as_jpeg = number % 2 == 0;
-  char name[32];
-  std::snprintf(name, sizeof name, "%04d.%s", number, as_jpeg ? "jpg" : "png");
+  const std::string name = formatted("%04d.%s", number, as_jpeg ? "jpg" : "png");
   write_file_durably(folder / name, as_jpeg ? encode_jpeg(image, kJpegQuality) : encode_png(image));
 }
 
@@ -220,14 +217,14 @@ int run(const DemoDataConfig& config, Process& process) {
                                            .num_classes = config.classes,
                                            .size = config.size,
                                            .seed = static_cast<std::uint64_t>(config.random_seed)});
-  const std::filesystem::path folder(config.output_path);
-  const std::string size = std::to_string(config.size);
-  process.log.info("Generated " + std::to_string(counts.train + counts.valid) + " images of " +
-                   size + "x" + size + " pixels in " + std::to_string(config.classes) +
-                   " classes.");
-  process.log.info("Wrote " + std::to_string(counts.train) + " training images to '" +
-                   (folder / "train").string() + "' and " + std::to_string(counts.valid) +
-                   " validation images to '" + (folder / "val").string() + "'.");
+  const fs::path folder(config.output_path);
+  process.log.info(formatted("Generated %d images of %dx%d pixels in %d classes.",
+                             counts.train + counts.valid, config.size, config.size,
+                             config.classes));
+  process.log.info(formatted("Wrote %d training images to '", counts.train) +
+                   (folder / "train").string() +
+                   formatted("' and %d validation images to '", counts.valid) +
+                   (folder / "val").string() + "'.");
   return 0;
 }
 

@@ -10,15 +10,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "base/content_hash.h"
 #include "base/error.h"
@@ -27,14 +23,12 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "cli/run_config.h"
 #include "data/dataset/image_source.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
 #include "record/training_record.h"
 #include "report/scores/score_file.h"
-#include "report/scores/score_formats.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"

@@ -1,6 +1,5 @@
 #include "tools/commands.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"

@@ -16,14 +16,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/random.h"

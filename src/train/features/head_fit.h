@@ -130,7 +130,6 @@ class FeatureSpace {
   at::Tensor coordinates_;
 };
 
-// The images of a fit and their weights.
 struct WeightedImages {
   at::Tensor coordinates;  // float64 [N, R]
   at::Tensor labels;       // int64 [N]
