@@ -260,18 +260,10 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
   }
 }
 
-void MpiMessages::ask_all() {
-  send_to_others({});
-}
-
 MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
   Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, {}};
   copy_text(mine.phase, message.text);
   return message;
-}
-
-void MpiMessages::send_status(const PeerStatus& mine) {
-  send_to_others(status_message(mine));
 }
 
 void MpiMessages::send_failure(int exit_code, const std::string& text) {
@@ -292,10 +284,6 @@ void MpiMessages::send(int to, const Message& message) {
 }
 
 MpiParcels::MpiParcels(MPI_Comm communicator) : communicator_(duplicate(communicator)) {}
-
-void MpiParcels::close() {
-  MPI_Comm_free(&communicator_);
-}
 
 void MpiParcels::start(const Parcel& parcel, std::uint64_t ticket) {
   Moving& added = moving_.emplace_back();

@@ -108,8 +108,8 @@ class MpiMessages {
 
   // Processes incoming messages; answers queries with `mine`.
   void poll(const PeerStatus& mine);
-  void ask_all();
-  void send_status(const PeerStatus& mine);
+  void ask_all() { send_to_others({}); }
+  void send_status(const PeerStatus& mine) { send_to_others(status_message(mine)); }
   void send_failure(int exit_code, const std::string& text);
 
   // Call after the process was suspended for `gap`, when it could not hear from the others.
@@ -160,8 +160,8 @@ class MpiParcels {
     std::vector<MPI_Request> segments = {};
   };
 
-  explicit MpiParcels(MPI_Comm communicator);  // duplicates it; a collective
-  void close();                                // before MPI_Finalize
+  explicit MpiParcels(MPI_Comm communicator);      // duplicates it; a collective
+  void close() { MPI_Comm_free(&communicator_); }  // before MPI_Finalize
 
   void start(const Parcel& parcel, std::uint64_t ticket);
   // Removes a parcel that is done and returns its ticket. If `status` is not MPI_SUCCESS, all have

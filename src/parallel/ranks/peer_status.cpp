@@ -54,19 +54,10 @@ StallWatch::StallWatch(Limits limits, std::function<void(const std::string&)> wa
       ask_every_s_(std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0)) {
 }
 
-void StallWatch::begin() {
-  asked_s_ = 0;
-  warned_s_ = 0;
-}
-
 bool StallWatch::asks(double waited_s) {
   if (waited_s - asked_s_ <= ask_every_s_) return false;
   asked_s_ = waited_s;
   return true;
-}
-
-bool StallWatch::judges(double waited_s) const {
-  return waited_s - warned_s_ > limits_.stall_warning_s || waited_s > limits_.deadline_s;
 }
 
 void StallWatch::judge(const std::string& collective, double waited_s, PeerView view,

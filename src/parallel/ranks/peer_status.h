@@ -66,11 +66,13 @@ class StallWatch {
   StallWatch(Limits limits, std::function<void(const std::string&)> warn);
 
   // Call when a different collective begins to wait.
-  void begin();
+  void begin() { asked_s_ = warned_s_ = 0; }
   // True when the other ranks' status should be queried again.
   bool asks(double waited_s);
   // True when judge() has something to report.
-  bool judges(double waited_s) const;
+  bool judges(double waited_s) const {
+    return waited_s - warned_s_ > limits_.stall_warning_s || waited_s > limits_.deadline_s;
+  }
   // `waited_s` seconds after begin(). Warns; past the deadline, unless all missing ranks announced
   // a long phase, throws Error kTimeoutOccured with the details. `doing` is this rank's phase;
   // `view.silence` is set here.
