@@ -72,9 +72,9 @@ std::string accuracy_text(double value, const Interval& interval) {
          formatted(" (95 %% interval %.1f to %.1f %%)", 100 * interval.low, 100 * interval.high);
 }
 
-class Console : public RunSink {
+class ConsoleSink : public RunSink {
  public:
-  Console(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {
+  ConsoleSink(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {
     live_.utf8 = locale_is_utf8();
   }
 
@@ -298,7 +298,7 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
 }
 
 std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& page) {
-  return std::make_unique<Console>(log, page);
+  return std::make_unique<ConsoleSink>(log, page);
 }
 
 }  // namespace kiln
