@@ -107,7 +107,7 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
 // Round-trips exactly: parsing the text gives the same values, mean and std to the last bit.
 std::string format_preprocessing(const Preprocessing& preprocessing);
 
-// `calibration.json`, of a trained model (record/calibration.h):
+// `calibration.json`, of a trained model (record/training_record.h):
 //
 //   {
 //     "version": 1,

@@ -94,7 +94,7 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   for (const RankHost& host : job.hosts)
     hosts += (hosts.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
   if (!hosts.empty()) append(words, {"--host", hosts});
-  // The ranks bind themselves to cores (parallel/processors/binding.h).
+  // The ranks bind themselves to cores (parallel/processors/processors.h).
   append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   // A parameter on the command line would override the user's environment variable.
   for (const auto& [name, value] : kParameters)
