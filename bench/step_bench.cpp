@@ -25,7 +25,7 @@
 #include "parallel/processors/processors.h"
 #include "predict/inference.h"
 #include "run/process/versions.h"
-#include "tools/inspect/inspect_images.h"
+#include "tools/inspect/step_probe.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -1,10 +1,5 @@
 #include "tools/inspect/inspect_images.h"
 
-#include <ATen/Context.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
-#include <torch/cuda.h>
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -28,12 +23,9 @@
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
-#include "model/image_model.h"
-#include "parallel/gradients/communicator.h"
 #include "predict/inference.h"
 #include "report/page/page.h"
-#include "train/state.h"
-#include "train/step.h"
+#include "tools/inspect/step_probe.h"
 
 namespace kiln {
 namespace {
@@ -129,65 +121,6 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
                 "None of the images in '" + config.path +
                     "' can be decoded: `kiln inspect --check` shows why.");
   return sheet;
-}
-
-constexpr double kLearningRate = 0.01;
-constexpr int kWarmUpSteps = 3;
-constexpr int kStepsPerWait = 10;  // on a GPU, which else would idle while the next step is queued
-
-// Returns the same random batch again and again.
-class OneBatch : public StepContext {
- public:
-  OneBatch(const StepConfig& config, at::Device device)
-      : batch_{at::randn({config.batch_size, 3, config.size, config.size}, device)
-                   .contiguous(at::MemoryFormat::ChannelsLast),
-               at::randint(config.classes, {config.batch_size},
-                           at::TensorOptions().dtype(at::kLong).device(device))} {}
-  std::optional<DeviceBatch> next() override { return batch_; }
-
- private:
-  DeviceBatch batch_;
-};
-
-Recipe recipe_of(Precision precision) {
-  Recipe recipe;
-  recipe.precision = precision;
-  return recipe;
-}
-
-std::unique_ptr<ImageModel> random_model(const StepConfig& config, at::Device device) {
-  at::manual_seed(1);
-  std::unique_ptr<ImageModel> model =
-      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
-  model->prepare(device);
-  return model;
-}
-
-// The duration of each step of a fresh model on the same random batch, after the warm-up steps. As
-// in training, a GPU is not waited for in every step but in every tenth, whose mean each of the ten
-// gets, and cuDNN chooses its algorithms by measuring.
-std::vector<double> seconds_of_steps(const StepConfig& config, Precision precision,
-                                     at::Device device) {
-  const std::unique_ptr<Communicator> communicator = make_local_communicator();
-  TrainState state(random_model(config, device), recipe_of(precision), BucketPlan{}, *communicator);
-  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
-  OneBatch batch(config, device);
-  state.model->train(true);
-  at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
-  const auto mean_seconds = [&](int count) {
-    const Stopwatch watch;
-    for (int i = 0; i < count; ++i) step.run(batch, kLearningRate);
-    if (device.is_cuda()) torch::cuda::synchronize(device.index());
-    return watch.seconds() / count;
-  };
-  mean_seconds(kWarmUpSteps);
-  std::vector<double> seconds;
-  while (static_cast<int>(seconds.size()) < config.steps) {
-    const int left = config.steps - static_cast<int>(seconds.size());
-    const int together = device.is_cuda() ? std::min(kStepsPerWait, left) : 1;
-    seconds.insert(seconds.end(), static_cast<std::size_t>(together), mean_seconds(together));
-  }
-  return seconds;
 }
 
 constexpr std::size_t kMaxSizesTold = 10;
@@ -368,8 +301,9 @@ void report_forecast(const InspectConfig& config, Dataset& set, Report& report) 
   wanted.device = pace.device;
   wanted.precision = pace.precision;
   const Inference inference(wanted);
+  const at::Device place = inference.torch_device();
   std::vector<double> seconds =
-      seconds_of_steps(pace, inference.precision(), inference.torch_device());
+      seconds_of_steps(training_step(pace, inference.precision(), place), pace.steps, place);
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   const double images_per_second = pace.batch_size / *middle;
