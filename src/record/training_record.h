@@ -71,6 +71,7 @@ struct AnswerBin {
 inline std::vector<AnswerBin> empty_answer_bins() {
   constexpr int kThousandths = 990, kToEachNine = 100, kNines = 5;
   std::vector<AnswerBin> bins;
+  bins.reserve(kThousandths + kToEachNine * kNines + 1);
   for (int i = 0; i < kThousandths; ++i) bins.push_back({i / 1000.0});
   for (int i = 0; i <= kToEachNine * kNines; ++i)
     bins.push_back({1 - 0.01 * std::pow(10.0, -static_cast<double>(i) / kToEachNine)});

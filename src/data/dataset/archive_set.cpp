@@ -5,7 +5,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -109,8 +108,10 @@ class ArchiveTree {
  private:
   Node& node_of(std::string_view name) {
     Node* node = &root_;
-    for (const auto& range : std::views::split(name, '/')) {
-      const std::string_view part(range.begin(), range.end());
+    for (std::size_t begin = 0, end = 0; end != name.npos; begin = end + 1) {
+      end = name.find('/', begin);
+      const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
+      if (part.empty() || part == ".") continue;
       auto place = node->inside.find(part);
       if (place == node->inside.end()) {
         place = node->inside.emplace(part, std::make_unique<Node>()).first;
