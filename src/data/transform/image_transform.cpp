@@ -156,7 +156,7 @@ bool Arguments::truth(std::string_view name, bool fallback) {
 std::string Arguments::word(std::string_view name, const std::vector<std::string>& choices) {
   const Json* value = find(name);
   if (value == nullptr) return "";
-  const std::string text = value->is_string() ? value->get<std::string>() : "";
+  std::string text = value->is_string() ? value->get<std::string>() : "";
   if (std::ranges::count(choices, text) > 0) return text;
   refuse(name, "one of " + joined(choices, ", "));
   return "";
