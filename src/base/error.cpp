@@ -138,11 +138,17 @@ std::string_view error_id(ErrorCode code) {
 }
 
 int exit_code(ErrorCode code) {
-  using enum ErrorCode;
-  if (code == kParameterParsing) return 2;
-  const bool is_while_running = code == kFailedToCompleteOperation || code == kTimeoutOccured ||
-                                code == kModuleOutOfMemory || code == kFailedToWriteOutputs;
-  return is_while_running ? 3 : 1;
+  switch (code) {
+    case ErrorCode::kParameterParsing:
+      return 2;
+    case ErrorCode::kFailedToCompleteOperation:
+    case ErrorCode::kTimeoutOccured:
+    case ErrorCode::kModuleOutOfMemory:
+    case ErrorCode::kFailedToWriteOutputs:
+      return 3;
+    default:
+      return 1;
+  }
 }
 
 Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
