@@ -36,7 +36,7 @@ def source_errors():
     header = (ROOT / "src/base/error.h").read_text()
     source = (ROOT / "src/base/error.cpp").read_text()
     numbers = dict(re.findall(r"^  (k\w+) = (\d+),", re.search(r"enum class ErrorCode \{(.*?)\};", header, re.S)[1], re.M))
-    ids = dict(re.findall(r'case ErrorCode::(k\w+):\s+return "(\w+)";', source))
+    ids = dict(re.findall(r'\{ErrorCode::(k\w+), "(\w+)"\}', source))
     body = re.search(r"int exit_code\(ErrorCode code\) \{(.*?)\n\}", source, re.S)[1]
     exits = {}
     for cases, code in re.findall(r"((?:case ErrorCode::k\w+:\s+)+)return (\d+);", body):
