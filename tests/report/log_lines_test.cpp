@@ -1,5 +1,5 @@
-#include "report/console.h"
 #include "base/text.h"
+#include "report/console.h"
 
 #include <gtest/gtest.h>
 

@@ -22,10 +22,10 @@ inline OutputFolder open_report_folder(const std::filesystem::path& path,
       !std::filesystem::exists(path / valid_file, failure))
     for (const FolderEntry& entry : FolderEntries(path))
       if (!entry.name.starts_with(".") && entry.name != "lost+found")
-        throw Error(ErrorCode::kFailedToWriteOutputs,
-                    "--output-path " + quoted_path(path) + " holds files other than " + what +
-                        ", such as '" + std::string(entry.name) +
-                        "'. Give another folder, or empty it.");
+        throw Error(ErrorCode::kFailedToWriteOutputs, "--output-path " + quoted_path(path) +
+                                                          " holds files other than " + what +
+                                                          ", such as '" + std::string(entry.name) +
+                                                          "'. Give another folder, or empty it.");
   return OutputFolder(path);
 }
 
