@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -196,10 +195,10 @@ std::string trade_chart(const std::vector<AnswerBin>& answers) {
                   .x_unit = Unit::kPercent};
   const std::int64_t images = answer_rate(answers, 0).images;
   std::int64_t answered = 0, right = 0;
-  for (const AnswerBin& bin : answers | std::views::reverse) {
-    if (bin.images == 0) continue;
-    answered += bin.images;
-    right += bin.right;
+  for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
+    if (bin->images == 0) continue;
+    answered += bin->images;
+    right += bin->right;
     chart.series[0].points.push_back({share_of(answered, images), share_of(right, answered)});
   }
   return element("div class=\"charts\"", line_chart_html(chart));
