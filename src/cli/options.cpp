@@ -18,6 +18,7 @@ std::vector<CommandInfo> build_table() {
       compare_command(),
   };
   std::vector<std::string> names;
+  names.reserve(commands.size() + 1);
   for (const CommandInfo& command : commands) names.push_back(command.name);
   names.emplace_back(kFineTune);
   commands.push_back(describe_command(names));

@@ -108,9 +108,10 @@ constexpr const KnownSchedule* find_known_schedule(std::string_view name) {
 inline double rate(const SchedulePlan& plan, std::int64_t step) {
   const KnownSchedule* schedule = find_known_schedule(plan.name);
   if (schedule == nullptr) throw InternalError("no schedule is called " + plan.name);
-  const double epochs = schedule->is_per_step ? static_cast<double>(step) / plan.steps_per_epoch
-                                              : static_cast<double>(step / plan.steps_per_epoch);
-  return schedule->rate(plan, epochs);
+  const std::int64_t whole_epochs = step / plan.steps_per_epoch;
+  return schedule->rate(plan, schedule->is_per_step
+                                  ? static_cast<double>(step) / plan.steps_per_epoch
+                                  : static_cast<double>(whole_epochs));
 }
 
 }  // namespace kiln
