@@ -61,6 +61,7 @@ std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
     scores.resize(static_cast<std::size_t>(most - 1));
   }
   std::vector<int> labels;
+  labels.reserve(scores.size());
   for (const ClassScore& score : scores) labels.push_back(score.label);
   std::ranges::sort(labels);
   return labels;

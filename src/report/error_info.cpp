@@ -12,6 +12,7 @@ namespace {
 
 FailureReport report_errors(const std::vector<Error>& errors) {
   std::vector<std::string> messages;
+  messages.reserve(errors.size());
   for (const Error& error : errors) messages.push_back(error.message());
   const ErrorCode first = errors.front().code();
   return {

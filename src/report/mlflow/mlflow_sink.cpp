@@ -69,6 +69,7 @@ TextPairs tags_of(const RunStart& start) {
 std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double time,
                                    long long step) {
   std::vector<MlflowPoint> points;
+  points.reserve(metrics.size());
   for (const Metric& metric : metrics)
     points.push_back({metric.name, metric.value, static_cast<std::int64_t>(time * 1000), step});
   return points;
