@@ -1,18 +1,22 @@
 #include "parallel/processors/processors.h"
 
-#include <pthread.h>
+#include <ATen/Parallel.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <numeric>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -20,12 +24,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-
-// This file is compiled with OpenMP, so it must not include LibTorch's headers: they would compile
-// differently than in the other files.
-namespace at {
-void set_num_threads(int);
-}  // namespace at
+#include "parallel/processors/sleeping_team.h"
 
 namespace kiln {
 namespace {
@@ -126,14 +125,6 @@ std::optional<double> seconds_without_processor(const std::string& file) {
   return waiting * 1e-9;
 }
 
-// Throws std::system_error if `count` threads cannot be created; libgomp would end the process.
-void require_threads(int count) {
-  std::mutex gate;
-  std::vector<std::jthread> threads;  // joined after the gate opens and before it is destroyed
-  const std::lock_guard closed(gate);
-  for (int i = 0; i < count; ++i) threads.emplace_back([&] { const std::lock_guard open(gate); });
-}
-
 // Measures twice a second how long the thread that created it waits for a processor, and keeps a
 // SleepingTeam while that is long.
 class Watch {
@@ -232,28 +223,6 @@ void use_compute_threads(int count) {
     static const Watch watch(count);
   } catch (const std::system_error&) {  // no more threads allowed: the threads keep spinning
   }
-}
-
-SleepingTeam::SleepingTeam(int size) {
-  require_threads(size);
-  leader_ = std::jthread([this, size](const std::stop_token& stop) { lead(size, stop); });
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return sleeps_; });
-}
-
-void SleepingTeam::lead(int size, const std::stop_token& stop) {
-  ::pthread_setname_np(::pthread_self(), "sleeping team");  // inherited by the team
-  int present = 0;
-#pragma omp parallel num_threads(size)
-  {
-#pragma omp atomic
-    ++present;  // the compiler would remove an empty region
-  }
-  // The team's threads stay until their leader ends.
-  std::unique_lock lock(mutex_);
-  sleeps_ = present > 0;
-  changed_.notify_all();
-  changed_.wait(lock, stop, [&] { return stop.stop_requested(); });
 }
 
 }  // namespace kiln

@@ -1,10 +1,6 @@
 // Which cores a rank uses, and how its threads wait for each other.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <stop_token>
-#include <thread>
 #include <vector>
 
 #include "parallel/ranks/world.h"
@@ -53,21 +49,5 @@ int processors_of_this_rank(World& world);
 // processors, it keeps a SleepingTeam that raises the thread count. If GOMP_SPINCOUNT or
 // OMP_WAIT_POLICY, which set how threads wait, is in the environment, it is left in effect.
 void use_compute_threads(int count);
-
-// A team of OpenMP threads that only sleep, to raise libgomp's thread count: from the end of the
-// constructor until the destructor.
-class SleepingTeam {
- public:
-  // Throws std::system_error if the system does not allow this many threads.
-  explicit SleepingTeam(int size);
-
- private:
-  void lead(int size, const std::stop_token& stop);
-
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool sleeps_ = false;
-  std::jthread leader_;  // declared last: it uses the other members
-};
 
 }  // namespace kiln

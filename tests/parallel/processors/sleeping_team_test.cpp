@@ -1,4 +1,4 @@
-#include "parallel/processors/processors.h"
+#include "parallel/processors/sleeping_team.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
