@@ -333,7 +333,7 @@ class RanksTest(StreamTest):
 class PipeModeTest(_SageMaker):
     """Two ranks with a channel each, and one for validation."""
 
-    def lay_out_pipes(self):
+    def test_the_ranks_read_their_channels(self):
         for name in ("input/config", "input/data", "model", "output/data", "checkpoints"):
             (self.tree / name).mkdir(parents=True, exist_ok=True)
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1", "batch_size": "6", "epochs": "2",
@@ -345,9 +345,6 @@ class PipeModeTest(_SageMaker):
         contents = {f"train_{rank}": tar_of(images[rank::2][:18]) for rank in range(2)}
         platform = Platform(self.tree / "input/data", {**contents, "validation": tar_of(images_of(self.data / "val"))})
         self.addCleanup(platform.end)
-
-    def test_the_ranks_read_their_channels(self):
-        self.lay_out_pipes()
         result = self.start()
         self.assert_trained(result)
         self.assertIn("train_{rank}_{epoch}", result.stdout)
