@@ -7,10 +7,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/tfrecord.h"
 #include "data/image/image.h"
 #include "report/sinks.h"
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 
 namespace kiln {
 

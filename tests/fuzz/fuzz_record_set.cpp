@@ -1,7 +1,7 @@
 // Record files as a dataset: the first byte says whether the rest is RecordIO, or the data of a
 // TFRecord, or both of a TFRecord and an index for RecordIO.
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/tfrecord.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"

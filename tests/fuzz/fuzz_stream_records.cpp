@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/folder_entries.h"

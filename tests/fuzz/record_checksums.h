@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 #include "data/archive/record_reader.h"
 
 namespace kiln::fuzz {

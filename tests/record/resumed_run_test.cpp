@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/tfrecord.h"
 #include "record/run_file.h"
 #include "report/page/page.h"
 #include "report/run_samples.h"

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cmath>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/tfrecord.h"
 
 namespace kiln {
 namespace {

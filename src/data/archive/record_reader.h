@@ -125,7 +125,7 @@ class RecordReader {
   std::uint64_t offset_ = 0;
 };
 
-// A whole RecordIO record (for TFRecord, see base/crc32c.h). InternalError for 512 MiB or more.
+// A whole RecordIO record (for TFRecord, see base/tfrecord.h). InternalError for 512 MiB or more.
 std::string recordio_record(std::string_view data);
 
 // The contents of an image record: a tf.train.Example in a TFRecord, or in a RecordIO record the

@@ -5,12 +5,12 @@
 #include <system_error>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"

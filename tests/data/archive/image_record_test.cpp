@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 #include "data/archive/text_source.h"
 
 namespace kiln {

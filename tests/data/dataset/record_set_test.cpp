@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/tfrecord.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"

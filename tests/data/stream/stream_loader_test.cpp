@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
 #include "data/loader/batch_loader.h"

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli; RFC 3720, appendix B.4), TFRecord, the framing that stores it, and the
-// messages in such records.
+// TFRecord: its framing, the checksum that it stores (CRC-32C, Castagnoli; RFC 3720, appendix B.4),
+// and the Protocol Buffers messages in its records.
 #pragma once
 
 #include <bit>
