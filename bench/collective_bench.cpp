@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 #include "kiln_bench.h"
 #include "parallel/processors/processors.h"
 #include "run/prepare/rank_agreement.h"
-#include "run/process/versions.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -21,6 +21,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 
 namespace kiln {

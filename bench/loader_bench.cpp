@@ -7,13 +7,13 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/random.h"
 #include "base/system.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "kiln_bench.h"
 #include "record/vocabulary.h"
-#include "run/process/versions.h"
 
 namespace kiln {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "kiln_bench.h"
@@ -24,7 +25,6 @@
 #include "parallel/device/device.h"
 #include "parallel/processors/processors.h"
 #include "predict/inference.h"
-#include "run/process/versions.h"
 #include "tools/inspect/step_probe.h"
 #include "train/precision.h"
 

@@ -1,31 +1,82 @@
-// Parse, run the command, one catch, exit code.
-#include <unistd.h>
+// The starter: answers what needs no LibTorch, a faulty command line first of all, and opens the
+// library for the rest.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/log.h"
+#include "base/platform/installation.h"
+#include "base/platform/sagemaker.h"
 #include "base/system.h"
+#include "cli/command_line.h"
 #include "report/error_info.h"
-#include "run/process/process.h"
-#include "tools/commands.h"
+#include "tools/describe/describe.h"
+#include "tools/sagemaker/sagemaker_job.h"
+
+namespace kiln {
+namespace {
+
+// The exit code of a command line that is answered here; empty for one that the library runs.
+// `error_info` becomes where a failure is reported.
+std::optional<int> answered(const std::vector<std::string>& arguments,
+                            std::optional<std::filesystem::path>& error_info) {
+  const Invocation invocation = parse_command_line(arguments);
+  error_info = place_of_error_info(invocation);
+  invocation.problems.throw_if_any();
+  return std::visit(
+      [](const auto& config) -> std::optional<int> {
+        if constexpr (requires { answer(config); }) return answer(config);
+        return std::nullopt;
+      },
+      invocation.command);
+}
+
+// Whether another rank of the job, which was given the same words, tells what is wrong with them.
+bool is_one_of_many() {
+  return std::ranges::any_of(
+      std::array{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"},
+      [](const char* name) {
+        const char* rank = std::getenv(name);
+        return rank != nullptr && std::atoi(rank) > 0;
+      });
+}
+
+int tell_refusal(const std::optional<std::filesystem::path>& error_info) {
+  const FailureReport failure = report_failure(std::current_exception());
+  if (is_one_of_many()) return failure.exit_code;
+  Log log;
+  tell(failure, error_info, log);
+  return failure.exit_code;
+}
+
+int start(int argc, char** argv) {
+  std::optional<std::filesystem::path> error_info;
+  Main* run = nullptr;
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (!is_sagemaker_start(arguments, sagemaker_folder()))
+      if (const std::optional<int> code = answered(arguments, error_info)) return *code;
+    run = open_library();
+  } catch (...) {
+    return tell_refusal(error_info);
+  }
+  return run(argc, argv);
+}
+
+}  // namespace
+}  // namespace kiln
 
 int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();
   kiln::open_standard_descriptors();
   kiln::survive_file_size_limit();
-  kiln::install_checkpoint_requests();
-  // Process 1 of a container has no default action for signals and would go on until it is killed.
-  if (::getpid() == 1) kiln::end_on_stop_signals();
-  kiln::Process process;
-  int code = 0;
-  try {
-    code = kiln::run_program({argv + 1, argv + argc}, process);
-    if (process.error_info && process.world.leads())
-      kiln::write_error_info(*process.error_info, kiln::error_info_of_success(), process.log);
-  } catch (...) {
-    code = kiln::tell_failure(std::current_exception(), process);
-  }
-  return process.world.leave(code);
+  return kiln::start(argc, argv);
 } catch (const std::exception&) {  // no memory, not even for a report
   kiln::end_without_memory();
 }

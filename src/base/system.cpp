@@ -56,25 +56,6 @@ std::filesystem::path user_cache_folder() {
   return home.empty() ? std::filesystem::path() : home / ".cache";
 }
 
-namespace {
-
-// If the working directory has been removed, MKL would end the process while LibTorch is being
-// loaded, with a message that blames a library. This check runs before the constructors of all
-// libraries.
-void refuse_removed_folder() {
-  char folder[PATH_MAX];
-  if (::getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) return;
-  constexpr std::string_view kText =
-      "error: The working directory no longer exists: change to another one (cd).\n";
-  std::ignore = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(1);
-}
-
-__attribute__((section(".preinit_array"),
-               used)) void (*const kBeforeLibraries)() = refuse_removed_folder;
-
-}  // namespace
-
 int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);

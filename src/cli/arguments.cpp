@@ -16,8 +16,8 @@
 #include <system_error>
 
 #include "base/files.h"
-#include "base/http.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/http.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/platform/sagemaker.h"
 #include "base/text.h"
 #include "record/run_json.h"
 
@@ -69,6 +70,14 @@ void write_error_info(const std::filesystem::path& path, const std::string& text
   write_file_durably(path, text);
 } catch (const std::exception& failure) {
   log.warning(std::string("error_info.json could not be written: ") + failure.what());
+}
+
+void tell(const FailureReport& failure, const std::optional<std::filesystem::path>& path,
+          Log& log) {
+  for (const std::string& message : failure.messages) log.error(message);
+  if (failure.error_info.empty()) return;
+  if (path) write_error_info(*path, failure.error_info, log);
+  leave_failure_note(joined(failure.messages, "\n"));
 }
 
 FailureReport report_failure(const std::exception_ptr& failure) try {

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,9 @@ struct FailureReport {
   int exit_code = 70;
 };
 FailureReport report_failure(const std::exception_ptr& failure);
+
+// Logs the messages. Unless another rank does it, writes error_info.json to `path`, if set, and the
+// note that the platform shows (base/platform/sagemaker.h).
+void tell(const FailureReport& failure, const std::optional<std::filesystem::path>& path, Log& log);
 
 }  // namespace kiln

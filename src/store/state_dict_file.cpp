@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/http.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 

@@ -21,9 +21,8 @@ int run_program(const std::vector<std::string>& arguments, Process& process);
 // Problems, FailedElsewhere, or library exceptions.
 int dispatch(const Invocation& invocation, Process& process);
 
-// Throws the problems of the command line. From here on, error_info.json is written where the
-// command line says. If it has problems and no --log-path, the default folder, which may hold a
-// finished run, is left alone, except under Azure ML.
+// Throws the problems of the command line. From here on, error_info.json is written where
+// place_of_error_info() says.
 void require_faultless(const Invocation& invocation, Process& process);
 
 // Runs `kiln train` as SageMaker started it, before any thread starts.
@@ -109,8 +108,5 @@ int run(const ReportConfig& config, Process& process);
 
 // Throws as `kiln report` does.
 int run(const CompareConfig& config, Process& process);
-
-// Throws Error kUserError for the component of a command that cannot be a pipeline step.
-int run(const DescribeConfig& config, Process&);
 
 }  // namespace kiln

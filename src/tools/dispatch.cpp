@@ -1,13 +1,17 @@
 #include "tools/commands.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <exception>
 #include <variant>
 
-#include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "report/error_info.h"
 #include "run/process/versions.h"
+#include "tools/describe/describe.h"
 #include "tools/sagemaker/sagemaker_job.h"
 
 namespace kiln {
@@ -17,11 +21,6 @@ int run(const VersionRequest&, Process&) {
   for (const auto& [name, version] : versions(/*with_cuda=*/true))
     std::printf("%-9s %s\n", name.c_str(), version.c_str());
   return 0;
-}
-
-int run(const HelpRequest& help, Process&) {
-  std::fputs(help.text.c_str(), help.asked_for ? stdout : stderr);
-  return help.asked_for ? 0 : 2;
 }
 
 // Whether the command prints only how it went, and writes its result elsewhere.
@@ -41,19 +40,10 @@ bool prints_news_only(const Command& command) {
          std::holds_alternative<PackConfig>(command);
 }
 
-void require_printed_result() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The result cannot be written to standard output: redirect it to a writable file or "
-              "device with free space.");
-}
-
 }  // namespace
 
 void require_faultless(const Invocation& invocation, Process& process) {
-  if (!invocation.log_path.empty() &&
-      (invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml()))
-    process.error_info = error_info_path(invocation.log_path);
+  process.error_info = place_of_error_info(invocation);
   invocation.problems.throw_if_any();
 }
 
@@ -64,8 +54,14 @@ int dispatch(const Invocation& invocation, Process& process) {
     survive_broken_pipes();
     process.log.never_hold();
   }
-  const int code =
-      std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
+  const int code = std::visit(
+      [&](const auto& config) {
+        if constexpr (requires { answer(config); })
+          return answer(config);
+        else
+          return run(config, process);
+      },
+      invocation.command);
   if (prints_result) require_printed_result();
   return code;
 }
@@ -77,3 +73,27 @@ int run_program(const std::vector<std::string>& arguments, Process& process) {
 }
 
 }  // namespace kiln
+
+// The library's main(): runs the command, catches what it throws, returns the exit code.
+extern "C" int kiln_main(int argc, char** argv) try {
+  kiln::end_lack_of_memory();
+  kiln::install_checkpoint_requests();
+  // Process 1 of a container has no default action for signals and would go on until it is killed.
+  if (::getpid() == 1) kiln::end_on_stop_signals();
+  kiln::Process process;
+  int code = 0;
+  try {
+    code = kiln::run_program({argv + 1, argv + argc}, process);
+    if (process.error_info && process.world.leads())
+      kiln::write_error_info(*process.error_info, kiln::error_info_of_success(), process.log);
+  } catch (...) {
+    code = kiln::tell_failure(std::current_exception(), process);
+  }
+  return process.world.leave(code);
+} catch (const std::exception&) {  // no memory, not even for a report
+  kiln::end_without_memory();
+}
+
+extern "C" const char* kiln_version() {
+  return kiln::program_version().data();
+}

@@ -1,4 +1,4 @@
-#include "base/http.h"
+#include "base/url.h"
 
 #include <gtest/gtest.h>
 

@@ -67,8 +67,9 @@ class DeviceTest(FlowTest):
         shutil.rmtree(self.folder / "model")
 
     def program_alone(self):
-        """The binary in a folder without its GPU module; its run path still leads to LibTorch."""
+        """The program in a folder without its GPU module; its run path still leads to LibTorch."""
         (self.folder / "program").mkdir()
+        shutil.copy(pathlib.Path(KILN).parent / "libkiln.so", self.folder / "program")
         return pathlib.Path(shutil.copy(KILN, self.folder / "program/kiln"))
 
     def test_driver_older_than_580(self):

@@ -286,19 +286,22 @@ class DifferentTest(FailingTest):
 
     def test_version(self):
         self.needs_private_mounts()
-        other = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-")) / "kiln"
-        self.addCleanup(shutil.rmtree, other.parent)
+        other = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+        self.addCleanup(shutil.rmtree, other)
         version = kiln("--version").stdout.split()
         text = f"kiln {version[version.index('kiln') + 1]} ({version[version.index('commit') + 1]})".encode()
-        program = pathlib.Path(KILN).read_bytes()
-        self.assertIn(text, program)
-        other.write_bytes(program.replace(text, text[:-2] + b"?)"))
-        other.chmod(0o755)
+        replaced = []
+        for file in (pathlib.Path(KILN), pathlib.Path(KILN).parent / "libkiln.so"):
+            content = file.read_bytes()
+            self.assertIn(text, content)
+            (other / file.name).write_bytes(content.replace(text, text[:-2] + b"?)"))
+            (other / file.name).chmod(0o755)
+            replaced.append((other / file.name, file))
         for how in BOTH:
             with self.subTest(how=how):
                 self.at_night_unless(how == MPIRUN)
                 self.new_folder()
-                job = self.start_apart(how, [(other, KILN)])
+                job = self.start_apart(how, replaced)
                 self.assert_refused_at_start(job, 2000, "rank 1 on host ", "version is 'kiln ", "?", text.decode())
 
     def test_data(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """How the program is hardened: position-independent, read-only relocations, stack protector, checked library calls."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,11 @@ import unittest
 KILN = os.environ.get("KILN", "build/release/kiln")
 
 
-def readelf(option):
-    return subprocess.run(["readelf", "-W", option, KILN], capture_output=True, text=True, check=True).stdout
+LIBRARY = os.path.join(os.path.dirname(KILN), "libkiln.so")
+
+
+def readelf(option, file=KILN):
+    return subprocess.run(["readelf", "-W", option, file], capture_output=True, text=True, check=True).stdout
 
 
 class BinaryTest(unittest.TestCase):
@@ -19,22 +23,34 @@ class BinaryTest(unittest.TestCase):
         self.assertRegex(readelf("-d"), r"FLAGS_1.*\bPIE\b")
 
     def test_relocations_are_read_only_from_the_start(self):
-        self.assertIn("GNU_RELRO", readelf("-l"))
-        self.assertRegex(readelf("-d"), r"BIND_NOW|FLAGS_1.*\bNOW\b")
+        for file in (KILN, LIBRARY):
+            self.assertIn("GNU_RELRO", readelf("-l", file))
+            self.assertRegex(readelf("-d", file), r"BIND_NOW|FLAGS_1.*\bNOW\b")
 
     def test_stack(self):
-        self.assertIn("__stack_chk_fail", readelf("--dyn-syms"))
-        stack = [line for line in readelf("-l").splitlines() if "GNU_STACK" in line]
-        self.assertEqual(len(stack), 1)
-        self.assertNotIn("E", stack[0].split()[-2], "the stack is not executable")
+        for file in (KILN, LIBRARY):
+            self.assertIn("__stack_chk_fail", readelf("--dyn-syms", file))
+            stack = [line for line in readelf("-l", file).splitlines() if "GNU_STACK" in line]
+            self.assertEqual(len(stack), 1)
+            self.assertNotIn("E", stack[0].split()[-2], "the stack is not executable")
 
     def test_checked_library_calls(self):
         if os.environ.get("KILN_BUILD_TYPE", "Release") == "Debug":
             self.skipTest("they need optimization")
-        self.assertRegex(readelf("--dyn-syms"), r"__(snprintf|memcpy|read|pread64|vsnprintf|fprintf)_chk")
+        for file in (KILN, LIBRARY):
+            self.assertRegex(readelf("--dyn-syms", file), r"__(snprintf|memcpy|read|pread64|vsnprintf|fprintf)_chk")
 
     def test_checked_containers(self):
-        self.assertIn("__glibcxx_assert_fail", readelf("--dyn-syms"))
+        self.assertIn("__glibcxx_assert_fail", readelf("--dyn-syms", LIBRARY))
+
+    def test_the_starter_needs_the_runtime_alone(self):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", readelf("-d"))
+        self.assertLessEqual(set(needed), {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6",
+                                             "ld-linux-x86-64.so.2"})
+
+    def test_the_library_shows_its_entry_alone(self):
+        shown = re.findall(r"(?:FUNC|OBJECT) +(?:GLOBAL|WEAK) +DEFAULT +\d+ (\w+)", readelf("--dyn-syms", LIBRARY))
+        self.assertEqual(sorted(shown), ["kiln_main", "kiln_version"])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {

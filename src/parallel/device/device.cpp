@@ -1,6 +1,7 @@
 #include "parallel/device/device.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/platform/installation.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -89,8 +91,7 @@ void require_module(const NvidiaDriver& driver) {
 }
 
 std::string module_path() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_cuda.so")
-      .string();
+  return part_of_program("libkiln_cuda.so").string();
 }
 
 struct Host {
@@ -337,8 +338,24 @@ CudaVersions cuda_versions() {
           dotted(nccl / 10000, nccl % 10000 / 100, nccl % 100)};
 }
 
+namespace {
+
+// Opens LibTorch's part for GPUs, which in a wheel only the part that is loaded already can find.
+bool open_torch_cuda() {
+  void* loaded = ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  link_map* place = nullptr;
+  if (loaded == nullptr || ::dlinfo(loaded, RTLD_DI_LINKMAP, &place) != 0) return false;
+  const auto part = std::filesystem::path(place->l_name).parent_path() / "libtorch_cuda.so";
+  return ::dlopen(part.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr;
+}
+
+}  // namespace
+
 const CudaModule* open_cuda_module(std::string* fault) {
-  void* library = ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const auto open = [] { return ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL); };
+  void* library = open();
+  if (library == nullptr && std::filesystem::exists(module_path()) && open_torch_cuda())
+    library = open();
   if (library == nullptr) {
     *fault = ::dlerror();
     return nullptr;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/platform/installation.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
 
@@ -140,8 +141,7 @@ class ReadableLines : public ScoreEncoder {
 // Parquet files are written by a module, libkiln_parquet.so beside the program, that is loaded only
 // when needed: few runs use it, and Arrow is 50 MB. Throws Error kUserError if it cannot be opened.
 const ParquetModule& open_module() {
-  const std::filesystem::path path =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_parquet.so";
+  const std::filesystem::path path = part_of_program("libkiln_parquet.so");
   // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr)

@@ -12,10 +12,10 @@
 #include <array>
 #include <utility>
 
+#include "base/platform/installation.h"
 #include "base/text.h"
 #include "model/weights/starting_weights.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/process/versions.h"
 #include "run/run.h"
 
 namespace kiln {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/http.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/options.h"
 #include "model/weights/fetch_file.h"
 #include "store/state_dict_file.h"

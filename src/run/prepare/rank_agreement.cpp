@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -16,7 +17,6 @@
 #include "parallel/ranks/peer_status.h"
 #include "report/error_info.h"
 #include "run/process/process.h"
-#include "run/process/versions.h"
 
 namespace kiln {
 namespace {

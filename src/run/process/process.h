@@ -1,6 +1,4 @@
-// The environment of a command, and how its failure is reported. From the loader's first call on,
-// also while libraries initialize themselves, a std::bad_alloc that nothing catches ends the
-// process with end_without_memory().
+// The environment of a command, and how its failure is reported.
 #pragma once
 
 #include <exception>
@@ -35,7 +33,7 @@ int tell_failure(const std::exception_ptr& failure,
 // memory of a GPU that waits for other ranks may not return.
 int tell_failure(const std::exception_ptr& failure, Process& process);
 
-// Writes a sentence to standard error and exits with kModuleOutOfMemory. Allocates nothing.
-[[noreturn]] void end_without_memory();
+// From now on, a std::bad_alloc that nothing catches ends the process with end_without_memory().
+void end_lack_of_memory();
 
 }  // namespace kiln

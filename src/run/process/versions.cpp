@@ -5,21 +5,15 @@
 
 #include <opencv2/core/version.hpp>
 
+#include "base/platform/installation.h"
 #include "parallel/device/device.h"
 
 namespace kiln {
 
-std::string_view version_number() {
-  return KILN_VERSION;
-}
-
-std::string_view program_version() {
-  return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
-}
-
 std::vector<std::pair<std::string, std::string>> versions(bool with_cuda) {
-  std::vector<std::pair<std::string, std::string>> list = {
-      {"kiln", KILN_VERSION}, {"commit", KILN_COMMIT}, {"LibTorch", TORCH_VERSION}};
+  std::vector<std::pair<std::string, std::string>> list = {{"kiln", std::string(version_number())},
+                                                           {"commit", std::string(commit())},
+                                                           {"LibTorch", TORCH_VERSION}};
   if (with_cuda) {
     const CudaVersions cuda = cuda_versions();
     const auto known = [](const std::string& text) {

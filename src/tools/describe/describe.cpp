@@ -1,15 +1,16 @@
-#include "tools/commands.h"
+#include "tools/describe/describe.h"
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/text.h"
 #include "cli/describe.h"
 #include "cli/options.h"
 #include "record/run_summary.h"
-#include "run/process/versions.h"
+#include "report/error_info.h"
 
 namespace kiln {
 namespace {
@@ -49,9 +50,30 @@ std::string description(const DescribeConfig& config) {
 
 }  // namespace
 
-int run(const DescribeConfig& config, Process&) {
+int answer(const HelpRequest& help) {
+  std::fputs(help.text.c_str(), help.asked_for ? stdout : stderr);
+  require_printed_result();
+  return help.asked_for ? 0 : 2;
+}
+
+int answer(const DescribeConfig& config) {
   std::fputs(description(config).c_str(), stdout);
+  require_printed_result();
   return 0;
+}
+
+void require_printed_result() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "The result cannot be written to standard output: redirect it to a writable file or "
+              "device with free space.");
+}
+
+std::optional<std::filesystem::path> place_of_error_info(const Invocation& invocation) {
+  const bool may_write =
+      invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml();
+  if (invocation.log_path.empty() || !may_write) return std::nullopt;
+  return error_info_path(invocation.log_path);
 }
 
 }  // namespace kiln

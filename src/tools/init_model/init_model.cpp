@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "model/image_model.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"

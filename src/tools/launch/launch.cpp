@@ -20,13 +20,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/platform/installation.h"
 #include "base/platform/launch_environment.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
-#include "run/process/versions.h"
 #include "tools/launch/mpirun_job.h"
 
 namespace kiln {

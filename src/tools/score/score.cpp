@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
@@ -29,7 +30,6 @@
 #include "record/evaluation.h"
 #include "record/training_record.h"
 #include "report/scores/score_file.h"
-#include "run/process/versions.h"
 #include "tools/commands.h"
 #include "tools/score/scoring_progress.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 #include "record/run_summary.h"
-#include "run/process/versions.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
 

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/http.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/options.h"
 #include "data/stream/record_stream.h"
 #include "parallel/device/device.h"

@@ -1,0 +1,199 @@
+#include "base/platform/installation.h"
+
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibrary = "libkiln.so";
+constexpr const char* kPackage = "kiln_trainer";  // of the wheel
+constexpr const char* kTorchLibrary = "torch/lib/libtorch_cpu.so";
+
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::kFailedToCompleteOperation, sentence);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code failure;
+  return fs::exists(path, failure);
+}
+
+// The folders for Python packages of the environment whose programs are in `bin`.
+std::vector<fs::path> package_folders(const fs::path& bin) {
+  const fs::path prefix = bin.parent_path();
+  std::vector<fs::path> folders = {prefix};  // of pip's --target
+  for (const char* library : {"lib", "lib64", "local/lib"}) {
+    std::vector<fs::path> versions;
+    std::error_code failure;
+    for (const auto& entry : fs::directory_iterator(prefix / library, failure))
+      if (entry.path().filename().string().starts_with("python3")) versions.push_back(entry.path());
+    std::ranges::sort(versions);
+    for (const fs::path& version : versions)
+      for (const char* kind : {"site-packages", "dist-packages"})
+        if (is_there(version / kind)) folders.push_back(version / kind);
+  }
+  return folders;
+}
+
+std::optional<fs::path> first_with(const std::vector<fs::path>& folders, const fs::path& file) {
+  const auto found = std::ranges::find_if(
+      folders, [&](const fs::path& folder) { return is_there(folder / file); });
+  return found == folders.end() ? std::nullopt : std::optional(*found);
+}
+
+// Where the programs of the Python are that a virtual environment builds on; empty: it is none.
+fs::path base_of_environment(const fs::path& prefix) {
+  std::ifstream settings(prefix / "pyvenv.cfg");
+  for (std::string line; std::getline(settings, line);)
+    if (line.starts_with("home = ")) return line.substr(7);
+  return {};
+}
+
+// The folders that may hold LibTorch for a wheel in `packages` whose starter is in `bin`, the
+// likeliest first.
+std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& packages) {
+  std::vector<fs::path> folders;
+  if (const char* root = std::getenv("KILN_TORCH_ROOT"); root != nullptr)
+    folders.emplace_back(root);
+  folders.push_back(packages);
+  const auto add = [&](const fs::path& of) {
+    std::ranges::copy(package_folders(of), std::back_inserter(folders));
+  };
+  add(bin);
+  if (const fs::path base = base_of_environment(bin.parent_path()); !base.empty()) add(base);
+  const char* path = std::getenv("PATH");
+  std::istringstream programs(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(programs, folder, ':');)
+    if (is_there(fs::path(folder) / "python3")) add(folder);
+  return folders;
+}
+
+// The version in torch/version.py, such as "2.11.0+cpu".
+std::string version_of_torch(const fs::path& folder) {
+  std::ifstream file(folder / "torch/version.py");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t begin = line.find('\''), end = line.rfind('\'');
+    if (line.starts_with("__version__") && begin < end)
+      return line.substr(begin + 1, end - begin - 1);
+  }
+  return "unknown";
+}
+
+// What the system's loader says, in words for whoever wants the program to run.
+[[noreturn]] void refuse_unopened(const fs::path& file, const std::string& said) {
+  if (said.find("cannot allocate memory") != said.npos || said.find("failed to map") != said.npos)
+    throw Error(ErrorCode::kModuleOutOfMemory, "Out of memory.");
+  const std::string opening = "'" + file.string() + "' cannot be opened: ";
+  const std::size_t wanted = said.find("version `");
+  if (wanted == said.npos) refuse(opening + said + ". Install Kiln again.");
+  const std::size_t begin = wanted + std::string_view("version `").size();
+  refuse(opening + "it needs " + said.substr(begin, said.find('\'', begin) - begin) +
+         ", and this system is older (its C library is glibc " + ::gnu_get_libc_version() +
+         "). Use the container image, or a newer system.");
+}
+
+void* open(const fs::path& file) {
+  // Global, as if linked: Open MPI's plug-ins and the GPU module use what the library brings.
+  // What throws while libraries initialize themselves is beyond a catch, and only memory is so
+  // little.
+  const std::terminate_handler former = std::set_terminate(end_without_memory);
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  std::set_terminate(former);
+  if (library == nullptr) refuse_unopened(file, ::dlerror());
+  return library;
+}
+
+// Opens the LibTorch of the environment, which the library then uses.
+void open_torch(const fs::path& bin, const fs::path& packages) {
+  const std::optional<fs::path> folder = first_with(torch_folders(bin, packages), kTorchLibrary);
+  const std::string remedy = ": pip install 'torch==" KILN_LIBTORCH ".*'";
+  if (!folder)
+    refuse("Kiln needs PyTorch " KILN_LIBTORCH ", which is not installed in this environment" +
+           remedy + ", or set KILN_TORCH_ROOT to the folder that holds torch/.");
+  if (const std::string found = version_of_torch(*folder); !found.starts_with(KILN_LIBTORCH "."))
+    refuse("Kiln needs PyTorch " KILN_LIBTORCH ", and '" + (*folder / "torch").string() +
+           "' is PyTorch " + found + remedy + ".");
+  open(fs::canonical(*folder / kTorchLibrary));  // whose own libraries lie beside its real place
+}
+
+// MKL ends the process in a folder that was removed, with a message that blames a library.
+void require_working_directory() {
+  char folder[PATH_MAX];
+  if (::getcwd(folder, sizeof folder) == nullptr && errno == ENOENT)
+    throw Error(ErrorCode::kUserError,
+                "The working directory no longer exists: change to another one (cd).");
+}
+
+}  // namespace
+
+std::string_view version_number() {
+  return KILN_VERSION;
+}
+
+std::string_view commit() {
+  return KILN_COMMIT;
+}
+
+std::string_view program_version() {
+  return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
+}
+
+void end_without_memory() {
+  constexpr std::string_view kSentence = "error: Out of memory.\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  ::_exit(exit_code(ErrorCode::kModuleOutOfMemory));
+}
+
+fs::path part_of_program(const std::string& name) {
+  Dl_info file{};
+  if (::dladdr(reinterpret_cast<void*>(&part_of_program), &file) == 0) return name;
+  // The loader knows a program by the words that started it.
+  const fs::path self = file.dli_fname,
+                 folder = (self.filename() == kLibrary ? self : fs::read_symlink("/proc/self/exe"))
+                              .parent_path();
+  const fs::path beside = folder / name;
+  return is_there(beside) ? beside : folder.parent_path() / "lib" / name;
+}
+
+Main* open_library() {
+  require_working_directory();
+  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
+  fs::path file = part_of_program(kLibrary);
+  if (!is_there(file)) {
+    const std::optional<fs::path> packages =
+        first_with(package_folders(bin), fs::path(kPackage) / kLibrary);
+    if (!packages)
+      refuse("The library " + std::string(kLibrary) + " is not beside this program, nor in '" +
+             file.parent_path().string() + "': install Kiln again.");
+    file = *packages / kPackage / kLibrary;
+    open_torch(bin, *packages);
+  }
+  void* library = open(file);
+  using Version = const char*();
+  auto* version = reinterpret_cast<Version*>(::dlsym(library, kVersionSymbol));
+  auto* entry = reinterpret_cast<Main*>(::dlsym(library, kMainSymbol));
+  if (version == nullptr || entry == nullptr || version() != program_version())
+    refuse("'" + file.string() + "' is from another build than this program, " +
+           std::string(program_version()) + ": install Kiln again.");
+  return entry;
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// The parts of the program, wherever it is installed: the starter `kiln`, the library that it opens
+// for whatever needs LibTorch, the modules, LibTorch itself.
+//
+//   a build folder   kiln, libkiln.so, modules       LibTorch by the library's run path
+//   an archive       bin/kiln, lib/: all others      LibTorch in lib/
+//   a wheel          bin/kiln, and in a folder for Python packages (site-packages, dist-packages,
+//                    that of pip's --target) kiln_trainer/: all others; LibTorch in torch/lib/
+//                    there or in another such folder: of a system that the environment builds on,
+//                    or of a program in PATH. KILN_TORCH_ROOT names another folder that holds
+//                    torch/.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+std::string_view version_number();   // "0.1.0"
+std::string_view commit();           // "1a2b3c4"
+std::string_view program_version();  // "kiln 0.1.0 (1a2b3c4)"
+
+// The file `name` of this program: in the folder of the file that holds this code, the library or a
+// program, or in lib/ beside that folder.
+std::filesystem::path part_of_program(const std::string& name);
+
+// Opens the library with LibTorch; for the starter. Returns its main(). Throws Error, all with one
+// sentence: kFailedToCompleteOperation if a part is missing, of another build or not for this
+// system; kUserError if the working directory is gone, with which LibTorch would end the process.
+using Main = int(int argc, char** argv);
+Main* open_library();
+
+// Writes a sentence to standard error and exits with kModuleOutOfMemory. Allocates nothing.
+[[noreturn]] void end_without_memory();
+
+// What the library exports, as C names: its main(), and its program_version().
+inline constexpr const char* kMainSymbol = "kiln_main";
+inline constexpr const char* kVersionSymbol = "kiln_version";
+
+}  // namespace kiln
