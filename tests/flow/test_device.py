@@ -72,27 +72,24 @@ class DeviceTest(FlowTest):
         shutil.copy(pathlib.Path(KILN).parent / "libkiln.so", self.folder / "program")
         return pathlib.Path(shutil.copy(KILN, self.folder / "program/kiln"))
 
-    def test_driver_older_than_580(self):
-        self.assert_refused({"driver_version": "570.86.10", "cuda_version": "12080"}, "570.86.10", "580", "CUDA 12.8",
+    def test_driver_older_than_its_cuda(self):
+        self.assert_refused({"driver_version": "570.86.10", "cuda_version": "12080"}, "570.86.10", "CUDA 12.8",
                             "CUDA 13.0", "update the driver", try_cpu=True)
 
     def test_driver_of_unknown_version_that_is_too_old_for_cuda_13(self):
-        self.assert_refused({"cuda_version": "12040"}, "CUDA 12.4", "CUDA 13.0", "580")
-
-    def test_compute_capability_below_7_5(self):
-        self.assert_refused({**GOOD, "capability": "70"}, "Stand-in GPU", "7.0", "7.5")
+        self.assert_refused({"cuda_version": "12040"}, "CUDA 12.4", "CUDA 13.0")
 
     def test_driver_that_does_not_start(self):
         self.assert_refused({**GOOD, "init_status": "803"}, "error 803", "said by the stand-in", "580.65.06",
-                            "580 or newer", try_cpu=True)
+                            "CUDA 13.0 or newer", try_cpu=True)
 
     def test_an_old_driver_that_does_not_start_is_first_of_all_old(self):
-        self.assert_refused({"driver_version": "535.1", "cuda_version": "12020", "init_status": "3"}, "535.1", "580", "update the driver")
+        self.assert_refused({"driver_version": "535.1", "cuda_version": "12020", "init_status": "3"}, "535.1", "CUDA 13.0", "update the driver")
 
     def test_no_device_takes_the_cpu_and_says_so(self):
         driver = {**GOOD, "devices": "0"}
         self.assert_trains_on_cpu(self.run_with(driver), r"CPU \(no NVIDIA device found\)")
-        self.assert_fails(self.run_with(driver, "cuda"), 3, 39, "no NVIDIA device", "580", "CUDA_VISIBLE_DEVICES",
+        self.assert_fails(self.run_with(driver, "cuda"), 3, 39, "no NVIDIA device", "CUDA_VISIBLE_DEVICES",
                           "--device cpu")
 
     @unittest.skipIf(driver_is_installed(), "this machine has an NVIDIA driver")
@@ -114,7 +111,7 @@ class DeviceTest(FlowTest):
         self.assert_refused(GOOD, "libkiln_cuda.so is from a different build", program=program)
 
     def test_device_that_the_cuda_runtime_cannot_use(self):
-        self.assert_refused(GOOD, "Stand-in GPU", "580.65.06", "CUDA 13.0 cannot use it", "580 or newer")
+        self.assert_refused(GOOD, "Stand-in GPU", "580.65.06", "CUDA 13.0 cannot use it", "CUDA 13.0 or newer")
 
     def test_deterministic_needs_cublas_workspaces_of_fixed_size(self):
         def run(device, workspace):
@@ -135,7 +132,7 @@ class DeviceTest(FlowTest):
         nvml_only = self.folder / "nvml"
         nvml_only.mkdir()
         shutil.copy(STAND_IN / "libnvidia-ml.so.1", nvml_only)
-        self.assert_refused(GOOD, "libcuda.so.1 is missing", "driver 580.65.06", "580 or newer", "--gpus all",
+        self.assert_refused(GOOD, "libcuda.so.1 is missing", "driver 580.65.06", "CUDA 13.0 or newer", "--gpus all",
                             libraries=nvml_only, prefix=prefix)
 
 

@@ -74,7 +74,7 @@ done
 pack_mpi
 if [ -n "${KILN_NEXT:-}" ]; then
   mkdir "$bundle/bin/next"
-  for binary in kiln libkiln_cuda.so; do
+  for binary in kiln libkiln.so libkiln_cuda.so; do
     install_library "$KILN_NEXT/$binary" "$bundle/bin/next/$binary" '$ORIGIN/../../lib'
   done
   sed 's|/bin/kiln"|/bin/next/kiln"|' "$bundle/kiln" >"$bundle/kiln-next"

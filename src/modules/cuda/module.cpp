@@ -1,7 +1,9 @@
 #include "modules/cuda/module.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -151,8 +153,15 @@ class NcclCommunicator : public NcclGroup {
 };
 
 const char* device_fault(int device) {
-  const cudaError_t status = cudaSetDevice(device);
-  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+  cudaError_t status = cudaSetDevice(device);
+  if (status != cudaSuccess) return cudaGetErrorString(status);
+  try {  // LibTorch has machine code for some architectures, which only a launch shows
+    at::empty({1}, at::device({at::kCUDA, static_cast<c10::DeviceIndex>(device)})).fill_(1);
+  } catch (const c10::Error&) {
+    status = cudaGetLastError();
+    return cudaGetErrorString(status == cudaSuccess ? cudaErrorNoKernelImageForDevice : status);
+  }
+  return nullptr;
 }
 
 long long peak_memory_bytes(int device) {

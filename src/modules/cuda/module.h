@@ -55,8 +55,8 @@ class NcclGroup {
 
 struct CudaModule {
   int version;  // kCudaModuleVersion of the build
-  // Initializes the CUDA runtime on the device and makes it the calling thread's current device.
-  // Returns null, or the runtime's error message.
+  // Initializes the CUDA runtime on the device, makes it the calling thread's current device, and
+  // runs a kernel of LibTorch there. Returns null, or the runtime's error message.
   const char* (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
   // Allocates pinned host memory of exactly this size; null if there is none. Thread-safe.

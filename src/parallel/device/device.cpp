@@ -28,11 +28,6 @@ Function* symbol(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-constexpr int kLeastDriver = 580;  // the first driver branch that supports CUDA 13
-constexpr int kLeastCuda = 13000;
-constexpr int kLeastCapability = 75;
-constexpr const char* kNeeded = "this LibTorch needs driver 580 or newer (CUDA 13.0)";
-
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::kFailedToCompleteOperation, sentence + " Or use --device cpu.");
 }
@@ -52,42 +47,44 @@ std::string capability_text(const NvidiaDriver& driver) {
          std::to_string(driver.capability_minor);
 }
 
-// What libcuda says decides: with CUDA's forward-compatibility package it is newer than the
-// kernel's driver, whose version is the other one.
-bool too_old(const NvidiaDriver& driver) {
-  if (driver.cuda_version > 0) return driver.cuda_version < kLeastCuda;
-  return !driver.version.empty() && std::atoi(driver.version.c_str()) < kLeastDriver;
+// What the LibTorch at hand needs, as the end of a clause; empty without the GPU module.
+std::string needed(const CudaModule* module) {
+  if (module == nullptr) return "";
+  return "; this LibTorch needs a driver for CUDA " +
+         cuda_text(module->runtime_version() / 1000 * 1000) + " or newer";
 }
 
-// Throws unless the driver and this process's device are usable. Does not check the GPU module.
+// What libcuda says decides: with CUDA's forward-compatibility package it is newer than the
+// kernel's driver. A driver serves all runtimes of its major version.
+bool too_old(const NvidiaDriver& driver, const CudaModule* module) {
+  return module != nullptr && driver.cuda_version > 0 &&
+         driver.cuda_version / 1000 < module->runtime_version() / 1000;
+}
+
+// Throws unless the driver and this process's device are usable. Loads the GPU module, initializes
+// the CUDA runtime, and tries whether LibTorch has code for this GPU.
 void require_usable(const NvidiaDriver& driver) {
-  if (too_old(driver))
-    refuse("The NVIDIA driver is too old (" + describe(driver) + "); " + kNeeded +
+  std::string fault;
+  const CudaModule* module = open_cuda_module(&fault);
+  const std::string need = needed(module);
+  if (too_old(driver, module))
+    refuse("The NVIDIA driver is too old (" + describe(driver) + ")" + need +
            ": update the driver.");
   if (!driver.library)
     refuse("An NVIDIA device is present (" + describe(driver) +
-           "), but the driver's library libcuda.so.1 is missing; " + kNeeded +
+           "), but the driver's library libcuda.so.1 is missing" + need +
            ": install it, or start a container with --gpus all.");
   if (!driver.fault.empty())
-    refuse("The NVIDIA driver cannot be used (" + describe(driver) + "): " + driver.fault + "; " +
-           kNeeded + ": run nvidia-smi for details.");
-  if (driver.capability_major * 10 + driver.capability_minor < kLeastCapability)
-    refuse("The GPU '" + driver.name + "' has " + capability_text(driver) +
-           ", but this LibTorch needs 7.5 or higher.");
-}
-
-// Loads the GPU module and initializes the CUDA runtime.
-void require_module(const NvidiaDriver& driver) {
-  const std::string gpu =
-      "The GPU '" + driver.name + "' is present (" + describe(driver) + "), but ";
-  std::string fault;
-  const CudaModule* module = open_cuda_module(&fault);
+    refuse("The NVIDIA driver cannot be used (" + describe(driver) + "): " + driver.fault + need +
+           ": run nvidia-smi for details.");
+  const std::string gpu = "The GPU '" + driver.name + "' is present (" + capability_text(driver) +
+                          ", " + describe(driver) + "), but ";
   if (module == nullptr)
-    refuse(gpu + "kiln's GPU module libkiln_cuda.so could not be loaded: " + fault + "; " +
-           kNeeded + " and the module from the same build next to the program.");
+    refuse(gpu + "kiln's GPU module libkiln_cuda.so could not be loaded: " + fault +
+           "; it belongs to this build of kiln: install both again.");
   if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-           "; " + kNeeded + ": run nvidia-smi for details.");
+           need + ": run nvidia-smi for details.");
 }
 
 std::string module_path() {
@@ -281,12 +278,11 @@ Device choose_device(DeviceChoice wish, int local_rank) {
   if (!present) {
     if (wish == DeviceChoice::kCuda)
       refuse(
-          std::string("--device cuda is set, but no NVIDIA device is visible to this process; ") +
-          kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.");
+          "--device cuda is set, but no NVIDIA device is visible to this process: install NVIDIA's "
+          "driver, check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.");
     return {.description = "CPU (no NVIDIA device found)"};
   }
   require_usable(driver);
-  require_module(driver);
   return {.is_cuda = true,
           .index = driver.index,
           .capability = driver.capability_major * 10 + driver.capability_minor,
