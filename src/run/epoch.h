@@ -1,4 +1,5 @@
-// One epoch of a run: training, then validation. The step itself is in train/epoch.h.
+// One epoch of a run: training, then validation. The loop over epochs is in
+// training_run.cpp, the step itself in train/step.h.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// One training run, from a configuration to a model directory. This is the only code that decides
-// when to evaluate, keep, report, stop and save.
+// One training run, from a configuration to a model directory: the loop over epochs and the order
+// of their halves. What happens within an epoch is in epoch.h.
 #pragma once
 
 #include "cli/run_config.h"

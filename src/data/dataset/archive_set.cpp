@@ -1,3 +1,5 @@
+// Archives as the folders that they would unpack to, and the label files (.cls) of archives and
+// folders.
 #include <algorithm>
 #include <deque>
 #include <iterator>

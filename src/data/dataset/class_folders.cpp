@@ -1,4 +1,5 @@
-// Class folders, one level deep; or else images at any depth, without labels. Symbolic links are
+// Class folders, one level deep; or else images at any depth, without labels (label files beside
+// them are read_label_files() of archive_set.cpp). Symbolic links are
 // followed wherever they lead. What a file holds is checked when it is decoded.
 #include <algorithm>
 #include <optional>

@@ -1,3 +1,4 @@
+// Record files (TFRecord, RecordIO): where each image and its label lie.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,3 +1,5 @@
+// open_job(): the model, the images, the output. score_images(): the rest of a part, batch by
+// batch. Scoring: what becomes of the answers of a batch. run() at the end ties them together.
 #include "tools/score/score.h"
 
 #include <ATen/Parallel.h>
