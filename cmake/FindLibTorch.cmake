@@ -22,8 +22,11 @@ foreach(library IN ITEMS c10 torch_cpu torch c10_cuda torch_cuda)
 endforeach()
 find_file(LibTorch_gomp_LIBRARY libgomp.so.1
           PATHS ${KILN_TORCH_ROOT}/torch/lib NO_DEFAULT_PATH)
-find_file(LibTorch_cudart_LIBRARY libcudart.so.13
-          PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/lib NO_DEFAULT_PATH)
+# CUDA 13 has one folder, CUDA 12 one for each part.
+find_file(LibTorch_cudart_LIBRARY NAMES libcudart.so.13 libcudart.so.12
+          PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/lib ${KILN_TORCH_ROOT}/nvidia/cuda_runtime/lib NO_DEFAULT_PATH)
+find_path(LibTorch_cuda_INCLUDE_DIR cuda_runtime_api.h
+          PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/include ${KILN_TORCH_ROOT}/nvidia/cuda_runtime/include NO_DEFAULT_PATH)
 find_file(LibTorch_nccl_LIBRARY libnccl.so.2
           PATHS ${KILN_TORCH_ROOT}/nvidia/nccl/lib NO_DEFAULT_PATH)
 
@@ -38,6 +41,7 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_torch_cuda_LIBRARY
                 LibTorch_gomp_LIBRARY LibTorch_cudart_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
+                LibTorch_cuda_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "Run environment/install.sh, or set KILN_TORCH_ROOT.")
 
@@ -59,7 +63,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
 
   add_library(LibTorch::cuda INTERFACE IMPORTED)
   target_include_directories(LibTorch::cuda SYSTEM INTERFACE
-    ${KILN_TORCH_ROOT}/nvidia/cu13/include ${KILN_TORCH_ROOT}/nvidia/nccl/include)
+    ${LibTorch_cuda_INCLUDE_DIR} ${KILN_TORCH_ROOT}/nvidia/nccl/include)
   target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)
   # torch_cuda registers its kernels from static constructors, so nothing may drop it as unused.
   target_link_options(LibTorch::cuda INTERFACE LINKER:--no-as-needed)
