@@ -43,6 +43,12 @@ std::string json_schema(const CommandInfo& command);
 // A Markdown table of the options.
 std::string options_markdown(const CommandInfo& command);
 
+// Of the whole program: the manual page kiln(1), and the completions of three shells.
+std::string man_page(const std::string& version);
+std::string bash_completions();
+std::string zsh_completions();
+std::string fish_completions();
+
 // The description of an option in a form: help, range and unit.
 std::string form_text(const Option& option);
 // "train_data_path" for train-data-path.

@@ -158,11 +158,13 @@ void check_compare(Given& given, CompareConfig& config) {
 Rows<DescribeConfig> describe_rows(const std::vector<std::string>& names) {
   return {
       opt(&DescribeConfig::format, "format",
-          one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"}),
+          one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics", "man",
+                  "bash", "zsh", "fish"}),
           {kReporting, kRequired},
           "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
           "schema of a --config file. markdown: table of options. sagemaker-metrics: "
-          "MetricDefinitions that match train's epoch line."),
+          "MetricDefinitions that match train's epoch line. man: the manual page. bash, zsh, fish: "
+          "completions of that shell."),
       opt(&DescribeConfig::command, "command", one_of(names), kReporting,
           "The command to describe; or, for component files, fine-tune: train with weights and one "
           "folder of images.")
@@ -207,8 +209,11 @@ CommandInfo compare_command() {
 }
 
 CommandInfo describe_command(const std::vector<std::string>& names) {
-  return command("describe", "Print a command's options as a component file, schema or table.",
-                 "--format FORMAT [options]", describe_rows(names));
+  return command(
+      "describe",
+      "Print a command's options as a component file, schema or table; or those of all commands "
+      "as a manual page or completions.",
+      "--format FORMAT [options]", describe_rows(names));
 }
 
 }  // namespace kiln

@@ -36,6 +36,10 @@ const ComponentInfo& component_named(const std::string& name) {
 
 std::string description(const DescribeConfig& config) {
   if (config.format == "sagemaker-metrics") return metric_definitions();
+  if (config.format == "man") return man_page(std::string(version_number()));
+  if (config.format == "bash") return bash_completions();
+  if (config.format == "zsh") return zsh_completions();
+  if (config.format == "fish") return fish_completions();
   if (config.format == "markdown")
     return options_markdown(command_named(config.command, config.format));
   if (config.format == "json-schema")

@@ -1,0 +1,234 @@
+// Completions of commands, options and values: static scripts, so that no key starts the program.
+#include <algorithm>
+#include <sstream>
+
+#include "base/text.h"
+#include "cli/describe.h"
+
+namespace kiln {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// What can stand in a place of the command line; neither: anything.
+struct Values {
+  Words words = {};
+  bool paths = false;
+};
+
+// A path, or the words among the forms of a value: "auto" and "larger" of "auto|larger|N".
+Values values_of(const Option& option) {
+  if (option.kind == ValueKind::kSwitch) return {{"True", "False"}};
+  if (!option.choices.empty()) return {option.choices};
+  Values values;
+  std::istringstream forms(option.value_name);
+  for (std::string form; std::getline(forms, form, '|');) {
+    for (const char* name : {"DIR", "FILE", "PATH", "RUN"})
+      values.paths = values.paths || form.starts_with(name);
+    if (form == "True" || form == "False" ||
+        std::ranges::all_of(form, [](char c) { return c >= 'a' && c <= 'z'; }))
+      values.words.push_back(form);
+  }
+  return values;
+}
+
+// Of the words without an option's name: paths, unless the command's row says otherwise.
+Values bare_values(const CommandInfo& command) {
+  const auto found = std::ranges::find(command.options, true, &Option::positional);
+  return found == command.options.end() ? Values{.paths = true} : values_of(*found);
+}
+
+std::string first_sentence(const std::string& text) {
+  return text.substr(0, std::min(text.find(". "), text.size() - 1));
+}
+
+std::string replaced(std::string text, std::string_view what, std::string_view instead) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += instead.size())
+    text.replace(at, what.size(), instead);
+  return text;
+}
+
+// `script` with what is marked in it: a `line` for each first word of a command, the words after
+// `transform`, and the lines of all commands.
+std::string filled(std::string script, std::string_view line, char separator,
+                   std::string (*lines_of)(const CommandInfo&)) {
+  std::string first, second, lines;
+  const auto add = [&](std::string_view word, const std::string& about) {
+    first += replaced(replaced(std::string(line), "@word@", word), "@about@", shell_word(about));
+  };
+  for (const CommandInfo& command : command_table()) {
+    const std::string word = command.name.substr(0, command.name.find(' '));
+    if (word == command.name || second.empty()) add(word, first_sentence(command.summary));
+    if (word != command.name) second += command.name.substr(word.size() + 1) + separator;
+    lines += lines_of(command);
+  }
+  add("help", "Show the options of a command");
+  script = replaced(replaced(std::move(script), "@first@", first), "@second@", second);
+  return replaced(std::move(script), "@commands@", lines);
+}
+
+// ---- bash ----
+
+constexpr const char* kBash = R"(# Completions of kiln for bash.
+_kiln() {
+  local IFS='|' current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+  local command= options= choices= word  # choices: words, or / for paths
+  COMPREPLY=()
+  [[ $before != = ]] || before=${COMP_WORDS[COMP_CWORD - 2]}  # --name=value is three words
+  [[ $current != = ]] || current=
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD - 1}"; do
+    case $command/$word in
+      launch/-- | tune/--) command=-- ;;
+      transform/*) command="transform $word" ;;
+      /* | --/*) command=$word ;;
+    esac
+  done
+  before=${before//_/-}
+  case $command in
+    '') options='--help|--version' choices='@first@' ;;
+    help) choices='@first@' ;;
+    --) choices=train ;;
+    transform) choices='@second@' ;;
+@commands@  esac
+  [[ $current != -* ]] || choices=$options
+  [[ $choices != *[/\ ]* ]] || compopt -o filenames 2> /dev/null  # quotes spaces
+  if [[ $choices == / ]]; then set -- -f; else set -- -W "$choices"; fi
+  mapfile -t COMPREPLY < <(compgen "$@" -- "$current")
+}
+complete -F _kiln kiln
+)";
+
+std::string bash_choices(const Values& values) {
+  return values.paths ? "/" : "'" + joined(values.words, "|") + "'";
+}
+
+std::string bash_lines(const CommandInfo& command) {
+  std::string names, cases;
+  for (const Option& option : command.options) {
+    names += "--" + option.name + "|";
+    if (option.kind != ValueKind::kFlag)
+      cases +=
+          "        --" + option.name + ") choices=" + bash_choices(values_of(option)) + " ;;\n";
+  }
+  return "    '" + command.name + "')\n      options='" + names +
+         "--help' choices=" + bash_choices(bare_values(command)) + "\n      case $before in\n" +
+         cases + "      esac ;;\n";
+}
+
+// ---- zsh ----
+
+constexpr const char* kZsh = R"(#compdef kiln
+# Completions of kiln for zsh.
+_kiln() {
+  local -a commands=(
+@first@  )
+  local -i dashes=${words[(I)--]}
+  if (( dashes > 1 && dashes < CURRENT )); then  # the job of launch and tune
+    compset -n $(( dashes - 1 ))
+    commands=('train:Train a model')
+  fi
+  if (( CURRENT == 2 )); then
+    _describe command commands -- '(--help --version)'
+    return
+  fi
+  compset -n 1
+  local command=$words[1]
+  if [[ $command == transform ]]; then
+    if (( CURRENT == 2 )); then compadd @second@; return; fi
+    compset -n 1
+    command+=" $words[1]"
+  fi
+  case $command in
+    help) _describe command commands ;;
+@commands@  esac
+}
+_kiln "$@"
+)";
+
+std::string zsh_action(const Values& values) {
+  if (values.paths) return "_files";
+  if (values.words.empty()) return " ";
+  Words words = values.words;
+  for (std::string& word : words) word = replaced(word, " ", "\\ ");
+  return "(" + joined(words, " ") + ")";
+}
+
+std::string zsh_lines(const CommandInfo& command) {
+  std::string text = "    " + shell_word(command.name) + ") _arguments \\\n";
+  for (const Option& option : command.options) {
+    std::string help = first_sentence(option.help);
+    for (const std::string sign : {"\\", "[", "]"}) help = replaced(help, sign, "\\" + sign);
+    std::string value =
+        replaced(option.value_name, ":", "\\:") + ":" + zsh_action(values_of(option));
+    if (option.kind == ValueKind::kFlag)
+      value = "[" + help + "]";
+    else
+      value = "=[" + help + (option.kind == ValueKind::kSwitch ? "]::" : "]:") + value;
+    text +=
+        "      " + shell_word((option.repeatable ? "*--" : "--") + option.name + value) + " \\\n";
+  }
+  return text + "      '--help[Show the options]' " +
+         shell_word("*:word:" + zsh_action(bare_values(command))) + " ;;\n";
+}
+
+// ---- fish ----
+
+constexpr const char* kFish = R"(# Completions of kiln for fish.
+function __kiln_is
+    set -l command
+    for word in (commandline -opc)[2..]
+        switch "$command/$word"
+            case launch/-- tune/--
+                set command --
+            case 'transform/*'
+                set command "transform $word"
+            case '/*' '--/*'
+                set command $word
+        end
+    end
+    test "$command" = "$argv"
+end
+complete -c kiln -f
+complete -c kiln -n __kiln_is -l help -d 'Show the commands'
+complete -c kiln -n __kiln_is -l version -d 'Show the versions of kiln and its libraries'
+complete -c kiln -n '__kiln_is --' -a train
+complete -c kiln -n '__kiln_is transform' -a '@second@'
+@first@@commands@)";
+
+std::string fish_values(const Values& values) {
+  if (values.paths) return " -F";
+  Words words = values.words;
+  for (std::string& word : words)
+    if (word.find(' ') != word.npos) word = '"' + word + '"';
+  return words.empty() ? "" : " -a " + shell_word(joined(words, " "));
+}
+
+std::string fish_lines(const CommandInfo& command) {
+  const std::string begin = "complete -c kiln -n " + shell_word("__kiln_is " + command.name);
+  std::string text = begin + " -l help\n" + begin + fish_values(bare_values(command)) + "\n";
+  for (const Option& option : command.options) {
+    const Values values = values_of(option);
+    text += begin + " -l " + option.name + " -d " + shell_word(first_sentence(option.help));
+    if (option.kind != ValueKind::kFlag)
+      text += (values.paths ? " -r" : " -x") + fish_values(values);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bash_completions() {
+  return filled(kBash, "@word@|", '|', bash_lines);
+}
+
+std::string zsh_completions() {
+  return filled(kZsh, "    @word@:@about@\n", ' ', zsh_lines);
+}
+
+std::string fish_completions() {
+  return filled(kFish, "complete -c kiln -n '__kiln_is; or __kiln_is help' -a @word@ -d @about@\n",
+                ' ', fish_lines);
+}
+
+}  // namespace kiln
