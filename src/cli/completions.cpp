@@ -10,17 +10,24 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What can stand in a place of the command line; neither: anything.
+// What can stand in a place of the command line. Spaces in words are escaped. Neither: anything.
 struct Values {
   Words words = {};
   bool paths = false;
 };
 
-// A path, or the words among the forms of a value: "auto" and "larger" of "auto|larger|N".
+std::string replaced(std::string text, std::string_view what, std::string_view instead) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += instead.size())
+    text.replace(at, what.size(), instead);
+  return text;
+}
+
+// A path, or the choices: of "auto|larger|N" the words "auto" and "larger".
 Values values_of(const Option& option) {
   if (option.kind == ValueKind::kSwitch) return {{"True", "False"}};
-  if (!option.choices.empty()) return {option.choices};
-  Values values;
+  Values values{option.choices};
+  for (std::string& word : values.words) word = replaced(word, " ", "\\ ");
+  if (!values.words.empty()) return values;
   std::istringstream forms(option.value_name);
   for (std::string form; std::getline(forms, form, '|');) {
     for (const char* name : {"DIR", "FILE", "PATH", "RUN"})
@@ -40,12 +47,6 @@ Values bare_values(const CommandInfo& command) {
 
 std::string first_sentence(const std::string& text) {
   return text.substr(0, std::min(text.find(". "), text.size() - 1));
-}
-
-std::string replaced(std::string text, std::string_view what, std::string_view instead) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += instead.size())
-    text.replace(at, what.size(), instead);
-  return text;
 }
 
 // `script` with what is marked in it: a `line` for each first word of a command, the words after
@@ -124,18 +125,18 @@ _kiln() {
 @first@  )
   local -i dashes=${words[(I)--]}
   if (( dashes > 1 && dashes < CURRENT )); then  # the job of launch and tune
-    compset -n $(( dashes - 1 ))
-    commands=('train:Train a model')
+    compset -n $dashes
+    commands=(train)
   fi
   if (( CURRENT == 2 )); then
     _describe command commands -- '(--help --version)'
     return
   fi
-  compset -n 1
+  compset -n 2
   local command=$words[1]
   if [[ $command == transform ]]; then
     if (( CURRENT == 2 )); then compadd @second@; return; fi
-    compset -n 1
+    compset -n 2
     command+=" $words[1]"
   fi
   case $command in
@@ -147,10 +148,7 @@ _kiln "$@"
 
 std::string zsh_action(const Values& values) {
   if (values.paths) return "_files";
-  if (values.words.empty()) return " ";
-  Words words = values.words;
-  for (std::string& word : words) word = replaced(word, " ", "\\ ");
-  return "(" + joined(words, " ") + ")";
+  return values.words.empty() ? " " : "(" + joined(values.words, " ") + ")";
 }
 
 std::string zsh_lines(const CommandInfo& command) {
@@ -158,14 +156,13 @@ std::string zsh_lines(const CommandInfo& command) {
   for (const Option& option : command.options) {
     std::string help = first_sentence(option.help);
     for (const std::string sign : {"\\", "[", "]"}) help = replaced(help, sign, "\\" + sign);
-    std::string value =
-        replaced(option.value_name, ":", "\\:") + ":" + zsh_action(values_of(option));
-    if (option.kind == ValueKind::kFlag)
-      value = "[" + help + "]";
-    else
-      value = "=[" + help + (option.kind == ValueKind::kSwitch ? "]::" : "]:") + value;
-    text +=
-        "      " + shell_word((option.repeatable ? "*--" : "--") + option.name + value) + " \\\n";
+    std::string spec = (option.repeatable ? "*--" : "--") + option.name;
+    spec += option.kind == ValueKind::kFlag ? "[" : "=[";
+    spec += help + "]";
+    if (option.kind != ValueKind::kFlag)
+      spec += (option.kind == ValueKind::kSwitch ? "::" : ":") +
+              replaced(option.value_name, ":", "\\:") + ":" + zsh_action(values_of(option));
+    text += "      " + shell_word(spec) + " \\\n";
   }
   return text + "      '--help[Show the options]' " +
          shell_word("*:word:" + zsh_action(bare_values(command))) + " ;;\n";
@@ -182,25 +179,27 @@ function __kiln_is
                 set command --
             case 'transform/*'
                 set command "transform $word"
-            case '/*' '--/*'
+            case '/*'
                 set command $word
         end
     end
     test "$command" = "$argv"
 end
+function __kiln_job  # after --
+    set -l words (commandline -opc)
+    set -e words[1..(contains -i -- -- $words)]
+    count $words > /dev/null; and complete -C "kiln $words "(commandline -ct); or echo train
+end
 complete -c kiln -f
 complete -c kiln -n __kiln_is -l help -d 'Show the commands'
 complete -c kiln -n __kiln_is -l version -d 'Show the versions of kiln and its libraries'
-complete -c kiln -n '__kiln_is --' -a train
+complete -c kiln -n '__kiln_is --' -a '(__kiln_job)'
 complete -c kiln -n '__kiln_is transform' -a '@second@'
 @first@@commands@)";
 
 std::string fish_values(const Values& values) {
   if (values.paths) return " -F";
-  Words words = values.words;
-  for (std::string& word : words)
-    if (word.find(' ') != word.npos) word = '"' + word + '"';
-  return words.empty() ? "" : " -a " + shell_word(joined(words, " "));
+  return values.words.empty() ? "" : " -a '" + joined(values.words, " ") + "'";
 }
 
 std::string fish_lines(const CommandInfo& command) {

@@ -10,14 +10,14 @@ namespace {
 
 using Entry = std::pair<const char*, const char*>;
 
-// Of every ErrorCode.
+// Of every ErrorCode, as error_info.json has them.
 constexpr int kErrors[] = {2, 4, 5, 7, 8, 18, 24, 32, 33, 39, 72, 138, 158, 159, 160, 162, 2000};
 
 constexpr Entry kStatuses[] = {
     {"0", "Success."},
-    {"1", "Something is wrong with a value or an input, or a check found something."},
-    {"2", "The command line cannot be read."},
-    {"3", "A failure while running."},
+    {"1", "Something is wrong with a value or an input, or a check found something:"},
+    {"2", "The command line cannot be read:"},
+    {"3", "A failure while running:"},
     {"70", "A bug in kiln: InternalError (1000)."},
     {"129, 130, 138, 143", "Stopped by SIGHUP, SIGINT, SIGUSR1 or SIGTERM."}};
 
@@ -28,10 +28,8 @@ constexpr Entry kVariables[] = {
     {"LC_ALL, LC_CTYPE, LANG", "Whether the terminal shows UTF-8."},
     {"http_proxy, https_proxy, ALL_PROXY, no_proxy", "Proxies of downloads and MLflow."},
     {"CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR", "Certificates to trust."},
-    {"MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID, MLFLOW_RUN_ID",
-     "The MLflow server to which training reports, and what it adds to there."},
-    {"MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD",
-     "The login at that server."},
+    {"MLFLOW_TRACKING_URI, MLFLOW_TRACKING_TOKEN, MLFLOW_EXPERIMENT_NAME, MLFLOW_RUN_ID",
+     "The MLflow server to which training reports, its login, and where there."},
     {"GOMP_SPINCOUNT, OMP_WAIT_POLICY", "If set, they decide how compute threads wait."},
     {"NCCL_DEBUG, NCCL_DEBUG_FILE", "If set, they decide what NCCL logs, and where."},
     {"RANK, WORLD_SIZE, JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID", "The part of `--part auto`."},
@@ -66,10 +64,20 @@ std::string line(const std::string& text) {
   return (out.starts_with('.') ? "\\&" : "") + out + "\n";
 }
 
+// Of an exit status: the errors that end with it.
+std::string errors_of(const std::string& status) {
+  std::string ids;
+  for (const int number : kErrors)
+    if (const auto code = static_cast<ErrorCode>(number); std::to_string(exit_code(code)) == status)
+      ids += (ids.empty() ? " " : ", ") + std::string(error_id(code)) + " (" +
+             std::to_string(number) + ")";
+  return ids;
+}
+
 std::string section(const std::string& title, const auto& entries) {
   std::string text = ".SH " + title + "\n";
   for (const auto& [label, about] : entries)
-    text += ".TP\n" + line(std::string("`") + label + "`") + line(about);
+    text += ".TP\n" + line(std::string("`") + label + "`") + line(about + errors_of(label));
   return text;
 }
 
@@ -105,26 +113,14 @@ std::string man_page(const std::string& version) {
   std::string text =
       ".TH KILN 1 \"\" \"kiln " + version + "\" \"User Commands\"\n" +
       ".SH NAME\nkiln \\- train image classifiers\n.SH SYNOPSIS\n" +
-      line("`kiln` COMMAND [options]") + ".PP\n" + line("`kiln help` [COMMAND]") + ".PP\n" +
-      line("`kiln --version`") + ".SH DESCRIPTION\n" +
+      line("`kiln` COMMAND [options]") + ".SH DESCRIPTION\n" +
       line(
-          "Kiln trains image classifiers from folders of labeled images, then classifies images. "
-          "An option is written --name value or --name=value; in names, _ and - are the same. All "
-          "faults of a command line are told at once.") +
+          "Kiln trains image classifiers from folders of images, then classifies images. An option "
+          "is --name value or --name=value; in names, _ and - are the same.") +
       ".SH COMMANDS\n";
   for (const CommandInfo& command : command_table()) text += command_section(command);
-  text +=
-      section("EXIT STATUS", kStatuses) + ".PP\nErrors, with their numbers in error_info.json:\n";
-  for (const int status : {1, 2, 3}) {
-    std::string ids;
-    for (const int number : kErrors)
-      if (const auto code = static_cast<ErrorCode>(number); exit_code(code) == status)
-        ids +=
-            (ids.empty() ? "" : ", ") + std::string(error_id(code)) + " " + std::to_string(number);
-    text += ".TP\n" + line(std::to_string(status)) + line(ids);
-  }
-  return text + section("ENVIRONMENT", kVariables) + section("FILES", kFiles) +
-         section("EXAMPLES", kExamples);
+  return text + section("EXIT STATUS", kStatuses) + section("ENVIRONMENT", kVariables) +
+         section("FILES", kFiles) + section("EXAMPLES", kExamples);
 }
 
 }  // namespace kiln

@@ -126,5 +126,24 @@ TEST(Schema, KnowsListsOfOperations) {
   EXPECT_TRUE(holds(property, "^(none|standard|strong|(crop|flip|vflip|")) << property;
 }
 
+// What the shells make of them: tests/platforms/test_shells.py.
+TEST(Completions, KnowEveryOption) {
+  const std::string bash = bash_completions(), zsh = zsh_completions(), fish = fish_completions();
+  for (const CommandInfo& command : command_table())
+    for (const Option& option : command.options) {
+      EXPECT_TRUE(holds(bash, "--" + option.name + "|")) << option.name;
+      EXPECT_TRUE(holds(fish, " -l " + option.name + " -d ")) << option.name;
+      const std::string value = option.kind == ValueKind::kFlag ? "[" : "=[";
+      EXPECT_TRUE(holds(zsh, "--" + option.name + value)) << option.name;
+    }
+}
+
+TEST(ManPage, WritesMinusSignsThatCanBeCopied) {
+  const std::string page = man_page("1.2.3");
+  EXPECT_TRUE(holds(page, "\"kiln 1.2.3\"")) << page.substr(0, 100);
+  for (std::size_t at = page.find('-'); at != std::string::npos; at = page.find('-', at + 1))
+    EXPECT_EQ(page[at - 1], '\\') << page.substr(at - 20, 40);
+}
+
 }  // namespace
 }  // namespace kiln
