@@ -90,7 +90,8 @@ std::string option_entry(const Option& option) {
       !range.empty() && option.kind != ValueKind::kChoice)
     about += " Range: " + range + ".";
   if (!option.unit.empty()) about += " Unit: " + option.unit + ".";
-  return ".TP\n" + line("`--" + option.name + "` " + option.value_name) + line(about);
+  const std::string value = option.value_name.empty() ? "" : " " + option.value_name;
+  return ".TP\n" + line("`--" + option.name + "`" + value) + line(about);
 }
 
 std::string command_section(const CommandInfo& command) {

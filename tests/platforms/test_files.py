@@ -106,6 +106,29 @@ class CommittedTest(unittest.TestCase):
         self.assertEqual({code for _, _, code in source_errors()} | {"0", bug, "129", "130", "138", "143"}, listed)
 
 
+class VersionTest(unittest.TestCase):
+    """It stands in the root's CMakeLists.txt, and everything else agrees."""
+    version = re.search(r"^project\(kiln VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+
+    def test_the_program_says_it_with_its_commit(self):
+        said = subprocess.run([KILN, "--version"], capture_output=True, text=True, timeout=60).stdout
+        lines = dict(line.split(maxsplit=1) for line in said.splitlines())
+        self.assertEqual(lines["kiln"], self.version)
+        self.assertRegex(lines["commit"], r"^([0-9a-f]{7,40}|unknown)$")
+
+    def test_documents_and_examples_name_it(self):
+        found = {}
+        for path in [ROOT / "README.md", *(path for folder in ("components", "docs", "environment", "examples")
+                                           for path in (ROOT / folder).rglob("*") if path.is_file())]:
+            for number in re.findall(r"\bkiln(?:-with-key)?[:-](\d+\.\d+\.\d+)", path.read_text(errors="replace")):
+                found.setdefault(number, []).append(str(path.relative_to(ROOT)))
+        self.assertEqual(list(found), [self.version], found)
+
+    def test_the_first_changes_are_of_it(self):
+        titles = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+        self.assertEqual(titles[0], self.version)
+
+
 class DescribeTest(unittest.TestCase):
     def refuse(self, *arguments):
         done = subprocess.run([KILN, "describe", *arguments], capture_output=True, text=True)
