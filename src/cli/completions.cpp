@@ -10,39 +10,38 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What can stand in a place of the command line. Spaces in words are escaped. Neither: anything.
-struct Values {
-  Words words = {};
-  bool paths = false;
-};
-
 std::string replaced(std::string text, std::string_view what, std::string_view instead) {
   for (std::size_t at = 0; (at = text.find(what, at)) != text.npos; at += instead.size())
     text.replace(at, what.size(), instead);
   return text;
 }
 
-// A path, or the choices: of "auto|larger|N" the words "auto" and "larger".
-Values values_of(const Option& option) {
-  if (option.kind == ValueKind::kSwitch) return {{"True", "False"}};
-  Values values{option.choices};
-  for (std::string& word : values.words) word = replaced(word, " ", "\\ ");
-  if (!values.words.empty()) return values;
+// What a value can be: the choices, with spaces escaped, also "auto" and "larger" of
+// "auto|larger|N". "/" stands for any path. Empty: anything.
+Words values_of(const Option& option) {
+  if (option.kind == ValueKind::kSwitch) return {"True", "False"};
+  Words words = option.choices;
+  for (std::string& word : words) word = replaced(word, " ", "\\ ");
+  if (!words.empty()) return words;
   std::istringstream forms(option.value_name);
   for (std::string form; std::getline(forms, form, '|');) {
     for (const char* name : {"DIR", "FILE", "PATH", "RUN"})
-      values.paths = values.paths || form.starts_with(name);
+      if (form.starts_with(name)) return {"/"};
     if (form == "True" || form == "False" ||
         std::ranges::all_of(form, [](char c) { return c >= 'a' && c <= 'z'; }))
-      values.words.push_back(form);
+      words.push_back(form);
   }
-  return values;
+  return words;
 }
 
-// Of the words without an option's name: paths, unless the command's row says otherwise.
-Values bare_values(const CommandInfo& command) {
+// The same of words without an option's name: paths, unless the command's row says otherwise.
+Words bare_values(const CommandInfo& command) {
   const auto found = std::ranges::find(command.options, true, &Option::positional);
-  return found == command.options.end() ? Values{.paths = true} : values_of(*found);
+  return found == command.options.end() ? Words{"/"} : values_of(*found);
+}
+
+bool is_path(const Words& values) {
+  return values == Words{"/"};
 }
 
 std::string first_sentence(const std::string& text) {
@@ -99,21 +98,17 @@ _kiln() {
 complete -F _kiln kiln
 )";
 
-std::string bash_choices(const Values& values) {
-  return values.paths ? "/" : "'" + joined(values.words, "|") + "'";
-}
-
 std::string bash_lines(const CommandInfo& command) {
   std::string names, cases;
   for (const Option& option : command.options) {
     names += "--" + option.name + "|";
     if (option.kind != ValueKind::kFlag)
-      cases +=
-          "        --" + option.name + ") choices=" + bash_choices(values_of(option)) + " ;;\n";
+      cases += "        --" + option.name +
+               ") choices=" + shell_word(joined(values_of(option), "|")) + " ;;\n";
   }
   return "    '" + command.name + "')\n      options='" + names +
-         "--help' choices=" + bash_choices(bare_values(command)) + "\n      case $before in\n" +
-         cases + "      esac ;;\n";
+         "--help' choices=" + shell_word(joined(bare_values(command), "|")) +
+         "\n      case $before in\n" + cases + "      esac ;;\n";
 }
 
 // ---- zsh ----
@@ -146,9 +141,9 @@ _kiln() {
 _kiln "$@"
 )";
 
-std::string zsh_action(const Values& values) {
-  if (values.paths) return "_files";
-  return values.words.empty() ? " " : "(" + joined(values.words, " ") + ")";
+std::string zsh_action(const Words& values) {
+  if (is_path(values)) return "_files";
+  return values.empty() ? " " : "(" + joined(values, " ") + ")";
 }
 
 std::string zsh_lines(const CommandInfo& command) {
@@ -197,19 +192,19 @@ complete -c kiln -n '__kiln_is --' -a '(__kiln_job)'
 complete -c kiln -n '__kiln_is transform' -a '@second@'
 @first@@commands@)";
 
-std::string fish_values(const Values& values) {
-  if (values.paths) return " -F";
-  return values.words.empty() ? "" : " -a '" + joined(values.words, " ") + "'";
+std::string fish_values(const Words& values) {
+  if (is_path(values)) return " -F";
+  return values.empty() ? "" : " -a '" + joined(values, " ") + "'";
 }
 
 std::string fish_lines(const CommandInfo& command) {
   const std::string begin = "complete -c kiln -n " + shell_word("__kiln_is " + command.name);
   std::string text = begin + " -l help\n" + begin + fish_values(bare_values(command)) + "\n";
   for (const Option& option : command.options) {
-    const Values values = values_of(option);
+    const Words values = values_of(option);
     text += begin + " -l " + option.name + " -d " + shell_word(first_sentence(option.help));
     if (option.kind != ValueKind::kFlag)
-      text += (values.paths ? " -r" : " -x") + fish_values(values);
+      text += (is_path(values) ? " -r" : " -x") + fish_values(values);
     text += "\n";
   }
   return text;
