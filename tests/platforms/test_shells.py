@@ -1,5 +1,5 @@
 """The manual page and the completions, read by the programs for which they are made."""
-import json
+import functools
 import pathlib
 import re
 import shutil
@@ -7,21 +7,19 @@ import subprocess
 import tempfile
 import unittest
 
-from platforms import ROOT, describe, main
+from platforms import KILN, ROOT, describe, main
+from test_documents import options_of
 from test_files import source_errors
 
 
-def properties(command):
-    return json.loads(describe("json-schema", "--command", command))["properties"]
-
-
+@functools.cache
 def commands():
-    return [name for name in properties("describe")["command"]["enum"] if name != "fine-tune"] + ["describe"]
+    shown = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
+    return re.findall(r"^  ((?:transform )?[a-z][a-z-]*)  ", shown[shown.index("Commands:"):], re.M)
 
 
 def options(command):
-    config = ["config"] if command == "train" else []  # which no file of options can name
-    return {f"--{name}" for name in [*properties(command), *config, "help"]}
+    return options_of(command) | {"--help"}
 
 
 class ShellTest(unittest.TestCase):
