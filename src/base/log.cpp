@@ -207,10 +207,7 @@ void Log::info(std::string_view text) {
   sinks_->say(*sinks_->console, "", text, spdlog::level::info);
 }
 void Log::detail(std::string_view text) {
-  if (sinks_->terminal)
-    sinks_->keep(text);
-  else
-    info(text);
+  sinks_->keep(text);
 }
 void Log::warning(std::string_view text) {
   sinks_->say(*sinks_->console, "warning: ", text, spdlog::level::warn);

@@ -65,7 +65,7 @@ class Log {
   std::string lost() const;  // "12 lines of the log: …"; empty: none
 
   void info(std::string_view text);
-  // As info(), but not shown on a terminal, where the progress line says the same.
+  // To the driver log only.
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error

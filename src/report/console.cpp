@@ -109,9 +109,13 @@ class ConsoleSink : public RunSink {
   }
 
   void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
-    log_.detail(epoch_line(epoch));
+    if (log_.on_terminal()) {
+      log_.detail(epoch_line(epoch));
+      log_.info(epoch_news(epoch));
+    } else {
+      log_.info(epoch_line(epoch));
+    }
     log_.detail(rates_line(epoch));
-    if (log_.on_terminal()) log_.info(epoch_news(epoch));
   }
 
   void end(const RunRecord& run) override {

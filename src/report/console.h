@@ -21,7 +21,7 @@ std::string epoch_line(const EpochRecord& record);
 // `learning rate 0.05, train images/s 512.31`, and with several ranks the time of all-reduce.
 std::string rates_line(const EpochRecord& record);
 
-// Shown on a terminal in place of the last two, in 79 columns: `epoch 2: train loss 0.1160, top-1
+// Shown on a terminal in place of the epoch line, in 79 columns: `epoch 2: train loss 0.1160, top-1
 // 95.62 %; valid loss 0.0283, top-1 98.00 %`.
 std::string epoch_news(const EpochRecord& record);
 

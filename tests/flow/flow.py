@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 KILN = os.environ.get("KILN", str(pathlib.Path(__file__).parents[2] / "build/release/kiln"))
@@ -41,6 +42,19 @@ def start_until(test, beginning, words, **settings):
         if line.startswith(beginning):
             return process
     raise AssertionError(f"'{beginning}' never came:\n{output}")
+
+
+def driver_log(process, logs):
+    """The lines of rank 0's driver log, as they come, until the process has ended; of a new folder."""
+    path = logs / "70_driver_log_0.txt"
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.02)
+    with open(path, errors="replace") as file:
+        while (line := file.readline()) or process.poll() is None:
+            if line:
+                yield line
+            else:
+                time.sleep(0.02)
 
 
 def assert_resumed(test, result, model, logs, epochs):

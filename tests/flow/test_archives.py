@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 import zipfile
 
-from flow import KILN, FlowTest, files_below, kiln, main
+from flow import KILN, FlowTest, driver_log, files_below, kiln, main
 
 
 class ArchiveTest(FlowTest):
@@ -116,7 +116,7 @@ class ArchiveTest(FlowTest):
         run = subprocess.Popen([KILN, *self.train_arguments(train_data_path=path, epochs=1000)],
                                env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE, text=True)
         self.addCleanup(run.stdout.close)
-        for line in run.stdout:
+        for line in driver_log(run, self.folder / "logs"):
             if "is compressed" in line:
                 self.assertIn(str(temporary), line)
             if "Iter:" in line:
@@ -140,7 +140,7 @@ class ArchiveTest(FlowTest):
         run = subprocess.Popen([KILN, *self.train_arguments(train_data_path=shards, epochs=3)], stdout=subprocess.PIPE,
                                text=True)
         self.addCleanup(run.stdout.close)
-        for line in run.stdout:
+        for line in driver_log(run, self.folder / "logs"):
             if "Iter:" in line:
                 path.unlink()
                 break

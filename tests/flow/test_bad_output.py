@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from flow import KILN, FlowTest, files_below, handles, kiln, main
+from flow import KILN, FlowTest, driver_log, files_below, handles, kiln, main
 from run_files import RunFile
 
 
@@ -43,14 +43,14 @@ class OutputTest(FlowTest):
         target.mkdir(mode=0o555)
         result = self.train_bound_by_permissions()
         self.assert_fails(result, 3, 160, str(target), "Permission denied")
-        self.assertNotIn("Iter:", result.stdout)
+        self.assertNotIn("Epoch 1,", result.stdout)
         self.assertEqual(list(target.iterdir()), [])
 
     def test_read_only_target(self):
         self.mount("ro,size=1m")
         result = self.train()
         self.assert_fails(result, 3, 160, "read-only")
-        self.assertNotIn("Iter:", result.stdout)
+        self.assertNotIn("Epoch 1,", result.stdout)
 
     def test_full_disk(self):
         target = self.mount("size=20m")
@@ -161,21 +161,20 @@ class OutputTest(FlowTest):
 class StopTest(FlowTest):
     """Steps of large images are slow enough that signals come in the middle of an epoch."""
 
-    def stopped_at(self, beginning, *signals, epochs=500):
-        """Starts a run, sends the signals at the first line that begins so, and waits: the exit code and the output."""
+    def stopped_at(self, text, *signals, epochs=500):
+        """Starts a run, sends the signals when its driver log has the text, and waits: the exit code and the output."""
+        shutil.rmtree(self.folder / "logs", ignore_errors=True)
         command = [KILN, *self.train_arguments(epochs=epochs, patience=500, image_size=96, batch_size=8,
                                                 print_freq=1)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if line.startswith(beginning):
+        for line in driver_log(process, self.folder / "logs"):
+            if text in line:
                 for number in signals:
                     process.send_signal(number)
                 break
-        said.append(process.stdout.read())
+        said = process.stdout.read()
         process.stdout.close()
-        return process.wait(), "".join(said)
+        return process.wait(), said
 
     def test_signal_before_an_epoch_is_finished_writes_nothing(self):
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -197,8 +196,8 @@ class StopTest(FlowTest):
         command = [KILN, *self.train_arguments()]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
                                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-        for line in process.stdout:
-            if line.startswith("Epoch: [1/1]"):
+        for line in driver_log(process, self.folder / "logs"):
+            if "Epoch: [1/1]" in line:
                 process.send_signal(signal.SIGHUP)
         process.stdout.close()
         self.assertEqual(process.wait(120), 0)

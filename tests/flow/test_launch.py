@@ -175,7 +175,7 @@ class RunTest(LaunchTest):
 class EndTest(LaunchTest):
     def assert_stopped(self, sent, code, again=False):
         running = self.start_long_run()
-        running.wait_for("Epoch: [2")
+        running.wait_for("Epoch 1,")
         running.process.send_signal(sent)
         if again:
             time.sleep(0.2)
@@ -198,21 +198,21 @@ class EndTest(LaunchTest):
     def test_sigusr2_writes_a_checkpoint_and_goes_on(self):
         place = self.folder / "checkpoints"
         running = self.start_long_run(checkpoint_path=place, checkpoint_every="1000000epochs")
-        running.wait_for("Epoch: [2")
+        running.wait_for("Epoch 1,")
         before = {path for path in place.rglob("*") if path.is_file()}
         running.process.send_signal(signal.SIGUSR2)
         last = time.monotonic() + 60
         while before >= {path for path in place.rglob("*") if path.is_file()}:
             self.assertLess(time.monotonic(), last, running.output)
-            running.wait_for("Epoch: [")
-        running.wait_for("Epoch: [")
+            running.wait_for("Epoch ")
+        running.wait_for("Epoch ")
         self.assertEqual(len(running.ranks()), 2)
         running.process.send_signal(signal.SIGTERM)
         self.assertEqual(running.end(), 143, running.output + running.errors)
 
     def test_a_second_signal_kills(self):
         running = self.start_long_run()
-        running.wait_for("Epoch: [1")
+        running.wait_for("Epoch 1,")
         for process in running.ranks().values():
             os.kill(process, signal.SIGSTOP)
         running.process.send_signal(signal.SIGTERM)
@@ -223,7 +223,7 @@ class EndTest(LaunchTest):
 
     def test_nothing_outlives_a_killed_launch(self):
         running = self.start_long_run()
-        running.wait_for("Epoch: [1")
+        running.wait_for("Epoch 1,")
         self.assertEqual(set(running.ranks()), {0, 1})
         running.process.kill()
         running.end()
@@ -231,7 +231,7 @@ class EndTest(LaunchTest):
 
     def test_nothing_outlives_a_killed_mpirun(self):
         running = self.start_long_run()
-        running.wait_for("Epoch: [1")
+        running.wait_for("Epoch 1,")
         mpirun = {process for process in running.seen
                   if pathlib.Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].endswith(b"/mpirun")}
         for process in mpirun:
@@ -242,7 +242,7 @@ class EndTest(LaunchTest):
 
     def test_a_killed_rank_is_named(self):
         running = self.start_long_run()
-        running.wait_for("Epoch: [1")
+        running.wait_for("Epoch 1,")
         os.kill(running.ranks()[1], signal.SIGKILL)
         self.assertEqual(running.end(), 137, running.output + running.errors)
         self.assertEqual(running.left_over(), set())

@@ -177,7 +177,7 @@ class Records(flow.FlowTest):
     def test_a_killed_run_leaves_whole_lines_and_watch_notices(self):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, text=True)
-        for line in run.stdout:
+        for line in flow.driver_log(run, self.folder / "logs"):
             if "Epoch: [2/" in line:
                 break
         watch = subprocess.Popen([flow.KILN, "watch", str(self.folder / "logs")], stdout=subprocess.DEVNULL,
@@ -244,7 +244,7 @@ class Records(flow.FlowTest):
     def test_records_that_are_removed_meanwhile_count_as_lost(self):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=6, patience=6, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, text=True)
-        for line in run.stdout:
+        for line in flow.driver_log(run, self.folder / "logs"):
             if "Epoch: [2/" in line:
                 break
         (self.folder / "logs/metrics.jsonl").unlink()
@@ -257,7 +257,7 @@ class Records(flow.FlowTest):
                                      checkpoint_path=self.folder / "checkpoints", checkpoint_every="4steps")
         run = subprocess.Popen([flow.KILN, *map(str, words)], stdout=subprocess.PIPE, text=True)
         self.addCleanup(run.kill)
-        for line in run.stdout:
+        for line in flow.driver_log(run, self.folder / "logs"):
             if "Epoch: [2/3]\tIter: [5/" in line:
                 break
         run.kill()
@@ -295,7 +295,7 @@ class Records(flow.FlowTest):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=6, patience=6, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.kill)
-        for line in run.stdout:
+        for line in flow.driver_log(run, self.folder / "logs"):
             if "Epoch: [2/" in line:
                 break
         run.send_signal(signal.SIGSTOP)

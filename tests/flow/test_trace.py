@@ -82,7 +82,7 @@ class TraceTest(TracedRun):
         result = self.train(trace=place)
         self.assert_fails(result, 3, 160, *words)
         self.assertEqual(result.stderr.count("error: "), 1, result.stderr)
-        self.assertNotIn("Iter:", result.stdout)
+        self.assertNotIn("Epoch 1,", result.stdout)
 
     def test_where_it_cannot_be_written(self):
         self.assert_fails_before_training("/proc/trace.json", "/proc/trace.json")

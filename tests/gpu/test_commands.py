@@ -54,7 +54,7 @@ class CommandsTest(GpuTest):
 
     def test_a_run_resumes(self):
         words = self.words("--checkpoint-path FOLDER/checkpoints --ema 0.9 --precision fp16 --epochs 6 --patience 9")
-        job = start_until(self, "Epoch: [2", [KILN, *words])
+        job = start_until(self, "Epoch 1,", [KILN, *words])
         job.terminate()
         self.assertEqual(job.wait(60), 143)
         self.run_kiln(*words)

@@ -2,17 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "report/page/page.h"
 #include "report/run_samples.h"
 
 namespace kiln {
 namespace {
 
-// The console output of a run without a terminal.
-std::string told(const RunRecord& run) {
+// The console output of a run without a terminal. `driver_log`: empty for none.
+std::string told(const RunRecord& run, const std::filesystem::path& driver_log = {}) {
   testing::internal::CaptureStdout();
   {
     Log log;
+    if (!driver_log.empty()) log.open_file(driver_log);
     const auto console = make_console(log, "logs/report.html");
     console->start(run.start);
     for (const StepRecord& step : run.steps) {
@@ -58,12 +60,17 @@ TEST(Console, AResumedRunShowsItsPlanAndWhereItGoesOnButNoOldSteps) {
   EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), 0);
 }
 
-TEST(Console, ShowsThePlanEveryStepAndEpochAndTheResult) {
+TEST(Console, ShowsThePlanALineForEveryEpochAndTheResult) {
   const RunRecord run = finished_run();
-  const std::string text = told(run);
+  const std::filesystem::path log_file = std::filesystem::path(testing::TempDir()) / "console.txt";
+  const std::string text = told(run, log_file);
   EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
-  EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), static_cast<int>(run.steps.size()));
+  EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), 0);
   EXPECT_EQ(count_of(text, ",train_ips "), static_cast<int>(run.epochs.size()));
+  EXPECT_EQ(count_of(text, "learning rate "), 1) << "of the table";
+  const std::string log = read_file(log_file, 1 << 20);
+  EXPECT_EQ(count_of(log, "Avg_Loss_Batch"), static_cast<int>(run.steps.size()));
+  EXPECT_EQ(count_of(log, ",train_ips "), static_cast<int>(run.epochs.size()));
   EXPECT_NE(text.find("out/model"), std::string::npos);
   EXPECT_EQ(text.find("report.html"), std::string::npos) << "no sink has written it";
 }

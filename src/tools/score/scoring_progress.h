@@ -24,7 +24,7 @@ class ScoringProgress {
     told_ = now;
     live_.columns = live_columns();
     const std::string line = scoring_line(done, total_, now, live_, before);
-    is_live ? log_.progress(line) : log_.detail(line);
+    is_live ? log_.progress(line) : log_.info(line);
   }
 
   double seconds() const { return watch_.seconds(); }
