@@ -235,7 +235,9 @@ void Log::echo(std::string_view line, bool is_error) {
 std::string Log::lost() const {
   const std::lock_guard lock(sinks_->mutex);
   if (sinks_->num_lost_lines == 0) return "";
-  return formatted("%d lines of the log: ", sinks_->num_lost_lines) + sinks_->file_fault;
+  return formatted("%d %s of the log: ", sinks_->num_lost_lines,
+                   sinks_->num_lost_lines == 1 ? "line" : "lines") +
+         sinks_->file_fault;
 }
 
 bool Log::on_terminal() const {

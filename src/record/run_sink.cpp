@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "record/run_file.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 
@@ -155,8 +156,8 @@ void RunReporter::note_losses() {
     if (guarded.num_failed == 0)
       run_.whole_sinks.push_back(name);
     else
-      run_.losses.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
-                            guarded.first_failure);
+      run_.losses.push_back(name + ": " + plural(guarded.num_failed, "record", "records") +
+                            " lost: " + guarded.first_failure);
     if (!guarded.has_ended) continue;
     if (const std::string lost = guarded.sink->lost(); !lost.empty())
       run_.losses.push_back(name + ": " + lost);

@@ -237,7 +237,7 @@ std::string class_name(const DataRecord& data, int label) {
 }
 
 std::string quoted_class(const DataRecord& data, int label) {
-  return "“\u2068" + class_name(data, label) + "\u2069”";
+  return "“" + class_name(data, label) + "”";
 }
 
 long long count_of(const std::vector<long long>& counts, int label) {

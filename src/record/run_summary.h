@@ -102,8 +102,8 @@ std::string shortened(std::string_view text, std::size_t most);
 // The name of class `label`, made printable, at most 40 characters; "class 7" if the record has no
 // name for it.
 std::string class_name(const DataRecord& data, int label);
-// The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
-// does not reorder the sentence.
+// The same in quotes. On a page, prose() keeps a right-to-left name from reordering the sentence; a
+// console gets no invisible characters.
 std::string quoted_class(const DataRecord& data, int label);
 // The count of class `label`; 0 if there is none.
 long long count_of(const std::vector<long long>& counts, int label);

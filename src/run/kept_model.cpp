@@ -18,6 +18,7 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/run_json.h"
+#include "record/run_summary.h"
 #include "run/checkpoint/image_hashes.h"
 #include "store/model_directory.h"
 
@@ -165,7 +166,7 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
         predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
     for (const std::string& note : explained.notes) run.console.warning(note);
     run.outputs.explanations->commit();
-    run.console.info(formatted("heat maps of %zu mistakes: ", answers.size()) + "'" +
+    run.console.info("heat maps of " + plural(std::ssize(answers), "mistake", "mistakes") + ": '" +
                      output.explain + "'");
   } catch (const std::exception& failure) {
     run.console.warning(

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {
@@ -45,8 +46,8 @@ void RunTrace::finish() {
   timeline_->end();
   if (steps_.steps() >= StepTrace::kFirst) return write();
   const std::string text =
-      formatted("no trace in '%s': it starts at step %d, but this process ran only %d steps",
-                path_.c_str(), StepTrace::kFirst, steps_.steps());
+      formatted("no trace in '%s': it starts at step %d, but this process ran only %s",
+                path_.c_str(), StepTrace::kFirst, plural(steps_.steps(), "step", "steps").c_str());
   rank_ == 0 ? log_.warning(text) : log_.info("warning: " + text);
 }
 

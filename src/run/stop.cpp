@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "record/run_summary.h"
 #include "run/prepare/choices.h"
 
 namespace kiln {
@@ -243,12 +244,11 @@ std::string Stop::time_end_text() const {
   const std::string limit = "--time-limit " + rule_.time_limit_word;
   if (leaves_fine_tuning_out(plan())) return "No fine-tuning: " + limit + " leaves no time for it.";
   if (!is_out_of_time())
-    return formatted("Training ended after %d %s, all that fit into ", plan().epochs,
-                     plan().epochs == 1 ? "epoch" : "epochs") +
-           limit + ".";
-  return formatted("Training ended in epoch %d, after %lld steps in total: ",
-                   state_.progress.epochs_done, static_cast<long long>(plan().steps)) +
-         limit + " leaves no time for more.";
+    return "Training ended after " + plural(plan().epochs, "epoch", "epochs") +
+           ", all that fit into " + limit + ".";
+  return formatted("Training ended in epoch %d, after ", state_.progress.epochs_done) +
+         plural(plan().steps, "step", "steps") + " in total: " + limit +
+         " leaves no time for more.";
 }
 
 }  // namespace kiln

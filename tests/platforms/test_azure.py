@@ -102,7 +102,7 @@ class CommandTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 told += done.stdout
             self.assertIn("ranks:            2 on host", told)
-            self.assertRegex(told, r"Packed \d+ images \(0 downscaled.*\) of 3 classes into 1 shards")
+            self.assertRegex(told, r"Packed \d+ images \(0 downscaled.*\) of 3 classes into 1 shard,")
             for made in ("part/_meta.yaml", "shards/train-000000.tfrecord", "model/_meta.yaml", "scored/_data.parquet",
                          "evaluation/evaluation.html", "tuned/_meta.yaml"):
                 self.assertTrue((folder / made).exists(), made)

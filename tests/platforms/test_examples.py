@@ -230,7 +230,7 @@ class SageMakerTest(ExampleTest):
         words = [word.replace("/opt/ml/processing", str(processing)) for word in job["AppSpecification"]["ContainerEntrypoint"]]
         done = subprocess.run([KILN, *words[1:]], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"Packed \d+ images \(0 downscaled.*\) of \d+ classes into 1 shards, [\d.]+ MiB")
+        self.assertRegex(done.stdout, r"Packed \d+ images \(0 downscaled.*\) of \d+ classes into 1 shard, [\d.]+ MiB")
         self.assertIn("Images of each class: ", done.stdout)
         inspected = subprocess.run([KILN, "inspect", processing / "shards"], capture_output=True, text=True)
         self.assertEqual(inspected.returncode, 0, inspected.stderr)

@@ -87,7 +87,7 @@ TEST(Console, NamesThePageAndTheLossesOfOtherSinks) {
 TEST(Console, ShowsLossesButNoResultForARunWithoutAModel) {
   RunRecord run = finished_run();
   run.end.model_path.clear();
-  run.losses = {"epochs.csv: 1 records lost"};
+  run.losses = {"epochs.csv: 1 record lost"};
   const std::string text = told(run);
   EXPECT_EQ(text.find("saved epoch"), std::string::npos);
   EXPECT_NE(text.find("lost: epochs.csv"), std::string::npos);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "data/dataset/readers.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 namespace {
@@ -390,10 +391,6 @@ namespace {
   throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
 }
 
-std::string plural(std::size_t count, const std::string& one, const std::string& more) {
-  return grouped(static_cast<long long>(count)) + " " + (count == 1 ? one : more);
-}
-
 std::string named(const char* option, const std::string& path) {
   return std::string("--") + option + " '" + path + "'";
 }
@@ -457,8 +454,8 @@ std::string summary_of(const SplitDataset& split, const std::string& how) {
   const auto num_valid =
       static_cast<long long>(std::count(split.sides.begin(), split.sides.end(), Side::kValid));
   const auto num_train = static_cast<long long>(split.sides.size()) - num_valid;
-  return grouped(num_train) + " training, " + grouped(num_valid) + " validation images (" + how +
-         ")";
+  return grouped(num_train) + " training, " +
+         plural(num_valid, "validation image", "validation images") + " (" + how + ")";
 }
 
 std::string in_words(const LabelChanges& changes) {

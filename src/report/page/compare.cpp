@@ -93,7 +93,8 @@ ClassCounts validation_counts(const DataRecord& data) {
 std::string in_words(const ClassCounts& counts) {
   long long images = 0;
   for (const auto& [name, count] : counts) images += count;
-  return formatted("%s images of %zu classes", grouped(images).c_str(), counts.size());
+  return plural(images, "image", "images") + " of " +
+         plural(std::ssize(counts), "class", "classes");
 }
 
 constexpr int kNumColors = 8;

@@ -92,8 +92,7 @@ std::string unseen_classes(const DataRecord& data) {
     if (data.valid_counts[label] <= 0 && ++count <= kMaxNamed)
       text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
   count -= kMaxNamed;
-  return count > 0 ? text + formatted(" and %d more %s", count, count == 1 ? "class" : "classes")
-                   : text;
+  return count > 0 ? text + " and " + plural(count, "more class", "more classes") : text;
 }
 
 // Whether the network began with weights that were trained before.
@@ -140,7 +139,7 @@ class Finder {
   void how_it_ended() {
     const RunEnd& end = run_.end;
     const std::string reached =
-        formatted("%zu of %d epochs", run_.epochs.size(), run_.start.num_epochs);
+        formatted("%zu of ", run_.epochs.size()) + plural(run_.start.num_epochs, "epoch", "epochs");
     if (end.status == RunStatus::kFailed)
       warn("The run failed after " + reached + ": " + end.failure);
     else if (end.status == RunStatus::kStopped)
@@ -342,8 +341,8 @@ class Adviser {
           "images: these features do not separate the classes.");
     const bool has_weights = starts_from_weights(run_);
     if (run_.start.steps_per_epoch > 0 && run_.start.steps_per_epoch < kFewSteps)
-      add(formatted("An epoch has only %d steps: lower `--batch-size`%s.",
-                    run_.start.steps_per_epoch,
+      add(formatted("An epoch has only %s: lower `--batch-size`%s.",
+                    plural(run_.start.steps_per_epoch, "step", "steps").c_str(),
                     run_.start.num_ranks > 1 ? ", or use fewer ranks" : ""));
     if (trend_ != Trend::kOverfitting)
       add("Train longer (`--epochs`), and try a `--learning-rate` 3 times higher and one 3 times "

@@ -31,6 +31,11 @@ std::string prose(std::string_view text) {
     if (!is_open && html.find('`', at + 1) == std::string::npos) break;
     html.replace(at, 1, is_open ? "</code>" : "<code>");
   }
+  for (const auto& [quote, isolated] : {std::pair("“", "“\u2068"), std::pair("”", "\u2069”")})
+    for (std::size_t at = 0; (at = html.find(quote, at)) != std::string::npos;) {
+      html.replace(at, std::string_view(quote).size(), isolated);
+      at += std::string_view(isolated).size();
+    }
   return html;
 }
 

@@ -11,7 +11,8 @@ namespace kiln {
 
 // `text`, made printable and escaped for elements and quoted attributes.
 std::string escaped(std::string_view text);
-// The same, with text between backticks as `<code>`.
+// The same, with text between backticks as `<code>`, and quoted names between directional isolates
+// (UAX 9), so that a right-to-left one does not reorder the sentence.
 std::string prose(std::string_view text);
 // `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);

@@ -211,7 +211,8 @@ std::string description_of_model(const std::string& model_directory) {
   try {
     const std::vector<std::string> labels =
         parse_label_map(read_file(folder / "index_to_label.csv"));
-    parts.push_back(formatted("%zu classes (", labels.size()) + quoted_names(labels, kShown) + ")");
+    parts.push_back(plural(std::ssize(labels), "class", "classes") + " (" +
+                    quoted_names(labels, kShown) + ")");
   } catch (const std::exception&) {  // untrained, or written by another program
   }
   try {

@@ -31,6 +31,7 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/audit_record.h"
+#include "record/run_summary.h"
 #include "record/vocabulary.h"
 #include "report/page/page.h"
 #include "run/process/versions.h"
@@ -311,7 +312,7 @@ void log_start(const Parts& parts, Log& log) {
     log.warning(parts.inference.precision_warning());
   log.info("backbone:  " + printable(parts.backbone->description));
   log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + " of " +
-           grouped(static_cast<long long>(parts.set.classes.size())) + " classes, " +
+           plural(std::ssize(parts.set.classes), "class", "classes") + ", " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
   if (parts.valid) {
@@ -426,12 +427,13 @@ void write_files(const AuditRecord& record, const OutputFolder& output) {
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   const auto count = [](std::size_t number) { return grouped(static_cast<long long>(number)); };
   log.info("");
-  log.info("labels:    " + (can_judge(record)
-                                ? formatted("%s of %s are probably wrong; %s images to look at",
-                                            grouped(num_probably_wrong(record)).c_str(),
-                                            grouped(record.num_judged).c_str(),
-                                            count(record.doubtful.size()).c_str())
-                                : audit_verdict(record).text));
+  log.info("labels:    " +
+           (can_judge(record)
+                ? formatted("%s of %s are probably wrong; %s to look at",
+                            grouped(num_probably_wrong(record)).c_str(),
+                            grouped(record.num_judged).c_str(),
+                            plural(std::ssize(record.doubtful), "image", "images").c_str())
+                : audit_verdict(record).text));
   log.info("copies:    " + count(record.copies.size()) +
            (record.valid_data_path.empty()
                 ? ""

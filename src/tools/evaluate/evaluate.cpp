@@ -23,6 +23,7 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
+#include "record/run_summary.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
@@ -354,8 +355,8 @@ void log_model(const EvaluatedModel& model, Log& log) {
   const Interval interval = top1_interval(totals);
   log.info("");
   log.info("model:     " + printable(name_of(model)));
-  log.info(formatted("top-1:     %.2f %% of %s images (95 %% interval %.1f to %.1f %%)",
-                     100 * totals.top1_accuracy(), grouped(totals.count).c_str(),
+  log.info(formatted("top-1:     %.2f %% of %s (95 %% interval %.1f to %.1f %%)",
+                     100 * totals.top1_accuracy(), plural(totals.count, "image", "images").c_str(),
                      100 * interval.low, 100 * interval.high));
   if (figures.has_top_k())
     log.info(formatted("top-%d:     %.2f %%", figures.k(), 100 * totals.top5_accuracy()));

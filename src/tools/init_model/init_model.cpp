@@ -17,6 +17,7 @@
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
+#include "record/run_summary.h"
 #include "store/model_directory.h"
 
 namespace kiln {
@@ -50,7 +51,8 @@ void print_result(const InitModelConfig& config, const ModelSpec& spec, const Im
   std::int64_t num_parameters = 0;
   for (const at::Tensor& parameter : model.parameters()) num_parameters += parameter.numel();
   log.info("Model: " + config.model_name + ", " + grouped(num_parameters) + " parameters, " +
-           std::to_string(spec.num_classes.value_or(ModelOptions().num_classes)) + " classes");
+           plural(spec.num_classes.value_or(ModelOptions().num_classes), "class", "classes") +
+           "; training takes the classes of its images");
   log.info(config.weights.empty()
                ? "Weights: fresh, random seed " + std::to_string(config.random_seed)
                : "Weights: " + taken);

@@ -19,6 +19,7 @@
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
+#include "record/run_summary.h"
 #include "tools/commands.h"
 #include "tools/convert/convert.h"
 
@@ -83,10 +84,12 @@ void log_result(const PackConfig& config, const Dataset& set,
                 quoted_names(packed.undecodable, kMaxNamed) +
                 ". Training will skip them as bad images.");
   const std::size_t num_copies = order.size() - set.samples.size();
-  log.info(formatted("Packed %zu images (%zu downscaled", packed.num_images, packed.num_reduced) +
-           (num_copies > 0 ? formatted(", %zu of them duplicates", num_copies) : "") +
-           formatted(") of %zu classes into %zu shards, %.1f MiB: '", set.classes.size(),
-                     packed.num_shards, static_cast<double>(packed.num_bytes) / (1 << 20)) +
+  log.info("Packed " + plural(static_cast<long long>(packed.num_images), "image", "images") +
+           formatted(" (%zu downscaled", packed.num_reduced) +
+           (num_copies > 0 ? formatted(", %zu of them duplicates", num_copies) : "") + ") of " +
+           plural(std::ssize(set.classes), "class", "classes") + " into " +
+           plural(static_cast<long long>(packed.num_shards), "shard", "shards") +
+           formatted(", %.1f MiB: '", static_cast<double>(packed.num_bytes) / (1 << 20)) +
            config.output_path + "'.");
   log.info("Images of each class: " + class_text(set, order) + ".");
 }

@@ -30,6 +30,7 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
+#include "record/run_summary.h"
 #include "record/training_record.h"
 #include "report/scores/score_file.h"
 #include "tools/commands.h"
@@ -206,10 +207,10 @@ void log_answer_threshold(const ScoreConfig& config, const Calibration& calibrat
                 threshold, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
                 100 * interval.high));
   if (!rate.can_be_promised())
-    log.warning(
-        formatted("%g %% is not reliable: validation had only %lld answers, but %lld are needed.",
-                  100 * *config.answer_at, static_cast<long long>(rate.answered),
-                  static_cast<long long>(AnswerRate::kLeastAnswers)));
+    log.warning(formatted("%g %% is not reliable: validation had only %s, but %lld are needed.",
+                          100 * *config.answer_at,
+                          plural(rate.answered, "answer", "answers").c_str(),
+                          static_cast<long long>(AnswerRate::kLeastAnswers)));
 }
 
 // What the command reads and writes.
@@ -371,7 +372,8 @@ class Scoring {
       log_.warning("The rows of an earlier job cannot be reused, so all images are scored again: " +
                    left.damage + ".");
     if (!left.progress) return std::nullopt;
-    const std::string before = grouped(left.progress->num_images) + " images were already scored";
+    const std::string before =
+        plural(left.progress->num_images, "image was", "images were") + " already scored";
     const std::string why = in_one_go.empty() ? what_differs(*left.progress) : in_one_go;
     if (!why.empty()) {
       log_.info("restarted: " + before + ", but are scored again: " + why);
@@ -400,10 +402,10 @@ class Scoring {
   void warn_of_unknown_labels() const {
     const UnknownLabels unknown = true_labels_.unknown();
     if (unknown.num_images == 0) return;
-    log_.warning(
-        formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
-        quoted_among(unknown.names, job_.predictor->labels(), kNamed) +
-        ". It gets all of them wrong.");
+    log_.warning(plural(unknown.num_images, "image has", "images have") +
+                 " a label that the model does not know: " +
+                 quoted_among(unknown.names, job_.predictor->labels(), kNamed) +
+                 ". Such images count as wrong.");
   }
 
   Ranked ranked_classes(const at::Tensor& logits) const {
@@ -469,7 +471,7 @@ class Scoring {
   void log_result() const {
     const double seconds = progress_.seconds();
     const std::int64_t num_now = so_far_.num_images - num_before_;
-    log_.info("Scored " + grouped(so_far_.num_images) + " images" +
+    log_.info("Scored " + plural(so_far_.num_images, "image", "images") +
               (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them in this run,") +
               formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
                         static_cast<double>(num_now) / seconds) +
@@ -482,9 +484,9 @@ class Scoring {
                           grouped(so_far_.num_unsure).c_str()));
     if (so_far_.num_labeled > 0)
       log_.info(formatted(
-          "top-1 accuracy: %.2f %% of %s images with a label that the model knows",
+          "top-1 accuracy: %.2f %% of %s with a label that the model knows",
           100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
-          grouped(so_far_.num_labeled).c_str()));
+          plural(so_far_.num_labeled, "image", "images").c_str()));
     for (const std::string& text :
          seen_texts({so_far_.num_seen_in_training, so_far_.num_seen_in_validation}))
       log_.warning(text);
@@ -505,7 +507,8 @@ class Scoring {
                                job_.list ? named : job_.set, answers);
     for (const std::string& note : explained.notes) log_.warning(note);
     job_.explanations->commit();
-    log_.info(formatted("heat maps of %zu images: ", answers.size()) + "'" + config_.explain + "'");
+    log_.info("heat maps of " + plural(std::ssize(answers), "image", "images") + ": '" +
+              config_.explain + "'");
   }
 
   const ScoreConfig& config_;
@@ -564,15 +567,16 @@ void open_job(const ScoreConfig& config, ScoreJob& job) {
 
 void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
   const Predictor& predictor = *job.predictor;
-  log.info("model:     " + predictor.spec().model_name +
-           formatted(", %zu classes, ", predictor.labels().size()) +
+  log.info("model:     " + predictor.spec().model_name + ", " +
+           plural(std::ssize(predictor.labels()), "class", "classes") + ", " +
            precision_name(job.inference.precision()) + ", " + job.inference.device().description);
   log.info("images:    " + (job.list ? "those in '" + config.files_from + "'"
                                      : grouped(static_cast<long long>(job.set.samples.size())) +
                                            ", " + describe(job.set.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
-             grouped(job.rows.count()) + " images from number " + grouped(job.rows.begin + 1));
+             plural(job.rows.count(), "image", "images") + " from number " +
+             grouped(job.rows.begin + 1));
   if (!job.inference.precision_warning().empty()) log.warning(job.inference.precision_warning());
   for (const std::string& note : predictor.notes()) log.warning(note);
   for (const std::string& note : job.set.notes) log.warning(note);

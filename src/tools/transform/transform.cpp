@@ -10,6 +10,7 @@
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
+#include "record/run_summary.h"
 #include "run/inputs/sources.h"
 #include "store/transformation_directory.h"
 #include "tools/commands.h"
@@ -95,7 +96,7 @@ int run(const TransformApplyConfig& config, Process& process) {
   problems.throw_if_any();
   for (const std::string& note : set.notes) log.warning(note);
   if (config.for_inference) chain = chain.for_inference();
-  log.info("Found " + grouped(static_cast<long long>(set.samples.size())) + " images (" +
+  log.info("Found " + plural(static_cast<long long>(set.samples.size()), "image", "images") + " (" +
            describe(set.kind) + " '" + set.root.string() + "'). Operations: " + chain.summary() +
            ".");
   ImageChanger changer(set, chain, config);
@@ -108,8 +109,8 @@ int run(const TransformApplyConfig& config, Process& process) {
        .tell = [&](std::size_t done) { progress.show(static_cast<long long>(done)); }});
   constexpr std::size_t kNamed = 10;
   if (const std::vector<std::string> damaged = changer.damaged(); !damaged.empty())
-    log.warning(formatted("%zu damaged images were partly decoded: ", damaged.size()) +
-                quoted_names(damaged, kNamed) + ".");
+    log.warning(plural(std::ssize(damaged), "damaged image was", "damaged images were") +
+                " partly decoded: " + quoted_names(damaged, kNamed) + ".");
   log.info("Wrote the ImageDirectory '" + config.output_path + "'.");
   return 0;
 }

@@ -22,6 +22,10 @@ TEST(Prose, MarksCode) {
   EXPECT_EQ(prose("a lone ` stays"), "a lone ` stays");
 }
 
+TEST(Prose, IsolatesQuotedNames) {
+  EXPECT_EQ(prose("as “שלום”, “b”"), "as “\u2068שלום\u2069”, “\u2068b\u2069”");
+}
+
 TEST(Filled, ReplacesInASinglePass) {
   EXPECT_EQ(filled("<{{a}}>{{b}}{{a}}", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}>2{{b}}");
   EXPECT_THROW(filled("{{c}}", {{"a", "1"}}), std::out_of_range);
