@@ -72,19 +72,30 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
+    if not (folder / "preprocessing.json").is_file():
+        sys.exit(f"'{folder}' is not a model: give the --trained-model-path of kiln train.")
     how = json.loads((folder / "preprocessing.json").read_text())
     calibration = folder / "calibration.json"
     temperature = json.loads(calibration.read_text())["temperature"] if calibration.exists() else 1
     with open(folder / "index_to_label.csv", newline="", encoding="utf-8") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
     network = load_network(folder)
+    bad = 0
     for path in sys.argv[2:]:
+        try:
+            image = prepare(path, how)
+        except OSError as fault:  # no such file, a folder, no image
+            print(f"{path}: {fault}", file=sys.stderr)
+            bad += 1
+            continue
         with torch.inference_mode():
-            logits = network(prepare(path, how).unsqueeze(0))[0]
+            logits = network(image.unsqueeze(0))[0]
         probabilities = (logits / temperature).softmax(dim=0)
         best = probabilities.topk(min(3, len(labels)))
         answers = (f"{labels[index]} {value:.1%}" for value, index in zip(best.values, best.indices))
         print(f"{path}: {', '.join(answers)}")
+    if bad:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

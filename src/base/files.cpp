@@ -173,8 +173,8 @@ void fail_to_write(const std::filesystem::path& path, int error) {
   if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
   if (error == EISDIR) advice = "Give the name of a file.";
-  if (error == ENOENT || error == ENOTDIR)
-    advice = "Create the folder that is to hold it, or choose another output.";
+  if (error == ENOENT) advice = "Create the folder that is to hold it, or choose another output.";
+  if (error == ENOTDIR) advice = "A file is where a folder should be: choose another output.";
   if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
               quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);

@@ -19,6 +19,7 @@
 #include "model/weights/starting_weights.h"
 #include "parallel/processors/processors.h"
 #include "record/run_file.h"
+#include "record/run_summary.h"
 #include "store/checkpoint.h"
 
 namespace kiln {
@@ -98,6 +99,7 @@ bool is_image_folder(const fs::path& folder) {
 // or if the folder may hold a model.
 std::string kind_of(const fs::path& folder) {
   std::error_code failure;
+  if (!fs::exists(fs::status(folder, failure))) return failure ? "" : "does not exist";
   if (!fs::is_directory(folder, failure)) return "";
   if (is_checkpoint(folder)) return "holds checkpoints of a run, for resuming training";
   if (fs::exists(folder / kMetaFile, failure)) return "";  // the reader reports its type
@@ -320,11 +322,11 @@ void PredictionFaults::note(const std::string& path, const std::string& fault, b
 void PredictionFaults::check(long long num_images) const {
   const std::int64_t allowed = allowed_.of(num_images);
   if (num_bad <= allowed) return;
-  throw Error(ErrorCode::kInvalidDataset,
-              formatted("At least %lld images are bad, and --max-bad-images allows %lld: ", num_bad,
-                        static_cast<long long>(allowed)) +
-                  first_bad +
-                  ". Fix or remove them, or allow more (for example --max-bad-images 10%).");
+  throw Error(
+      ErrorCode::kInvalidDataset,
+      "At least " + plural(num_bad, "image is", "images are") +
+          formatted(" bad, and --max-bad-images allows %lld: ", static_cast<long long>(allowed)) +
+          first_bad + ". Fix or remove them, or allow more (for example --max-bad-images 10%).");
 }
 
 void PredictionFaults::require_any_good(long long num_images) const {

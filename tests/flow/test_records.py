@@ -194,6 +194,7 @@ class Records(flow.FlowTest):
         told = events(self.folder / "logs")
         self.assertGreaterEqual(sum(event["event"] == "step" for event in told), 2)
         self.assertNotIn("end", [event["event"] for event in told])
+        self.assertRegex(flow.kiln("report", self.folder / "logs").stdout, "failed")
 
     def test_a_run_that_fails_says_so_in_its_record(self):
         result = self.train(learning_rate=1000, epochs=3, threads=1)
@@ -250,7 +251,7 @@ class Records(flow.FlowTest):
         (self.folder / "logs/metrics.jsonl").unlink()
         said = run.stdout.read()
         self.assertEqual(run.wait(), 0, said)
-        self.assertRegex(said, r"lost              metrics.jsonl: \d+ records lost")
+        self.assertRegex(said, r"lost              metrics.jsonl: \d+ records? lost")
 
     def test_a_run_that_was_killed_continues_its_records(self):
         words = self.train_arguments(epochs=3, patience=9, print_freq=1, threads=1, loader_threads=1, batch_size=8,

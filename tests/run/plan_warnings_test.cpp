@@ -105,7 +105,7 @@ const std::vector<Case> kCases = {
        fill(it.sources.train, 43);
        it.plan.loading.batch_size = 16;
      },
-     "a smaller --batch-size leaves fewer"},
+     "--batch-size 14 leaves 1"},
     {"few images left over", [](Planned& it) { it.plan.loading.batch_size = 8; }, ""},
     {"images left over of several batches a step",
      [](Planned& it) { it.plan.loading.accumulate = 3; }, "11 of 44 training images"},

@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "record/run_summary.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/rank_agreement.h"
@@ -56,9 +57,9 @@ std::string repeating_command(const OptionTexts& options) {
 }
 
 std::string set_text(const Dataset& set) {
-  return (set.is_stream() ? "at most " : "") + grouped(set.num_images()) + " images" +
-         (set.is_stream() ? " in each epoch, " : ", ") + std::to_string(set.classes.size()) +
-         (set.classes.size() == 1 ? " class" : " classes") + " (" + describe(set.kind) + " '" +
+  return (set.is_stream() ? "at most " : "") + plural(set.num_images(), "image", "images") +
+         (set.is_stream() ? " in each epoch, " : ", ") +
+         plural(std::ssize(set.classes), "class", "classes") + " (" + describe(set.kind) + " '" +
          set.root.string() + "'" +
          (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
 }
@@ -219,17 +220,16 @@ void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& li
   const std::optional<TimePlan>& time = run.state->progress.time_plan;
   const bool is_limited = run.stop->has_time_limit();
   std::string steps = is_limited && time->epochs == 0 ? "at most " : "";
-  steps += formatted(
-      "%d epochs of %lld steps of %lld images, learning rate %g, "
-      "warm-up %g epochs, %s, seed %lld",
-      run.stop->scheduled_epochs(), static_cast<long long>(plan.division.steps_per_epoch),
-      static_cast<long long>(plan.global_batch), peak, config.num_warmup_steps,
-      config.patience == kNoEarlyStop ? "no early stopping"
-                                      : formatted("patience %d", config.patience).c_str(),
-      static_cast<long long>(config.random_seed));
+  steps +=
+      formatted("%s of %s of %s, learning rate %g, warm-up %g epochs, %s, seed %lld",
+                plural(run.stop->scheduled_epochs(), "epoch", "epochs").c_str(),
+                plural(plan.division.steps_per_epoch, "step", "steps").c_str(),
+                plural(plan.global_batch, "image", "images").c_str(), peak, config.num_warmup_steps,
+                config.patience == kNoEarlyStop ? "no early stopping"
+                                                : formatted("patience %d", config.patience).c_str(),
+                static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(plan, run.sources); left_over > 0)
-    steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
-                       left_over, run.sources.train.samples.size());
+    steps += "; " + plural(left_over, "image", "images") + " left over in each epoch";
   if (config.steps > 0)
     steps += formatted("; %lld steps in all", static_cast<long long>(config.steps));
   if (const double factor = plan.recipe.optimizer.head_rate; factor != 1)

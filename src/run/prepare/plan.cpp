@@ -16,6 +16,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
+#include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
@@ -60,7 +61,7 @@ std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources&
   const bool has_weights = world.broadcast(!sources.weights_text.empty());
   const std::string why_not =
       asked.why_not.empty() ? hindrance(sources, has_weights) : asked.why_not;
-  const std::string count = grouped(num_images(sources)) + " images";
+  const std::string count = plural(num_images(sources), "image", "images");
   if (asked.choice == AutoChoice::kYes) {
     world.agree([&] {
       if (!why_not.empty())
@@ -70,8 +71,12 @@ std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources&
     return Decision{true, "as requested"};
   }
   if (!has_weights) return {};
-  if (!why_not.empty()) return Decision{false, why_not};
-  if (num_images(sources) >= kFewImages) return Decision{false, count};
+  const bool is_few = num_images(sources) < kFewImages;
+  if (!why_not.empty())
+    return Decision{false, why_not + (is_few && why_not == "--epochs is given"
+                                          ? "; --auto True suits so few images"
+                                          : "")};
+  if (!is_few) return Decision{false, count};
   return Decision{true, count + " and given weights"};
 }
 
@@ -411,25 +416,22 @@ class Warnings {
     const std::int64_t steps = plan_.division.steps_per_epoch;
     if (ranks > 1 && steps < kFewSteps)
       warn(
-          formatted("%d ranks have only %lld %s per epoch (%lld with one): with few images lower "
+          formatted("%d ranks have only %s per epoch (%lld with one): with few images lower "
                     "--batch-size to %d, or use one rank",
-                    ranks, static_cast<long long>(steps), steps == 1 ? "step" : "steps",
+                    ranks, plural(steps, "step", "steps").c_str(),
                     static_cast<long long>(steps) * ranks, std::max(1, batch / ranks)));
     const long long left_over = images_left_over(plan_, sources_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
     const long long others = plan_.global_batch / batch;
+    long long best = batch, fewest = left_over;
     for (long long smaller = batch - 1; smaller >= std::max(2, batch / 2); --smaller)
-      if (num_train() % (smaller * others) == 0) {
-        warn(
-            formatted("%lld of %lld training images are left over in each epoch: --batch-size "
-                      "%lld uses all",
-                      left_over, num_train(), smaller));
-        return;
-      }
-    warn(formatted(
-        "%lld of %lld training images are left over in each epoch, different ones each time: a "
-        "smaller --batch-size leaves fewer",
-        left_over, num_train()));
+      if (const long long left = num_train() % (smaller * others); left < fewest)
+        best = smaller, fewest = left;
+    const std::string text = formatted("%lld of %lld training images are left over in each epoch",
+                                       left_over, num_train());
+    if (best == batch) return warn(text + ", different ones each time");
+    warn(text + formatted(": --batch-size %lld ", best) +
+         (fewest == 0 ? "uses all" : formatted("leaves %lld", fewest)));
   }
 
   // Only if --image-size is given.

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"
@@ -20,13 +21,18 @@ fs::path output_of(const ReportConfig& config) {
 }  // namespace
 
 int run(const ReportConfig& config, Process& process) {
-  const RunRecord run = read_run(config.log_path);
+  RunRecord run = read_run(config.log_path);
+  if (run.end.status == RunStatus::kRunning && run.start.host == host_name() &&
+      AppendedFile::is_abandoned(record_of(config.log_path))) {
+    run.end.status = RunStatus::kFailed;
+    run.end.failure = "it was killed: no process writes its record anymore";
+  }
   const fs::path output = output_of(config);
   refuse_records(output, {config.log_path});
   write_file_durably(output, report_html(run));
   process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +
                    ", " + std::to_string(run.epochs.size()) + " of " +
-                   std::to_string(run.start.num_epochs) + " epochs.");
+                   plural(run.start.num_epochs, "epoch", "epochs") + ".");
   return 0;
 }
 

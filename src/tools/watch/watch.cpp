@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/folder_entries.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/console.h"
@@ -69,7 +70,7 @@ class Watcher {
     shown_start_ = start.time;
     shown_epochs_ = shown_warnings_ = shown_interruptions_ = 0;
     shown_length_ = start.num_epochs;
-    log_.info(run_title(start) + ", " + std::to_string(start.num_epochs) + " epochs");
+    log_.info(run_title(start) + ", " + plural(start.num_epochs, "epoch", "epochs"));
     console_->start(start);
   }
 
@@ -104,8 +105,20 @@ class Watcher {
   std::size_t shown_epochs_ = 0, shown_warnings_ = 0, shown_interruptions_ = 0;
 };
 
+// Whether one of the first entries in the folder or below is an image.
+bool holds_images(const fs::path& folder) {
+  constexpr int kLooks = 100;
+  std::error_code fault;
+  fs::recursive_directory_iterator entry(folder, fault);
+  for (int look = 0; !fault && entry != fs::end(entry) && look < kLooks; ++look) {
+    if (has_image_extension(entry->path().filename().string())) return true;
+    entry.increment(fault);
+  }
+  return false;
+}
+
 // The record of a run that may not have begun. Throws Error if neither its folder nor that folder's
-// parent exists.
+// parent exists, or if the folder holds images instead.
 fs::path record_to_await(const fs::path& log_path) {
   std::error_code fault;
   const bool is_record = fs::exists(log_path, fault) || log_path.filename() == kRunFileName;
@@ -119,6 +132,10 @@ fs::path record_to_await(const fs::path& log_path) {
                 "There is no folder '" + folder.string() +
                     "', and its parent does not exist either: give the --log-path of a run." +
                     did_you_mean_path(folder));
+  if (!fs::exists(record, fault) && holds_images(folder))
+    throw Error(ErrorCode::kUserError, "'" + folder.string() +
+                                           "' is a folder of images: give the --log-path of a "
+                                           "run.");
   return record;
 }
 
