@@ -57,7 +57,7 @@ StepFigures measure_inference(const StepConfig& config, Precision precision, at:
   const std::unique_ptr<ImageModel> model = random_model(config, device);
   model->fold_batch_norm();
   const at::InferenceMode inference;
-  const at::Tensor images = random_images(config, device);
+  const at::Tensor images = random_images(config, {config.size, config.size}, device);
   std::optional<QueuedTensor> logits;
   StepFigures figures = measure(
       [&] { logits.emplace(forward(*model, images, precision).to(at::kFloat).contiguous()); },
@@ -175,8 +175,10 @@ void bench_step(Words& words, Process& process) {
   const at::Device place = torch_device(device);
   const MachineLimits limits = measure_limits(choice.precision, place);
   const StepFigures figures =
-      is_inference ? measure_inference(config, choice.precision, place)
-                   : measure(training_step(config, choice.precision, place), config.steps, place);
+      is_inference
+          ? measure_inference(config, choice.precision, place)
+          : measure(training_step(config, {config.size, config.size}, choice.precision, place),
+                    config.steps, place);
   Json json = to_json(config, device, figures, limits);
   json["precision"] = precision_name(choice.precision);
   std::printf("%s\n", json.dump(2).c_str());

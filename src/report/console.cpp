@@ -254,8 +254,9 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   if (timing.max_seconds_left) seconds = std::min(seconds, *timing.max_seconds_left);
   const std::string begin = formatted(" %d/%d", timing.step, timing.num_steps);
   const std::string rate = formatted("  %.0f images/s", timing.epoch_images_per_second);
-  const std::string loss = formatted("  loss %.4f", live.loss);
-  const std::string top1 = formatted("  top-1 %.1f %%", 100 * live.top1);
+  const bool has_trained = !std::isnan(live.top1);
+  const std::string loss = has_trained ? formatted("  loss %.4f", live.loss) : "";
+  const std::string top1 = has_trained ? formatted("  top-1 %.1f %%", 100 * live.top1) : "";
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
   const std::string left = left_text(seconds);
   return live_line(timing,
@@ -278,6 +279,10 @@ std::string scoring_line(long long done, long long total, double seconds, const 
       per_second > 0 ? left_text(static_cast<double>(total - done) / per_second) : "";
   const double share = static_cast<double>(done) / static_cast<double>(total);
   return live_line("", share, {begin + rate + left, begin + left}, live);
+}
+
+std::string share_line(const std::string& title, double share, const LiveLine& live) {
+  return live_line(title + " ", share, {formatted(" %.0f %%", 100 * share)}, live);
 }
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {

@@ -2,6 +2,7 @@
 // other programs parse them, and the console's own lines.
 #pragma once
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -27,9 +28,9 @@ std::string epoch_news(const EpochRecord& record);
 
 // Values for the live line of a running job.
 struct LiveLine {
-  double loss = 0, top1 = 0;  // over the epoch so far, as last printed
-  int columns = 80;           // available for the line
-  bool utf8 = false;          // draw the bar with block characters
+  double loss = 0, top1 = NAN;  // over the epoch so far, as last printed; NaN: none yet
+  int columns = 80;             // available for the line
+  bool utf8 = false;            // draw the bar with block characters
 };
 
 // `epoch 3/20 [######....] 120/156 512 images/s loss 1.2345 top-1 45.2 % data wait 1 % left 2 min
@@ -44,6 +45,9 @@ std::string validation_line(const StepRecord& at, const LiveLine& live);
 // `before` of the images were done by an earlier job, not in `seconds`.
 std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
                          long long before = 0);
+
+// `measuring [######....] 40 %`, for work without images to count.
+std::string share_line(const std::string& title, double share, const LiveLine& live);
 
 // A heading and at most about 20 lines, one per epoch: the first, the last, the saved one, marked
 // with a star, and some in between. A final line explains the star.

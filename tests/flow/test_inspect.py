@@ -5,6 +5,7 @@ import html.parser
 import json
 import shutil
 import struct
+import time
 
 from flow import FlowTest, jpeg_size, kiln, main
 from weight_files import read_zip, torchvision_names, write_legacy, write_safetensors, write_zip
@@ -41,6 +42,12 @@ class InspectTest(FlowTest):
         self.assertAlmostEqual(told["run_seconds"], 3 * told["epoch_seconds"], 6)
         table = kiln("inspect", self.data / "train", *job, "--image-size", 64).stdout
         self.assertRegex(table.splitlines()[-1], r"^forecast +resnet18 at 64x64 pixels, batches of 16: .* for 3")
+        begin = time.monotonic()
+        large = self.inspect(self.data / "train", *job, "--image-size", 2048, "--batch-size", 64)["forecast"]
+        self.assertLess(time.monotonic() - begin, 60)  # 20 s on a machine of its own
+        height, width = large["measured_image_size"]
+        self.assertLess(large["measured_batch_size"] * height * width, 64 * 2048 * 2048)
+        self.assertGreater(large["epoch_seconds"], told["epoch_seconds"])
         for words in (["--epochs", 3], ["--batch-size", 4], [*job, "--augment", "flip", "--output-path", "x.html"]):
             self.assertEqual(kiln("inspect", self.data / "train", *words).returncode, 2, words)
 
@@ -222,6 +229,12 @@ class InspectTest(FlowTest):
         self.assert_refused(kiln("inspect", self.folder / "notes"), 1, "TransformationDirectory")
         self.assert_refused(kiln("inspect", self.folder / "nowhere"), 1, "nowhere", "No such file")
         self.assert_refused(kiln("inspect", "/dev/zero"), 1, "/dev/zero")
+        (self.folder / "logs").mkdir()
+        (self.folder / "logs/metrics.jsonl").touch()
+        self.assert_refused(kiln("inspect", self.folder / "logs"), 1, "log folder")
+        self.assert_refused(kiln("watch", self.data), 1, "folder of images")
+        self.assert_refused(kiln("train", "--data-path", self.data, "--model-name", "resnet18", "--trained-model-path",
+                                 self.folder / "model"), 1, "--valid-data-path")
         self.assert_refused(kiln("inspect"), 2, "--path")
 
 

@@ -58,6 +58,7 @@ TEST(Lines, TheLiveLineFitsItsTerminal) {
   live.columns = 77;
   EXPECT_EQ(progress_line(record, live),
             "epoch 3/20 [######......] 60/120  512 images/s  top-1 45.2 %  left 3 min 30 s");
+  EXPECT_EQ(progress_line(record, {.columns = 77}).find("top-1"), std::string::npos);
 }
 
 TEST(Lines, ScoringGoesByWhatThisJobDid) {

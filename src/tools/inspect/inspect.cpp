@@ -21,6 +21,7 @@
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
+#include "record/run_file.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
@@ -313,8 +314,12 @@ int run(const InspectConfig& config, Process& process) {
     inspect_model_directory(path, report);
   } else if (is_checkpoint(path)) {
     bad = inspect_checkpoint(path, report);
+  } else if (fs::exists(path / kRunFileName, failure)) {
+    throw Error(ErrorCode::kUserError, "'" + path.string() +
+                                           "' is the log folder of a run: 'kiln report' writes its "
+                                           "page, 'kiln compare' compares it with others.");
   } else {
-    bad = inspect_images(config, report);
+    bad = inspect_images(config, process.log, report);
   }
   if (!config.valid_data_path.empty() && !report.contains("leaks"))
     throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +

@@ -24,6 +24,8 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "predict/inference.h"
+#include "record/run_summary.h"
+#include "report/console.h"
 #include "report/page/page.h"
 #include "tools/inspect/step_probe.h"
 
@@ -283,47 +285,53 @@ ImageSize size_of(const InspectConfig& config, Dataset& set) {
   return automatic_size({&set}).size;
 }
 
-// If `config.pace` names a network: runs steps on random images for about ten seconds (loading
-// would run in parallel), and reports how long epochs would take, without validation. Throws Error
+// If `config.pace` names a network: runs some of its steps on random images (loading would run in
+// parallel), with a bar, and reports how long epochs would take, without validation. Throws Error
 // kUserError if the network cannot take the images' size.
-void report_forecast(const InspectConfig& config, Dataset& set, Report& report) {
-  StepConfig pace = config.pace;
-  if (pace.model_name.empty()) return;
+void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report& report) {
+  StepConfig job = config.pace;
+  if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
-  pace.size = std::max(size.height, size.width);
-  pace.classes = std::max(2, static_cast<int>(set.classes.size()));
-  if (const int least = known_network(pace.model_name).family().smallest_side(); pace.size < least)
+  job.classes = std::max(2, static_cast<int>(set.classes.size()));
+  const int side = std::min(size.height, size.width);
+  if (const int least = known_network(job.model_name).family().smallest_side(); side < least)
     throw Error(ErrorCode::kUserError,
                 formatted("The images have %d pixels, but %s needs at least %d: give a larger "
                           "--image-size.",
-                          pace.size, pace.model_name.c_str(), least));
+                          side, job.model_name.c_str(), least));
   PredictionConfig wanted;
-  wanted.device = pace.device;
-  wanted.precision = pace.precision;
+  wanted.device = job.device;
+  wanted.precision = job.precision;
   const Inference inference(wanted);
-  const at::Device place = inference.torch_device();
-  std::vector<double> seconds =
-      seconds_of_steps(training_step(pace, inference.precision(), place), pace.steps, place);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  const double images_per_second = pace.batch_size / *middle;
-  const double epoch_seconds = static_cast<double>(set.samples.size()) / images_per_second;
+  const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
+  const Pace pace = pace_of(
+      job, size, inference.precision(), inference.torch_device(),
+      [&](double share) { log.progress(share_line("measuring " + job.model_name, share, live)); });
+  const double epoch_seconds = static_cast<double>(set.samples.size()) / pace.images_per_second;
   const double run_seconds = epoch_seconds * config.epochs;
-  const long long memory = peak_memory_bytes();
+  const auto memory = static_cast<long long>(pace.memory_bytes);
+  const bool is_scaled = pace.batch_size != job.batch_size || pace.size != size;
   if (config.json)
-    report["forecast"] = {
-        {"model_name", pace.model_name},  {"image_size", {size.height, size.width}},
-        {"batch_size", pace.batch_size},  {"images_per_second", images_per_second},
-        {"epoch_seconds", epoch_seconds}, {"epochs", config.epochs},
-        {"run_seconds", run_seconds},     {"peak_memory_bytes", memory}};
+    report["forecast"] = {{"model_name", job.model_name},
+                          {"image_size", {size.height, size.width}},
+                          {"batch_size", job.batch_size},
+                          {"images_per_second", pace.images_per_second},
+                          {"epoch_seconds", epoch_seconds},
+                          {"epochs", config.epochs},
+                          {"run_seconds", run_seconds},
+                          {"peak_memory_bytes", memory},
+                          {"measured_image_size", {pace.size.height, pace.size.width}},
+                          {"measured_batch_size", pace.batch_size}};
   else
-    report["forecast"] = formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
-                                   pace.model_name.c_str(), size.width, size.height,
-                                   pace.batch_size, images_per_second) +
-                         duration_text(epoch_seconds) + " per epoch, " +
-                         duration_text(run_seconds) +
-                         formatted(" for %d epochs, without validation; ", config.epochs) +
-                         bytes_text(memory) + " of memory";
+    report["forecast"] =
+        formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ", job.model_name.c_str(),
+                  size.width, size.height, job.batch_size, pace.images_per_second) +
+        duration_text(epoch_seconds) + " per epoch, " + duration_text(run_seconds) + " for " +
+        plural(config.epochs, "epoch", "epochs") + ", without validation; " + bytes_text(memory) +
+        " of memory" +
+        (is_scaled ? formatted(" (scaled from batches of %d at %dx%d pixels)", pace.batch_size,
+                               pace.size.width, pace.size.height)
+                   : "");
 }
 
 }  // namespace
@@ -333,7 +341,7 @@ InputMode fitting_mode(const StoredFiles& files) {
   const std::uint64_t mean = files.bytes / std::max<std::size_t>(files.count, 1);
   const bool is_small_set = files.bytes <= kMuch;
   const bool is_packed = files.in_place || files.compressed;
-  const std::string count = grouped(static_cast<long long>(files.count)) + " files";
+  const std::string count = plural(static_cast<long long>(files.count), "file", "files");
   if (is_small_set && files.count > kManyFiles && mean < kLargeFile)
     return {"File", size + " is quick to copy, but not as " + count +
                         ": pack them ('kiln pack'), and training starts earlier"};
@@ -352,21 +360,21 @@ InputMode fitting_mode(const StoredFiles& files) {
           " is slow to copy and slower to read file by file: pack it ('kiln pack') for FastFile"};
 }
 
-int inspect_images(const InspectConfig& config, InspectReport& report) {
+int inspect_images(const InspectConfig& config, Log& log, InspectReport& report) {
   const fs::path path = config.path;
   Dataset set = read_dataset(path, "Folder", config.records);
   report["kind"] = form_text(set);
   report["path"] = path.string();
   report["images"] = set.samples.size();
-  report_input_mode(set, report);
   report_classes(set, report);
   report_sizes(set, report);
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
+  report_input_mode(set, report);
   const int bad = config.check ? check_images(set, report) : 0;
   const int leaks = report_leaks(config, set, report);
-  report_forecast(config, set, report);
+  report_forecast(config, set, log, report);
   return bad + leaks;
 }
 

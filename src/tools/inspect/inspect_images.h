@@ -16,7 +16,7 @@ using InspectReport = nlohmann::ordered_json;
 // Adds its fields to the report, in order. Returns the number of images that --check found to be
 // bad plus the number of pictures that also occur in --valid-data-path. Throws Error
 // kInvalidDataset.
-int inspect_images(const InspectConfig& config, InspectReport& report);
+int inspect_images(const InspectConfig& config, Log& log, InspectReport& report);
 
 // The files that a job would have to fetch.
 struct StoredFiles {
