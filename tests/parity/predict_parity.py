@@ -81,6 +81,8 @@ def check(kiln, folder, data, name, weights, options, by_name=False):
         assert abs(confidence - float(calibrated[photo]["confidence"])) < close + 0.0006, f"{line}: {calibrated[photo]}"
     right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
     assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
+    if by_name:
+        check_bad_photos(folder, photos[0])
     if options == PRETRAINED or by_name:
         if by_name:  # a model that takes images as stored, of an input that is not square
             how["input_size"] = [40, 24]
@@ -91,6 +93,19 @@ def check(kiln, folder, data, name, weights, options, by_name=False):
     kind = "given weights" if weights else "fresh weights"
     print(f"{name}, {kind}: loss {loss:.6f} and {told['valid_loss']:.6f}, {right} of {len(photos)} right, "
           f"probabilities within {worst:.1e}")
+
+
+def check_bad_photos(folder, photo):
+    """What is no photo costs a line and the exit code, and the rest is answered."""
+    said, errors, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = [str(SCRIPT), str(folder / "model"), str(folder), str(SCRIPT), photo]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+    found = (code, len(said.getvalue().splitlines()), len(errors.getvalue().splitlines()))
+    assert found == (1, 1, 2), f"{found}: {errors.getvalue()}"
 
 
 def check_kinds(kiln, folder, probabilities_of):
