@@ -99,7 +99,6 @@ bool is_image_folder(const fs::path& folder) {
 // or if the folder may hold a model.
 std::string kind_of(const fs::path& folder) {
   std::error_code failure;
-  if (!fs::exists(fs::status(folder, failure))) return failure ? "" : "does not exist";
   if (!fs::is_directory(folder, failure)) return "";
   if (is_checkpoint(folder)) return "holds checkpoints of a run, for resuming training";
   if (fs::exists(folder / kMetaFile, failure)) return "";  // the reader reports its type
@@ -107,13 +106,17 @@ std::string kind_of(const fs::path& folder) {
   return is_image_folder(folder) ? "is a folder of images" : "";
 }
 
-[[noreturn]] void refuse(const fs::path& folder, const std::string& what) {
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "--trained-model-path " + quoted_path(folder) + " " + what +
-                  ". Give the folder that `kiln train` wrote to its --trained-model-path.");
+[[noreturn]] void refuse(const fs::path& folder, const std::string& what,
+                         ErrorCode code = ErrorCode::kInvalidModelDirectory) {
+  throw Error(code, "--trained-model-path " + quoted_path(folder) + " " + what +
+                        ". Give the folder that `kiln train` wrote to its --trained-model-path." +
+                        did_you_mean_path(folder));
 }
 
 ModelDirectory read_trained(const fs::path& folder) {
+  std::error_code failure;
+  if (fs::status(folder, failure).type() == fs::file_type::not_found)
+    refuse(folder, "does not exist", ErrorCode::kUserError);
   if (const std::string kind = kind_of(folder); !kind.empty())
     refuse(folder, kind + ", not a model");
   if (!read_model_spec(folder).num_classes)

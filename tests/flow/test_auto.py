@@ -90,7 +90,7 @@ class AutoTest(FlowTest):
 
     def test_an_option_that_it_decides_turns_it_off(self):
         output = self.ended(self.job("run", auto=None, epochs=1))
-        self.assertRegex(output, r"auto: +False \(--epochs is given\)")
+        self.assertRegex(output, r"auto: +False \(--epochs is given; --auto True")
 
     def test_a_head_fitted_too_late_is_told(self):
         output = self.ended(self.job("run", auto=None, freeze="backbone", epochs=None, image_size=224, time_limit="1s",

@@ -164,10 +164,12 @@ TEST(Dataset, MissingEmptyAndWrongInputsAreError18) {
 TEST(Dataset, ClassFoldersOneFolderDeeperAreNoLabels) {
   const ScratchFolder scratch;
   scratch.put("train/cat/1.jpg");
-  scratch.put("val/cat/2.jpg");
-  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
+  const auto read = [&] { read_labeled_dataset(scratch.path(), "Training dataset"); };
+  const Error error = error_of(read);
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find("more than one folder deep"), std::string::npos);
+  scratch.put("val/cat/2.jpg");
+  EXPECT_NE(error_of(read).message().find("--valid-data-path"), std::string::npos);
 }
 
 TEST(Dataset, ABrokenJsonFileIsNamedWhereLabelsAreMissing) {
