@@ -70,11 +70,24 @@ class ArgumentParser {
         take_named(token);
       }
     }
+    if (!foreign_.empty()) {
+      // The line to type has what would be missing.
+      for (const Option& option : command_.options) given_.mentioned.push_back(&option);
+      fault(joined(foreign_, ", ") + (foreign_.size() == 1 ? " is" : " are") +
+            " another program's: type `" + line_to_type(command_, command_words()) + "`.");
+    }
     return std::move(given_);
   }
 
  private:
   int position() const { return static_cast<int>(next_); }
+
+  std::vector<std::string> command_words() const {  // its name as one word
+    const std::vector<std::string>& words = given_.words;
+    std::vector<std::string> own = {command_.name};
+    own.insert(own.end(), words.begin() + num_words(command_), words.end());
+    return own;
+  }
 
   void fault(const std::string& message) { given_.fault(position(), message); }
 
@@ -118,7 +131,8 @@ class ArgumentParser {
   bool next_is_its_value() const {
     const std::string* text = peek();
     if (text == nullptr) return false;
-    if (*text == "0" || *text == "1" || !closest(*text, {"True", "False"}).empty()) return true;
+    const bool is_number = text->find_first_not_of("0123456789") == text->npos;
+    if (is_number || !closest(*text, {"True", "False"}).empty()) return true;
     for (const Option& option : command_.options) {
       const bool may_be_it = option.choices.empty() || !closest(*text, option.choices).empty();
       if (option.positional && may_be_it) return false;
@@ -128,19 +142,35 @@ class ArgumentParser {
 
   void take_unknown(const Token& token) {
     const std::string guess = meant_option(command_, token.string_key);
-    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
-          (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
-               ? " " + command_.instead_of_ranks
-           : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
-                           : " Did you mean '--" + guess + "'?"));
+    if (!foreign_option(command_, token.string_key).empty())
+      foreign_.push_back("--" + token.string_key);
+    else
+      fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name +
+            "`." +
+            (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
+                 ? " " + command_.instead_of_ranks
+             : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
+                             : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, guess)) given_.mentioned.push_back(meant);
     if (token.value.empty() && peek() != nullptr) {
       ++next_;
       for (const Option& option : command_.options) {
-        if (option.positional) given_.mentioned.push_back(&option);
+        if (option.positional && option.required) given_.mentioned.push_back(&option);
       }
     }
+  }
+
+  // Whether a word may be the value of this option: nothing before it is, and no option is on the
+  // line that is given instead of it. One that goes with another comes after it.
+  bool takes_bare_word(const Option& option) const {
+    if (!option.positional || (given_.has(option.name) && !option.repeatable)) return false;
+    if (!option.instead.empty()) return given_.has(option.instead);
+    return std::ranges::none_of(tokens_, [&](const Token& token) {
+      const Option* other =
+          token.string_key.empty() ? nullptr : find_option(command_, token.string_key);
+      return other != nullptr && other->instead == option.name && !other->positional;
+    });
   }
 
   void take_positional(const std::string& text) {
@@ -148,15 +178,36 @@ class ArgumentParser {
       given_.help = true;
       return;
     }
+    const auto refuse = [&](const std::string& why) {
+      fault("'" + excerpt(text) + "' is not expected here: " + why);
+    };
+    if (text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1)))
+      return refuse("option names start with two dashes.");
+    std::error_code failure;
+    const bool is_there =
+        std::filesystem::status(text, failure).type() != std::filesystem::file_type::not_found;
+    const std::string name = text.substr(0, text.find('='));
+    if (!is_there && name != text && !meant_by_setting(name).empty()) {
+      foreign_.push_back("'" + excerpt(text) + "'");
+      given_.mentioned.push_back(find_option(command_, meant_by_setting(name)));
+      return;
+    }
     for (const Option& option : command_.options) {
-      const bool is_taken = given_.has(option.name) && !option.repeatable;
-      if (!option.positional || is_taken) continue;
+      if (!takes_bare_word(option)) continue;
+      if (!option.required) {
+        if (!is_there) return refuse("there is no such file or folder." + did_you_mean_path(text));
+        given_.has_bare_path = true;
+      }
       store(option, text);
       return;
     }
-    const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
-    fault("'" + excerpt(text) + "' is not expected here: " +
-          (dashed ? "option names start with two dashes." : "each option takes one value."));
+    refuse("each option takes one value.");
+  }
+
+  // The option that `name` sets in name=value, as other programs write it; empty: none.
+  std::string meant_by_setting(const std::string& name) const {
+    const Option* option = find_option(command_, name);
+    return option == nullptr ? foreign_option(command_, name) : option->name;
   }
 
   void store(const Option& option, const std::string& text) {
@@ -172,6 +223,7 @@ class ArgumentParser {
   const CommandInfo& command_;
   const std::vector<Token> tokens_;
   std::size_t next_ = 0;
+  std::vector<std::string> foreign_;  // words of other programs
   Given given_;
 };
 
@@ -358,12 +410,13 @@ bool Given::is_set(const char* name, const std::string& text) const {
   return is_same_setting(option, value->text, other) != text.empty();
 }
 
-void Given::imply(const char* name, const std::string& text, const char* by) {
+void Given::imply(std::string_view name, const std::string& text, const char* by) {
   if (has(name)) return;
-  const RawValue& reason = *find(by);
-  values.push_back({find_option(command, name), text,
-                    std::string("--") + name + " (of --" + by + " " + reason.text + ")",
-                    reason.position});
+  const RawValue* reason = find(by);
+  std::string where = "--" + std::string(name);
+  if (reason != nullptr) where += std::string(" (of --") + by + " " + reason->text + ")";
+  values.push_back({find_option(command, name), text, where,
+                    reason == nullptr ? kMissingPosition : reason->position});
 }
 
 int Given::position(std::string_view name) const {
@@ -400,10 +453,8 @@ void Given::report_missing() {
                                          " are both given, but mean the same thing: use only one "
                                          "of them.");
     if (!option.required || is_mentioned(&option) || is_mentioned(instead)) continue;
-    std::string purpose = option.help.substr(0, option.help.find(". "));  // the first sentence
-    if (purpose.ends_with('.')) purpose.pop_back();
     fault(kMissingPosition, "--" + option.name + " " + option.value_name + " is missing (" +
-                                purpose + "): add it" +
+                                first_sentence(option.help) + "): add it" +
                                 (instead == nullptr ? "" : ", or --" + instead->name) + ".");
   }
 }

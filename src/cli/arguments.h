@@ -33,8 +33,10 @@ struct Given {
   std::vector<std::pair<int, Error>> faults = {};  // with their positions
   // Settings of the --config file overridden by flags; one sentence, no full stop.
   std::string overridden = {};
-  bool help = false;           // --help
-  std::string help_word = {};  // the word after it
+  std::vector<std::string> notes = {};  // what was chosen for the user: lines for the log
+  bool has_bare_path = false;           // of an optional path, whose name was omitted
+  bool help = false;                    // --help
+  std::string help_word = {};           // the word after it
 
   const RawValue* find(std::string_view name) const;  // nullptr if not given
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -49,9 +51,9 @@ struct Given {
       if (value.option->name == name) check(value.position, [&] { take(value.text, value.where); });
   }
 
-  // Unless option `name` is given, treats it as given with the value `text`, because of option
-  // `by`, which is given.
-  void imply(const char* name, const std::string& text, const char* by);
+  // Unless option `name` is given, treats it as given with the value `text`; `by`, if it is not
+  // empty, is the option because of which, which is given.
+  void imply(std::string_view name, const std::string& text, const char* by = "");
 
   int position(std::string_view name) const;
   void fault(int position, const std::string& message,

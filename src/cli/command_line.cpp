@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -44,30 +45,46 @@ std::string name_of(const Words& words) {
   return words[0] + " " + words[1];
 }
 
-// Commands that other trainers have but kiln does not, each with a sentence that names the command
-// of kiln to use instead.
-constexpr std::string_view kScoring = "`kiln score` classifies images with a trained model.";
-constexpr std::string_view kEvaluating =
-    "`kiln evaluate` measures a trained model on labeled images; `kiln train` validates after "
-    "every epoch.";
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMissingCommands = {{
-    {"predict", kScoring},
-    {"infer", kScoring},
-    {"inference", kScoring},
-    {"classify", kScoring},
-    {"test", kEvaluating},
-    {"eval", kEvaluating},
-    {"validate", kEvaluating},
+// Commands that other trainers have but kiln does not, each with the one to use instead, or with a
+// sentence.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kMissingCommands = {{
+    {"predict", "score"},
+    {"infer", "score"},
+    {"inference", "score"},
+    {"classify", "score"},
+    {"test", "evaluate"},
+    {"eval", "evaluate"},
+    {"val", "evaluate"},
+    {"validate", "evaluate"},
+    {"fit", "train"},
+    {"finetune", "train"},
+    {"export",
+     "A trained model needs none: its folder has the weights for torch.load() and as safetensors, "
+     "and `kiln inspect model` shows what is in it."},
+    {"serve", "`kiln score --files-from -` answers each path that it reads from standard input."},
 }};
 
-Invocation refuse_command(const std::string& name) {
+Invocation refuse_command(const std::string& name, const Words& words) {
+  const std::string text = "'" + excerpt(name) + "' is not a command of kiln";
   for (const auto& [word, instead] : kMissingCommands)
-    if (name == word)
-      return refusal("'" + name + "' is not a command of kiln. " + std::string(instead));
+    if (name == word) {
+      const CommandInfo* command = find_command(instead);
+      return refusal(text + (command == nullptr
+                                 ? ". " + std::string(instead)
+                                 : ": type `" + line_to_type(*command, words) + "`."));
+    }
+  std::error_code failure;
+  if (std::filesystem::exists(name, failure))
+    return refusal(text + ", but there is such a path: type `kiln train " + shell_word(name) +
+                   "`, or `kiln score " + shell_word(name) + "`.");
   const std::string guess = did_you_mean(name, command_names());
   return refusal(
-      "'" + name + "' is not a command of kiln." +
+      text + "." +
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
+}
+
+bool asks_for_version(const std::string& word) {
+  return word == "version" || word == "--version" || word == "-V";
 }
 
 // Names the log folder that must receive error_info.json if the command fails. A log folder inside
@@ -95,7 +112,6 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
     return shown;
   }
   read_config_file(given);
-  given.report_missing();
   Invocation invocation{.command = command.bind(given), .problems = {}, .log_path = {}};
   if (!command.instead_of_ranks.empty() && num_launched() > 1 && !given.has("part"))
     given.fault(0,
@@ -174,13 +190,15 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
 Invocation parse_command_line(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return help(general_help(), /*asked_for=*/false);
   const std::string& first = arguments.front();
-  if (first == "--version") return {.command = VersionRequest{}, .problems = {}, .log_path = {}};
+  if (asks_for_version(first) || (first == "help" && asks_for_version(arguments.back())))
+    return {.command = VersionRequest{}, .problems = {}, .log_path = {}};
   if (asks_for_help(first)) {
     if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
     const std::string name = name_of({arguments.begin() + 1, arguments.end()});
-    const CommandInfo* command = find_command(name);
-    return command == nullptr ? refuse_command(name)
-                              : help(command_help(*command, arguments.back() == "all"));
+    if (const CommandInfo* command = find_command(name))
+      return help(command_help(*command, arguments.back() == "all"));
+    std::string found = help_on(name);
+    return found.empty() ? refuse_command(name, {}) : help(std::move(found));
   }
   if (first.starts_with('-')) {
     return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +
@@ -188,7 +206,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   }
   const std::string name = name_of(arguments);
   const CommandInfo* command = find_command(name);
-  if (command == nullptr) return refuse_command(name);
+  if (command == nullptr) return refuse_command(name, arguments);
   const bool has_job = command->name == "launch" || command->name == "tune";
   return has_job ? parse_with_job(*command, arguments) : parse_command(*command, arguments);
 }

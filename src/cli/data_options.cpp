@@ -59,18 +59,20 @@ namespace {
 // ---- convert ----
 
 Rows<ConvertConfig> convert_rows() {
-  return {
-      opt(&ConvertConfig::input_path, "input-path", path("DIR"), {kPaths, kPositional, kDataIn},
-          "Images, class folders, a COCO folder, an archive or record files; the flag name may "
-          "be omitted."),
-      opt(&ConvertConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional, kDataOut},
-          "Output folder for the ImageDirectory; the flag name may be omitted."),
-      within(&ConvertConfig::records, record_rows())};
+  return {opt(&ConvertConfig::input_path, "data-path", path("DIR"),
+              {kPaths, kPositional, kRequired, kDataIn},
+              "Images, class folders, a COCO folder, an archive or record files; the flag name may "
+              "be omitted.")
+              .on_port("input-path"),
+          opt(&ConvertConfig::output_path, "output-path", path("DIR"),
+              {kPaths, kPositional, kRequired, kDataOut},
+              "Output folder for the ImageDirectory; the flag name may be omitted."),
+          within(&ConvertConfig::records, record_rows())};
 }
 
 template <typename Config>
 void check_apart(Given& given, Config& /*config*/) {
-  given.keep_apart("output-path", {"input-path"});
+  given.keep_apart("output-path", {"data-path"});
 }
 
 // ---- split ----
@@ -116,8 +118,9 @@ Reader<double> fraction() {
 Rows<SplitImagesConfig> split_rows() {
   const std::string group = "Split";
   return {
-      opt(&SplitImagesConfig::src_path, "src-path", path("DIR"), {kPaths, kDataIn, kRequired},
-          "Images, in any format that train reads."),
+      opt(&SplitImagesConfig::src_path, "data-path", path("DIR"),
+          {kPaths, kDataIn, kPositional, kRequired}, "Images, in any format that train reads.")
+          .on_port("src-path"),
       opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
           "Output folder for the training ImageDirectory.")
           .required_or("output-path"),
@@ -170,10 +173,16 @@ void check_fractions(Given& given, SplitImagesConfig& config) {
                 "instead of --tgt-train-path and --tgt-test-path.");
 }
 
+// A folder for both outputs, if none is named.
+void imply_output(Given& given, const SplitImagesConfig&) {
+  if (!given.has("tgt-train-path") && !given.has("tgt-test-path"))
+    given.imply("output-path", "split");
+}
+
 void check_split(Given& given, SplitImagesConfig& config) {
-  given.keep_apart("tgt-train-path", {"src-path"});
-  given.keep_apart("tgt-test-path", {"src-path", "tgt-train-path"});
-  given.keep_apart("output-path", {"src-path"});
+  given.keep_apart("tgt-train-path", {"data-path"});
+  given.keep_apart("tgt-test-path", {"data-path", "tgt-train-path"});
+  given.keep_apart("output-path", {"data-path"});
   check_fractions(given, config);
   config.part_paths = {config.train_path, config.test_path};
   if (config.output_path.empty()) return;
@@ -187,9 +196,12 @@ void check_split(Given& given, SplitImagesConfig& config) {
 Rows<PackConfig> pack_rows() {
   const std::string group = "Shards";
   return {
-      opt(&PackConfig::input_path, "input-path", path("DIR"), {kPaths, kPositional, kDataIn},
-          "Labeled images, in any format that train reads; the flag name may be omitted."),
-      opt(&PackConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional, kDataOut},
+      opt(&PackConfig::input_path, "data-path", path("DIR"),
+          {kPaths, kPositional, kRequired, kDataIn},
+          "Labeled images, in any format that train reads; the flag name may be omitted.")
+          .on_port("input-path"),
+      opt(&PackConfig::output_path, "output-path", path("DIR"),
+          {kPaths, kPositional, kRequired, kDataOut},
           "Empty folder for the shards; the flag name may be omitted."),
       opt(&PackConfig::format, "format",
           {{"tar", ShardFormat::kTar},
@@ -230,7 +242,8 @@ Rows<PackConfig> pack_rows() {
 Rows<DemoDataConfig> demo_data_rows() {
   const std::string group = "Drawing";
   return {
-      opt(&DemoDataConfig::output_path, "output-path", path("DIR"), {kPaths, kPositional},
+      opt(&DemoDataConfig::output_path, "output-path", path("DIR"),
+          {kPaths, kPositional, kRequired},
           "Folder in which train and val are created; the flag name may be omitted."),
       opt(&DemoDataConfig::images, "images", from(2, kMillion, "images"), group,
           "Total number of training and validation images."),
@@ -353,7 +366,7 @@ Row<TransformInitConfig> argument_row(const OperationSwitch& known) {
 Rows<TransformInitConfig> init_rows() {
   Rows<TransformInitConfig> rows =
       opt(&TransformInitConfig::output_path, "output-path", path("DIR"),
-          {kPaths, kPositional, kDataOut},
+          {kPaths, kPositional, kRequired, kDataOut},
           "Output folder for the TransformationDirectory; the flag name may be omitted.");
   for (const OperationSwitch& known : kSwitches) {
     const auto place = [name = known.name](TransformInitConfig& config) -> bool& {
@@ -388,9 +401,10 @@ Rows<TransformApplyConfig> apply_rows() {
       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
           {kPaths, kDataIn, kRequired},
           "TransformationDirectory, as written by `kiln transform init`."),
-      opt(&TransformApplyConfig::image_path, "input-image-dir-path", path("DIR"),
-          {kPaths, kDataIn, kRequired},
-          "Images, in any format that convert reads; labels are kept."),
+      opt(&TransformApplyConfig::image_path, "data-path", path("DIR"),
+          {kPaths, kDataIn, kPositional, kRequired},
+          "Images, in any format that convert reads; labels are kept.")
+          .on_port("input-image-dir-path"),
       opt(&TransformApplyConfig::output_path, "output-path", path("DIR"),
           {kPaths, kDataOut, kRequired},
           "Output folder for the ImageDirectory, whose images are PNG files."),
@@ -405,7 +419,7 @@ Rows<TransformApplyConfig> apply_rows() {
 }
 
 void check_apply(Given& given, TransformApplyConfig& /*config*/) {
-  given.keep_apart("output-path", {"input-image-transform-path", "input-image-dir-path"});
+  given.keep_apart("output-path", {"input-image-transform-path", "data-path"});
 }
 
 }  // namespace
@@ -421,8 +435,7 @@ CommandInfo split_command() {
   return command("split",
                  "Split labeled images into a training and a test ImageDirectory, or into train, "
                  "valid and test.",
-                 "--src-path DIR --tgt-train-path DIR --tgt-test-path DIR [options]", split_rows(),
-                 check_split);
+                 "PHOTOS [options]", split_rows(), check_split, {imply_output});
 }
 
 CommandInfo pack_command() {
@@ -452,8 +465,7 @@ CommandInfo transform_init_command() {
 CommandInfo transform_apply_command() {
   return command("transform apply",
                  "Apply a TransformationDirectory to images; writes an ImageDirectory.",
-                 "--mode MODE --input-image-transform-path DIR --input-image-dir-path DIR "
-                 "--output-path DIR [options]",
+                 "PHOTOS --mode MODE --input-image-transform-path DIR --output-path DIR [options]",
                  apply_rows(), check_apply);
 }
 

@@ -334,8 +334,11 @@ std::string default_cell(const Option& option) {
 const std::vector<ComponentInfo>& component_table() {
   static const std::vector<ComponentInfo> kTable = [] {
     std::vector<ComponentInfo> table;
-    for (const CommandInfo& command : command_table())
+    for (CommandInfo command : command_table()) {
+      for (Option& option : command.options)
+        if (!option.port_name.empty()) option.name = option.port_name;
       if (has_output(command)) table.push_back({command.name, command.summary, command});
+    }
     table.push_back(fine_tune());
     return table;
   }();

@@ -68,7 +68,7 @@ Rows<TuneConfig> tune_rows() {
 }
 
 Rows<WatchConfig> watch_rows() {
-  return {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+  return {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
               "The --log-path of the run; the flag name may be omitted.")};
 }
 
@@ -76,7 +76,7 @@ Rows<InspectConfig> inspect_rows() {
   using Config = InspectConfig;
   const std::string forecast = "Forecast";
   return {
-      opt(&Config::path, "path", path("PATH"), {kPaths, kPositional},
+      opt(&Config::path, "path", path("PATH"), {kPaths, kPositional, kRequired},
           "Directory or file to inspect; the flag name may be omitted."),
       opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
       opt(&Config::check, "check", flag(), kReporting,
@@ -135,14 +135,14 @@ void check_inspect(Given& given, InspectConfig&) {
 }
 
 Rows<ReportConfig> report_rows() {
-  return {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+  return {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
               "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
           opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file. Default: report.html next to metrics.jsonl.")};
 }
 
 Rows<CompareConfig> compare_rows() {
-  return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional},
+  return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional, kRequired},
               "The --log-path of a run, repeated for each run; the flag name may be omitted."),
           opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
               "Output file for the HTML page.")};

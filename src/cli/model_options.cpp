@@ -63,7 +63,8 @@ const std::string kMemoryEfficientHelp =
 Rows<InitModelConfig> init_model_rows() {
   using Config = InitModelConfig;
   return {
-      opt(&Config::model_name, "model-name", network_name(), {kModel, kPositional, kParameter},
+      opt(&Config::model_name, "model-name", network_name(),
+          {kModel, kPositional, kRequired, kParameter},
           "Network architecture; the flag name may be omitted."),
       opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
           {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
@@ -176,10 +177,10 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"),
-          {kPaths, kModelIn, kRequired},
-          "ModelDirectory of a trained model, as written by `kiln train`."),
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn},
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+          "ModelDirectory of a trained model, as written by `kiln train`.")
+          .otherwise("model"),
+      opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
           "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
           "ImageDirectory, a COCO folder, or a single image."),
       opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
@@ -251,6 +252,10 @@ void check_part(Given& given, ScoreConfig& config) {
 
 void check_score(Given& given, ScoreConfig& config) {
   check_part(given, config);
+  if (config.data_paths.size() == 1) config.data_path = config.data_paths.front();
+  if (config.data_paths.size() > 1 && given.has("files-from"))
+    given.fault("files-from",
+                "--files-from and several paths of images are given: add them to the list.");
   given.keep_apart("explain", {"trained-model-path", "data-path", "output-path", "scored-dataset"});
   if (config.answer_at && config.min_confidence)
     given.fault("answer-at", "--answer-at and --min-confidence both set the threshold: give one.");
@@ -265,16 +270,17 @@ void check_score(Given& given, ScoreConfig& config) {
 Rows<EvaluateConfig> evaluate_rows() {
   using Config = EvaluateConfig;
   return {
-      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"),
-          {kPaths, kModelIn, kRequired},
+      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
           "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
-          "several models."),
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kRequired},
+          "several models.")
+          .otherwise("model"),
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kPositional, kRequired},
           "Labeled images that were used neither for training nor for validation, in any format "
           "that train reads; subfolders are named after classes of the model."),
-      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut, kRequired},
+      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
           "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
-          "events. An earlier evaluation there is replaced."),
+          "events. An earlier evaluation there is replaced.")
+          .otherwise("evaluation"),
       opt(&Config::explain, "explain", path("DIR"), kPaths,
           "Folder for heat maps of the mistakes on the page: what in the image led to the "
           "prediction. The page shows them too. With several models, each has a subfolder."),
@@ -294,19 +300,21 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
 Rows<AuditConfig> audit_rows() {
   using Config = AuditConfig;
   return {
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kRequired},
+      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
           "Labeled images, in any format that train reads. They are not changed."),
       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
           "Validation images, in the same formats: duplicates among them, and of images in "
           "--data-path, are listed too. Their labels are not checked."),
-      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kRequired},
+      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
           "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
-          "there is replaced, unless its doubtful.csv has been edited."),
+          "there is replaced, unless its doubtful.csv has been edited.")
+          .otherwise("audit"),
       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
           "ModelDirectory of a trained model, of these classes or others: its features are used, "
-          "not its predictions."),
+          "not its predictions. Default: model, if it is there."),
       opt(&Config::model_name, "model-name", network_name(), kModel,
-          "Network of --weights, instead of --trained-model-path."),
+          "Network of --weights, instead of --trained-model-path. Default: the one in their name, "
+          "else resnet18."),
       opt(&Config::weights, "weights", path("FILE"), kModel,
           "Weights of the network, for any classes: what train accepts as --weights."),
       opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
@@ -325,6 +333,15 @@ Rows<AuditConfig> audit_rows() {
   };
 }
 
+void imply_backbone(Given& given, const AuditConfig& config) {
+  std::error_code failure;
+  if (given.has("trained-model-path")) return;
+  if (given.has("weights"))
+    given.imply("model-name", network_of(config.weights));
+  else if (!given.has("model-name") && std::filesystem::exists("model", failure))
+    given.imply("trained-model-path", "model");
+}
+
 void check_backbone(Given& given, const AuditConfig& config) {
   check_weights(given, config.weights);
   check_weights_hash(given);
@@ -336,8 +353,9 @@ void check_backbone(Given& given, const AuditConfig& config) {
         "--trained-model-path includes network and weights: leave --model-name and --weights out.");
   if (!has_model && !(has_name && has_weights))
     given.fault("trained-model-path",
-                "No pretrained network is given: add --trained-model-path DIR, or --model-name "
-                "MODEL and --weights FILE.");
+                "No pretrained network is given: add --trained-model-path DIR, or --weights " +
+                    weights_url(find_network(kUsualNetwork)->published[0]) +
+                    " (or a file, or another network with --model-name).");
 }
 
 void check_audit(Given& given, AuditConfig& config) {
@@ -352,12 +370,19 @@ Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
   return {
       opt(&Config::model_name, "model-name", network_name(), {kModel, kFree, kFirst},
-          "Network to train, instead of --untrained-model-path: from --weights or from scratch."),
+          "Network to train, instead of --untrained-model-path: from --weights or from scratch. "
+          "Default: the one in the name of --weights, else resnet18."),
       opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
           kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
       opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kFree, kOfRecipe},
           kZeroInitHelp),
   };
+}
+
+std::string network_of(const std::string& weights) {
+  const std::string file = std::filesystem::path(weights).filename().string();
+  const KnownNetwork* named = find_network(file.substr(0, file.find_first_of("-.")));
+  return std::string(named == nullptr ? kUsualNetwork : named->name);
 }
 
 void check_network(Given& given, const NetworkConfig& config) {
@@ -380,22 +405,20 @@ CommandInfo audit_command() {
   return command(
       "audit",
       "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
-      "--data-path PATH --trained-model-path DIR --output-path DIR [options]", audit_rows(),
-      check_audit);
+      "PHOTOS [options]", audit_rows(), check_audit, {imply_backbone});
 }
 
 CommandInfo evaluate_command() {
   return command(
       "evaluate",
       "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
-      "--trained-model-path DIR --data-path PATH --output-path DIR [options]", evaluate_rows(),
-      check_evaluate);
+      "PHOTOS [options]", evaluate_rows(), check_evaluate);
 }
 
 CommandInfo score_command() {
   CommandInfo info = command(
       "score", "Classify images with a trained model: the most probable classes with confidence.",
-      "--trained-model-path DIR --data-path PATH [options]", score_rows(), check_score);
+      "PHOTO... [options]", score_rows(), check_score);
   info.instead_of_ranks =
       "`kiln score` is one process for each part of the images: start it with --part 1/8, "
       "--part 2/8 and so on, or with --part auto in each task of an array job.";

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "base/http.h"
 #include "base/text.h"
 #include "cli/rows.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -27,9 +29,11 @@ std::vector<CommandInfo> build_table() {
 
 // Names of options in other trainers (docs/coming-from.md). If a word has several rows, the first
 // one whose option the command has is used.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kSynonyms = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 56> kSynonyms = {{
     {"lr", "learning-rate"},
+    {"lr0", "learning-rate"},
     {"bs", "batch-size"},
+    {"batch", "batch-size"},
     {"mini-batch-size", "batch-size"},
     {"workers", "loader-threads"},
     {"num-workers", "loader-threads"},
@@ -41,6 +45,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kSynonym
     {"log-interval", "print-freq"},
     {"early-stopping", "patience"},
     {"img-size", "image-size"},
+    {"imgsz", "image-size"},
     {"train-crop-size", "image-size"},
     {"val-crop-size", "eval-crop"},
     {"val-resize-size", "eval-resize"},
@@ -51,11 +56,27 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 37> kSynonym
     {"world-size", "ranks"},
     {"nproc-per-node", "ranks"},
     {"model", "model-name"},
-    {"model", "untrained-model-path"},
     {"model", "trained-model-path"},
-    {"data-dir", "train-data-path"},
-    {"data-dir", "input-path"},
+    {"arch", "model-name"},
+    {"checkpoint", "trained-model-path"},
+    {"pretrained", "weights"},
+    {"initial-checkpoint", "weights"},
+    {"data", "data-path"},
     {"data-dir", "data-path"},
+    {"source", "data-path"},
+    {"input", "data-path"},
+    {"train-dir", "train-data-path"},
+    {"train", "train-data-path"},
+    {"val-dir", "valid-data-path"},
+    {"valid", "valid-data-path"},
+    {"val", "valid-data-path"},
+    {"time", "time-limit"},
+    {"opt", "optimizer"},
+    {"sched", "lr-schedule"},
+    {"smoothing", "label-smoothing"},
+    {"model-ema", "ema"},
+    {"conf", "min-confidence"},
+    {"topk", "top-k"},
     {"out", "trained-model-path"},
     {"out", "output-path"},
     {"out", "untrained-model-path"},
@@ -98,6 +119,8 @@ std::string facts(const Option& option) {
   if (option.required)
     parts.push_back(option.instead.empty() ? "required" : "required, or --" + option.instead);
   if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
+  if (!option.port_name.empty()) parts.push_back("also --" + option.port_name);
+  if (option.repeatable) parts.emplace_back("may be repeated");
   const std::string range = range_text(option);
   // The choices are already in the left column.
   if (!range.empty() && option.kind != ValueKind::kChoice && option.kind != ValueKind::kBoolean &&
@@ -118,6 +141,11 @@ std::string entry(const std::string& left, const std::string& help) {
     line.resize(kHelpColumn, ' ');
   }
   return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
+}
+
+std::string entry(const Option& option, bool is_whole) {
+  return entry("--" + option.name + (option.value_name.empty() ? "" : " " + option.value_name),
+               (is_whole ? option.help : first_sentence(option.help) + ".") + facts(option));
 }
 
 std::vector<std::string> groups_of(const CommandInfo& command) {
@@ -144,18 +172,64 @@ const CommandInfo* find_command(std::string_view name) {
 }
 
 const Option* find_option(const CommandInfo& command, std::string_view name) {
-  return find_named(command.options, name);
+  for (const Option& option : command.options)
+    if (same_name(option.name, name) ||
+        (!option.port_name.empty() && same_name(option.port_name, name)))
+      return &option;
+  return nullptr;
 }
 
-std::string meant_option(const CommandInfo& command, std::string_view name) {
+std::string foreign_option(const CommandInfo& command, std::string_view name) {
   for (const auto& [synonym, meant] : kSynonyms)
     if (const Option* option = find_option(command, meant); option && same_name(synonym, name))
       return option->name;
+  return "";
+}
+
+std::string meant_option(const CommandInfo& command, std::string_view name) {
+  const std::string foreign = foreign_option(command, name);
+  if (!foreign.empty()) return foreign;
   std::string word(name);
   std::replace(word.begin(), word.end(), '_', '-');
   std::vector<std::string> names;
   for (const Option& option : command.options) names.push_back(option.name);
   return closest(word, names);
+}
+
+std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words) {
+  std::vector<std::string> line;
+  std::string network(kUsualNetwork);
+  std::optional<std::size_t> published;  // where the URL of its weights goes
+  for (std::size_t i = words.empty() ? 0 : 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool is_named = word.starts_with("--");
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string name = word.substr(is_named ? 2 : 0, equals - (is_named ? 2 : 0));
+    const Option* own = find_option(command, name);
+    const Option* option = own ? own : find_option(command, foreign_option(command, name));
+    if (option == nullptr || (!is_named && equals == word.size())) {
+      line.push_back(without_secrets(word));
+      continue;
+    }
+    const bool has_next = i + 1 < words.size() && !words[i + 1].starts_with("--");
+    const bool is_switch = own == nullptr && (name == "pretrained" || name == "amp");
+    std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    if (is_switch) {
+      value = name == "amp" ? "auto" : "URL";
+      if (has_next && !closest(words[i + 1], {"True", "False"}).empty()) ++i;
+    } else if (equals == word.size() && has_next && option->kind != ValueKind::kFlag) {
+      value = words[++i];
+    }
+    if (option->kind == ValueKind::kModelName) {
+      if (find_network(value) == nullptr) continue;  // that of another program
+      network = value;
+    }
+    if (!option->positional) line.push_back("--" + option->name);
+    if (name == "pretrained" && is_switch) published = line.size();
+    if (!value.empty()) line.push_back(without_secrets(value));
+  }
+  if (published) line[*published] = weights_url(find_network(network)->published[0]);
+  return "kiln " + command.name + (line.empty() ? "" : " ") + shell_words(line);
 }
 
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
@@ -235,19 +309,24 @@ std::string range_text(const Option& option) {
 
 // `kiln --help` and `kiln COMMAND --help`: grouped, aligned, at most 100 columns.
 
+std::string first_sentence(const std::string& help) {
+  std::string sentence = help.substr(0, help.find(". "));
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
 std::string command_help(const CommandInfo& command, bool all) {
   const auto& options = command.options;
   all = all || std::ranges::none_of(options, &Option::is_on_first_screen);
   const std::string usage = "Usage: kiln " + command.name;
   std::string text = wrapped(command.summary, 0, 0) + "\n\n" + usage + " " +
                      wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
+  for (const std::string& example : command.examples) text += "  " + example + "\n";
   for (const std::string& group : groups_of(command)) {
     std::string entries;
     for (const Option& option : options)
       if (option.group == group && (all || option.is_on_first_screen))
-        entries +=
-            entry("--" + option.name + (option.value_name.empty() ? "" : " " + option.value_name),
-                  option.help + facts(option));
+        entries += entry(option, all);
     if (!entries.empty()) text += "\n" + group + ":\n" + entries;
   }
   if (!all)
@@ -256,15 +335,41 @@ std::string command_help(const CommandInfo& command, bool all) {
   return text;
 }
 
+std::string help_on(const std::string& word) {
+  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  if (name.empty()) return "";
+  const std::string small = in_small_letters(name);
+  for (const bool by_name : {true, false}) {
+    std::string text;
+    for (const CommandInfo& command : command_table()) {
+      std::string entries;
+      for (const Option& option : command.options)
+        if (by_name ? &option == find_option(command, name) ||
+                          option.name == foreign_option(command, name)
+                    : in_small_letters(option.name + " " + option.help).find(small) != small.npos)
+          entries += entry(option, by_name);
+      if (!entries.empty())
+        text += (text.empty() ? "" : "\n") + ("kiln " + command.name) + ":\n" + entries;
+    }
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
 std::string general_help() {
   std::string text =
-      "Kiln trains image classifiers: it reads an UntrainedModelDirectory and two image "
-      "directories\nand writes a ModelDirectory.\n\nUsage: kiln COMMAND [options]\n\nCommands:\n";
+      "Kiln trains image classifiers on folders of labeled photos, and scores new photos with "
+      "them.\n\n"
+      "Usage: kiln COMMAND [options]\n"
+      "  kiln train photos               photos has a folder for each class\n"
+      "  kiln score photo.jpg            by the model that was trained last in this folder\n\n"
+      "Commands:\n";
   for (const CommandInfo& command : command_table()) {
     text += entry(command.name, command.summary);
   }
   text += "\n";
   text += entry("COMMAND --help", "Show the options of a command.");
+  text += entry("help WORD", "Find a command, an option, or a word in their descriptions.");
   text += entry("--version", "Show the versions of kiln and its libraries.");
   return text;
 }

@@ -65,6 +65,7 @@ enum class Canvas {
 
 struct Option {
   std::string name = {};          // without dashes
+  std::string port_name = {};     // the name in component files, accepted too; empty: `name`
   std::string value_name = {};    // as shown in help: DIR, N, auto|N
   std::string default_text = {};  // empty: none
   std::string unit = {};
@@ -72,10 +73,9 @@ struct Option {
   std::string help = {};
   ValueKind kind = ValueKind::kPath;
   bool required = false;
-  // For a required option: the name of another option that may be given instead, but not both.
-  // Empty: none.
+  // The name of another option that may be given instead, but not both. Empty: none.
   std::string instead = {};
-  bool positional = false;  // required, and its name may be omitted
+  bool positional = false;  // its name may be omitted, if no other one says the same
   bool repeatable = false;  // may be given several times; each adds a value
   std::int64_t minimum = 0;
   std::int64_t maximum = 0;
@@ -85,6 +85,7 @@ struct Option {
   bool is_of_recipe = false;          // --recipe may set it, or it affects a weight update, too
   bool is_for_one_run = false;        // repeat.yaml omits it
   bool may_differ = false;            // between the ranks of a run
+  bool is_implied = false;            // its default is treated as given
   bool is_on_first_screen = false;    // `--help` shows it even if it does not show all
   // Whether two texts have the same value. Throws Error if one of them is invalid.
   std::function<bool(const Option&, const std::string&, const std::string&)> same_value = {};
@@ -94,6 +95,7 @@ struct CommandInfo {
   std::string name = {};
   std::string summary = {};
   std::string usage = {};  // the text after `kiln NAME`
+  std::vector<std::string> examples = {};
   std::vector<Option> options = {};
   // Fills the command's struct from the given options. Faults are collected in `given`.
   std::function<Command(Given&)> bind = {};
@@ -120,9 +122,16 @@ const CommandInfo* find_command(std::string_view name);
 // `name` excludes the leading dashes; `_` and `-` are equivalent.
 const Option* find_option(const CommandInfo& command, std::string_view name);
 
-// The option of `command` that was probably meant by a mistyped `name`, or by an option name from
-// another training program; empty: none.
+// The option of `command` that other training programs call `name`; empty: none.
+std::string foreign_option(const CommandInfo& command, std::string_view name);
+
+// The same, or the option that was probably meant by a mistyped `name`.
 std::string meant_option(const CommandInfo& command, std::string_view name);
+
+// The command line `words` of another program, as `kiln` takes it: its options and settings such as
+// lr=0.1 become those of `command`, which stands for the first word. Without parts of URLs that may
+// be secret.
+std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words);
 
 // Whether two texts of an option have the same value; false if one of them is invalid.
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b);
@@ -140,8 +149,14 @@ std::vector<ChangedOption> changed_options(const OptionTexts& before, const Opti
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);
 
+// The first sentence of an option's help, without its full stop.
+std::string first_sentence(const std::string& help);
+
 std::string general_help();
-// The options of a command's first screen, or with `all` every one.
+// The first sentence about each option of a command's first screen, or with `all` everything.
 std::string command_help(const CommandInfo& command, bool all);
+// The options of all commands with this name, or otherwise with this word in their help; empty:
+// none.
+std::string help_on(const std::string& word);
 
 }  // namespace kiln

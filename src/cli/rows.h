@@ -164,11 +164,25 @@ struct Row {
   // Required, unless the option `instead` is given.
   Row& required_or(std::string instead) {
     option.required = true;
+    return unless(std::move(instead));
+  }
+  Row& unless(std::string instead) {
     option.instead = std::move(instead);
     return *this;
   }
   Row& shown_as(std::string value_name) {
     option.value_name = std::move(value_name);
+    return *this;
+  }
+  // Has another name in component files.
+  Row& on_port(std::string port_name) {
+    option.port_name = std::move(port_name);
+    return *this;
+  }
+  // Is treated as given with this text if it is not.
+  Row& otherwise(std::string text) {
+    option.default_text = std::move(text);
+    option.is_implied = true;
     return *this;
   }
   // Notes in `is_given` whether the option is given, and valid.
@@ -335,20 +349,24 @@ Rows<Outer> within(Inner Outer::*member, const Rows<Inner>& rows) {
 }
 
 // The command whose options are `rows`. `check` reports faults of several options together, and
-// sets what follows from them. `imply` treats options as given because of others (Given::imply).
+// sets what follows from them. Each of `implies` treats options as given because of others
+// (Given::imply).
 template <typename Config>
-CommandInfo command(std::string name, std::string summary, std::string usage, Rows<Config> rows,
-                    std::type_identity_t<void (*)(Given&, Config&)> check = nullptr,
-                    std::type_identity_t<void (*)(Given&, const Config&)> imply = nullptr) {
+CommandInfo command(
+    std::string name, std::string summary, std::string usage, Rows<Config> rows,
+    std::type_identity_t<void (*)(Given&, Config&)> check = nullptr,
+    std::type_identity_t<std::vector<void (*)(Given&, const Config&)>> implies = {}) {
   CommandInfo info{
       .name = std::move(name), .summary = std::move(summary), .usage = std::move(usage)};
   Config defaults;
   for (Row<Config>& row : rows) {
-    row.option.required = row.option.required || row.option.positional;
-    if (!row.option.required) row.option.default_text = row.default_text(defaults, row.option);
+    if (!row.option.required && !row.option.is_implied)
+      row.option.default_text = row.default_text(defaults, row.option);
     info.options.push_back(row.option);
   }
-  info.bind = [rows = std::move(rows), check, imply](Given& given) -> Command {
+  info.bind = [rows = std::move(rows), check, implies](Given& given) -> Command {
+    for (const Row<Config>& row : rows)
+      if (row.option.is_implied) given.imply(row.option.name, row.option.default_text);
     const auto filled = [&] {
       Config config;
       for (const Row<Config>& row : rows)
@@ -359,10 +377,11 @@ CommandInfo command(std::string name, std::string summary, std::string usage, Ro
       return config;
     };
     Config config = filled();
-    if (imply != nullptr) {
+    for (const auto imply : implies) {
       imply(given, config);
       config = filled();
     }
+    given.report_missing();
     if (check != nullptr) check(given, config);
     return config;
   };
@@ -381,14 +400,21 @@ Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 Rows<NetworkConfig> network_rows();
 void check_network(Given& given, const NetworkConfig& config);
 
-// train_checks.cpp: the options that --recipe sets and the command line does not; then what follows
-// from several options together.
+// Options that are omitted, as the first minute with photos needs them: the network, and what helps
+// if they are given as bare words; then those that --recipe sets. Then what follows from several
+// options together. train_checks.cpp
+void imply_usual(Given& given, const TrainConfig& config);
 void imply_recipe(Given& given, const TrainConfig& config);
 void check_train(Given& given, TrainConfig& config);
 // Faults of an output that would replace one of a training job's inputs or its model, or be read as
 // one.
 Problems overlaps_with_job(const char* output_name, const std::string& output,
                            const TrainConfig& config);
+
+// The network for which no other is named, or the one that the name of a file of weights begins
+// with.
+inline constexpr std::string_view kUsualNetwork = "resnet18";
+std::string network_of(const std::string& weights);  // model_options.cpp
 
 // The component of `kiln train` with weights and one folder of images.
 inline constexpr const char* kFineTune = "fine-tune";

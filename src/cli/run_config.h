@@ -252,6 +252,7 @@ struct TrainConfig {
   OptionTexts effective_options;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty
+  std::vector<std::string> notes;  // what was chosen for the user: the first lines of the log
 };
 
 // `kiln launch`, and --ranks of `kiln train`.
@@ -295,7 +296,9 @@ struct PredictionConfig {
 
 struct ScoreConfig {
   std::string trained_model_path;
-  std::string data_path;   // empty: files_from alone names the images
+  // Several are image files. Empty: files_from alone names the images.
+  std::vector<std::string> data_paths;
+  std::string data_path;   // if it is one
   std::string files_from;  // empty: all images of data_path; "-": standard input
   // If this and `scored_dataset` are empty: readable text to standard output.
   std::string output_path;  // of the part

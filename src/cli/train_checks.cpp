@@ -2,10 +2,12 @@
 // values that follow from others.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/http.h"
 #include "base/text.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
@@ -296,7 +298,86 @@ void check_paths(Given& given, const TrainConfig& config) {
                                logs + "/mistakes'.");
 }
 
+// ---- what is omitted ----
+
+namespace fs = std::filesystem;
+
+bool has_folder(const fs::path& path) {
+  std::error_code failure;
+  const auto entries = fs::directory_iterator(path, failure);
+  return std::any_of(begin(entries), end(entries),
+                     [&](const fs::directory_entry& entry) { return entry.is_directory(failure); });
+}
+
+// The folder of validation images beside that of training images in `data`; empty: none.
+std::string valid_folder_in(const fs::path& data) {
+  for (const char* name : {"val", "valid", "validation"})
+    if (has_folder(data / "train") && has_folder(data / name)) return (data / name).string();
+  return "";
+}
+
+// Makes --data-path the option for training images if it is not to be split: if there are
+// validation images beside it or in it.
+void divide_data_path(Given& given) {
+  const auto data = std::ranges::find(given.values, "data-path",
+                                      [](const RawValue& value) { return value.option->name; });
+  if (data == given.values.end() || given.has("train-data-path")) return;
+  if (!given.has("valid-data-path")) {
+    const std::string valid = valid_folder_in(data->text);
+    if (valid.empty()) return;
+    data->text = (fs::path(data->text) / "train").string();
+    data->option = find_option(given.command, "train-data-path");
+    given.imply("valid-data-path", valid);
+    return;
+  }
+  data->option = find_option(given.command, "train-data-path");
+}
+
+bool has_any(const Given& given, std::initializer_list<const char*> names) {
+  return std::ranges::any_of(names, [&](const char* name) { return given.has(name); });
+}
+
+// For a path without an option's name: what trains well in ten minutes.
+void imply_helpful(Given& given, const TrainConfig& config) {
+  if (!has_any(given, {"weights", "untrained-model-path"}))
+    given.imply("recipe", "modern");
+  else if (given.has("weights") && !has_any(given, {"recipe", "freeze", "folds", "transform-path",
+                                                    "sync-batch-norm", "shard-by", "exchange"}))
+    given.imply("auto", "True");
+  if (!has_any(given, {"epochs", "steps", "lr-schedule"}) && config.data.image_size.first == 0)
+    given.imply("time-limit", "10min");
+}
+
+// The first lines of the log: what the user did not say, and how to say it.
+void note_choices(Given& given, bool has_named_network) {
+  const auto note = [&](const char* label, const std::string& text) {
+    given.notes.push_back(formatted("%-18s", label) + text);
+  };
+  std::vector<std::string> words = {"kiln", "train"};
+  for (const Option& option : given.command.options)
+    if (const RawValue* value = given.find(option.name))
+      words.insert(words.end(), {"--" + option.name, without_secrets(value->text)});
+  if (given.has_bare_path) note("in full:", shell_words(words));
+  const RawValue* name = given.find("model-name");
+  if (name == nullptr) return;
+  if (!has_named_network)
+    note("network:", name->text + "; --model-name takes another, such as resnet50");
+  const KnownNetwork* network = find_network(name->text);
+  if (given.has_bare_path && !given.has("weights") && network != nullptr)
+    note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
+                         " it starts from a trained network");
+}
+
 }  // namespace
+
+void imply_usual(Given& given, const TrainConfig& config) {
+  divide_data_path(given);
+  const bool has_named_network = given.has("model-name");
+  if (!given.has("untrained-model-path"))
+    given.imply("model-name", network_of(config.data.network.weights));
+  if (given.has_bare_path) imply_helpful(given, config);
+  note_choices(given, has_named_network);
+}
 
 void imply_recipe(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
@@ -333,6 +414,7 @@ void check_train(Given& given, TrainConfig& config) {
   check_checkpoint(given, config.checkpoint);
   config.ranks.arguments = given.words;
   config.overridden = given.overridden;
+  config.notes = given.notes;
   config.effective_options = given.effective_options();
   for (auto& [name, text] : config.effective_options)
     if (name == "epochs" && !config.optimization.epochs_given)

@@ -42,10 +42,10 @@ Rows<TrainConfig> component_rows() {
       within(&TrainConfig::data,
              {
                  opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
-                     {kPaths, kFree, kModelIn, kFirst},
+                     {kPaths, kFree, kModelIn},
                      "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
                      "trained model to continue from: its folder or model.tar.gz.")
-                     .required_or("model-name"),
+                     .unless("model-name"),
                  opt(&DataConfig::train_path, "train-data-path", path("DIR"),
                      {kPaths, kFree, kDataIn, kFirst},
                      "Training images: an ImageDirectory, class folders, a COCO folder, an "
@@ -56,14 +56,14 @@ Rows<TrainConfig> component_rows() {
                      "has its own images.")
                      .required_or("data-path"),
                  opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
-                     {kPaths, kFree, kDataIn, kFirst},
+                     {kPaths, kFree, kDataIn, kFirst, kPositional},
                      "Validation images, in the same formats; a stream is read once and kept.")
                      .required_or("data-path"),
              }),
-      within(&TrainConfig::output,
-             {opt(&OutputConfig::trained_model_path, "trained-model-path", path("DIR"),
-                  {kPaths, kFree, kModelOut, kForOneRun, kFirst, kRequired},
-                  "Output folder for the ModelDirectory.")}),
+      within(&TrainConfig::output, {opt(&OutputConfig::trained_model_path, "trained-model-path",
+                                        path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
+                                        "Output folder for the ModelDirectory.")
+                                        .otherwise("model")}),
       within(
           &TrainConfig::optimization,
           {
@@ -82,7 +82,7 @@ Rows<TrainConfig> component_rows() {
                   {kTraining, kResult, kParameter},
                   "Seed for weight initialization, image order and augmentation."),
               opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
-                  {kTraining, kResult, kParameter, kOfRecipe, kFirst},
+                  {kTraining, kResult, kParameter, kOfRecipe},
                   "Stop early after this many consecutive epochs whose validation loss is not "
                   "below the previous epoch's."),
           }),
@@ -163,7 +163,7 @@ Rows<TrainConfig> machine_rows() {
                      "Start this many processes to train one model, like `kiln launch`. auto: one "
                      "per GPU of this host, or just this process if there is none.")
                      .shown_as("N|auto"),
-                 opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits, kFirst},
+                 opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits},
                      "Device to train on. auto: the GPU if an NVIDIA device is present, else the "
                      "CPU."),
                  opt(&RanksConfig::deterministic, "deterministic", on_off(), {kMachine, kBits},
@@ -174,7 +174,7 @@ Rows<TrainConfig> machine_rows() {
       within(&TrainConfig::optimization,
              {
                  opt(&OptimizationConfig::precision, "precision", kPrecisions,
-                     {kTraining, kResult, kOfRecipe, kFirst},
+                     {kTraining, kResult, kOfRecipe},
                      "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: "
                      "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
                      "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; "
@@ -206,12 +206,12 @@ Rows<TrainConfig> machine_rows() {
 Rows<SplitConfig> split_rows() {
   using Config = SplitConfig;
   return {
-      opt(&Config::data_path, "data-path", path("DIR"), {kPaths, kFree, kFirst},
-          "All images, in the same formats, to be split into training and validation images, "
-          "instead of --train-data-path and --valid-data-path. Duplicates stay on one side: "
-          "identical bytes always, other sizes and qualities up to 20000 images. split.csv in the "
-          "log folder lists the result."),
-      opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult, kFirst},
+      opt(&Config::data_path, "data-path", path("DIR"), {kPaths, kFree, kFirst, kPositional},
+          "All images, in the same formats, to be split into training and validation images; the "
+          "option's name may be omitted. With --valid-data-path, or train and val in the folder, "
+          "it is the two paths instead. Duplicates stay on one side: identical bytes always, other "
+          "sizes and qualities up to 20000 images. split.csv in the log folder lists the result."),
+      opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult},
           "Fraction of each class of --data-path used for validation, at least one image. The "
           "choice depends on the images and --random-seed: adding images later moves only a few "
           "others."),
@@ -259,7 +259,7 @@ Rows<OptimizationConfig> optimization_rows() {
           {{"none", ClassWeights::kNone},
            {"sqrt", ClassWeights::kSqrt},
            {"balanced", ClassWeights::kBalanced}},
-          {kTraining, kResult, kFirst},
+          {kTraining, kResult},
           "Weight of an image in the training loss, by its class. balanced: all images / (classes "
           "x images of its class). sqrt: the square root of that, scaled so that the mean weight "
           "of all images is 1. Reported losses stay unweighted."),
@@ -279,7 +279,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "over the classes that have validation images."),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
-          {kTraining, kResult, kFirst},
+          {kTraining, kResult},
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
           "instead of training for epochs. norm: BatchNorm."),
@@ -361,7 +361,7 @@ Rows<CheckpointConfig> checkpoint_rows() {
           {{"auto", ResumeChoice::kAuto},
            {"never", ResumeChoice::kNever},
            {"require", ResumeChoice::kRequire}},
-          {group, kFree, kForOneRun, kFirst},
+          {group, kFree, kForOneRun},
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
           "checkpoints are removed once a new one is written. require: fail if there is none."),
   };
@@ -443,7 +443,7 @@ Rows<TrainConfig> train_rows() {
       component_rows(),
       within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
       opt(&TrainConfig::options_file, "config", path("FILE"),
-          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer, kFirst},
+          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
           "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
           "it are relative to the working directory."),
       within(&TrainConfig::data, image_rows()),
@@ -464,11 +464,15 @@ Rows<TrainConfig> train_rows() {
 }  // namespace
 
 CommandInfo train_command() {
-  return command(
-      "train", "Train a model on labeled images and write a ModelDirectory.",
-      "--untrained-model-path DIR (or --model-name MODEL [--weights FILE]) --train-data-path DIR "
-      "--valid-data-path DIR --trained-model-path DIR [options]",
-      train_rows(), check_train, imply_recipe);
+  CommandInfo info = command("train", "Train a model on labeled images and write a ModelDirectory.",
+                             "PHOTOS [VALIDATION-PHOTOS] [options]", train_rows(), check_train,
+                             {imply_usual, imply_recipe});
+  info.examples = {
+      "kiln train photos                                # photos has a folder for each class",
+      "kiln train photos --model-name resnet50 --weights resnet50.pth --time-limit 30min",
+      "kiln train photos/train photos/val --epochs 30 --trained-model-path model2 --log-path "
+      "logs2"};
+  return info;
 }
 
 }  // namespace kiln

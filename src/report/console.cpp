@@ -197,6 +197,10 @@ class ConsoleSink : public RunSink {
     result("model", end.model_path);
     if (std::ranges::count(run.whole_sinks, kReportName) > 0) result("report", page_.string());
     for (const std::string& loss : run.losses) result("lost", loss);
+    result("next",
+           "kiln score photo.jpg" + (end.model_path == "model"
+                                         ? ""
+                                         : " --trained-model-path " + shell_word(end.model_path)));
     log_.info("  " + verdict(run).text);
   }
 

@@ -33,8 +33,17 @@ TEST(Network, IsNamedOnce) {
   EXPECT_EQ(fault(train({"--model-name", "resnet18"})),
             "--untrained-model-path and --model-name are both given, but mean the same thing: "
             "use only one of them.");
-  EXPECT_TRUE(contains(fault(named()), "--untrained-model-path DIR is missing"));
-  EXPECT_TRUE(contains(fault(named()), "add it, or --model-name."));
+}
+
+TEST(Network, HasTheNameInItsWeightsUnlessItIsGiven) {
+  const auto name = [](const Words& more) {
+    return parse_as<TrainConfig>(named(more)).data.network.model_name;
+  };
+  EXPECT_EQ(name({}), "resnet18");
+  EXPECT_EQ(name({"--weights", "https://host/models/resnet50-0676ba61.pth"}), "resnet50");
+  EXPECT_EQ(name({"--weights", "my/best.pth"}), "resnet18");
+  EXPECT_EQ(name({"--weights", "resnet50.pth", "--model-name", "resnet34"}), "resnet34");
+  EXPECT_EQ(parse_as<TrainConfig>(train()).data.network.model_name, "");
 }
 
 TEST(Network, ItsOptionsNeedItsName) {

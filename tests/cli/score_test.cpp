@@ -37,7 +37,8 @@ TEST(Score, KnowsOtherProgramsWords) {
   EXPECT_NE(fault({"score", "--model", "m", "--trained-model-path=m", "--data-path=d"})
                 .find("--trained-model-path"),
             std::string::npos);
-  EXPECT_NE(fault(score({"--data-path=d", "--data-dir=d"})).find("--data-path"), std::string::npos);
+  EXPECT_NE(fault(score({"--data-dir=d"})).find("`kiln score --trained-model-path m d`"),
+            std::string::npos);
 }
 
 TEST(Score, AnswersFromAConfidenceOn) {

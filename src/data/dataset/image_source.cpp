@@ -45,6 +45,23 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
   return set;
 }
 
+Dataset read_image_files(const std::vector<std::string>& paths, const std::string& name) {
+  Dataset set = unlabeled_files("", name);
+  for (const std::string& path : paths) {
+    std::error_code fault;
+    const fs::file_status status = fs::status(path, fault);
+    if (!fs::is_regular_file(status) || has_archive_extension(path) || has_record_name(path))
+      throw Error(ErrorCode::kInvalidDataset,
+                  name + " " + quoted_path(path) +
+                      (fs::exists(status)
+                           ? ": of several paths each must be an image file. Give "
+                             "it alone."
+                           : ": it does not exist. Check the path." + did_you_mean_path(path)));
+    set.samples.add(path);
+  }
+  return set;
+}
+
 TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
   for (const std::string& name : set.classes)
     is_known_.push_back(std::find(classes.begin(), classes.end(), name) != classes.end());

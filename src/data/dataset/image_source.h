@@ -15,6 +15,9 @@ namespace kiln {
 Dataset read_every_image(const std::filesystem::path& path, const std::string& name,
                          const RecordOptions& records = {});
 
+// Image files, without labels. Throws Error kInvalidDataset for a path that is not one.
+Dataset read_image_files(const std::vector<std::string>& paths, const std::string& name);
+
 // Labels that are not among the model's classes.
 struct UnknownLabels {
   long long num_images = 0;

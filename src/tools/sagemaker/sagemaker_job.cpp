@@ -67,7 +67,8 @@ MpiOptions read_mpi_options(const std::string& text) {
 // True if the option's value is a path that comes from the layout of SageMaker's folder.
 bool is_place(const Option* option) {
   return option != nullptr && option->kind == ValueKind::kPath &&
-         (option->required || option->name == "data-path");
+         (option->canvas == Canvas::kDataIn || option->canvas == Canvas::kModelIn ||
+          option->canvas == Canvas::kModelOut || option->name == "data-path");
 }
 
 class Translation {

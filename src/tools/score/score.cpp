@@ -541,7 +541,9 @@ const ScoreFormat* format_of(const std::string& output_path) {
 }
 
 void open_images(const ScoreConfig& config, ScoreJob& job) {
-  if (config.files_from.empty())
+  if (config.data_paths.size() > 1)
+    job.set = read_image_files(config.data_paths, "Images");
+  else if (config.files_from.empty())
     job.set = read_every_image(config.data_path, "Images", config.prediction.records);
   else
     job.list.emplace(config.files_from, config.data_path);
