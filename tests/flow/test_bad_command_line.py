@@ -19,7 +19,7 @@ class CommandLineTest(FlowTest):
         result = kiln("train", "--log-path", self.folder / "logs", "--epoch", 1, "--device", "gpu", "--batch-size", "",
                       "--save", "best", "--save", "last", "--print-freq")
         self.assert_fails(result, 2, 2, "'--epochs'", "--device", "--batch-size", "--save", "--print-freq",
-                          "--train-data-path", "--valid-data-path", "--untrained-model-path", "--trained-model-path")
+                          "--train-data-path", "--valid-data-path")
 
     def test_without_log_path_nothing_is_written_into_the_folder_of_a_finished_run(self):
         logs = self.folder / "logs/module_statistics"
