@@ -195,7 +195,7 @@ class ArgumentParser {
     for (const Option& option : command_.options) {
       if (!takes_bare_word(option)) continue;
       if (!option.required) {
-        if (!is_there) return refuse("there is no such file or folder." + did_you_mean_path(text));
+        if (!is_there) refuse("there is no such file or folder." + did_you_mean_path(text));
         given_.has_bare_path = true;
       }
       store(option, text);
@@ -402,6 +402,10 @@ const RawValue* Given::find(std::string_view name) const {
   return found == values.end() ? nullptr : &*found;
 }
 
+bool Given::mentions(std::string_view name) const {
+  return std::ranges::any_of(mentioned, [&](const Option* option) { return option->name == name; });
+}
+
 bool Given::is_set(const char* name, const std::string& text) const {
   const RawValue* value = find(name);
   if (value == nullptr) return false;
@@ -415,8 +419,9 @@ void Given::imply(std::string_view name, const std::string& text, const char* by
   const RawValue* reason = find(by);
   std::string where = "--" + std::string(name);
   if (reason != nullptr) where += std::string(" (of --") + by + " " + reason->text + ")";
-  values.push_back({find_option(command, name), text, where,
-                    reason == nullptr ? kMissingPosition : reason->position});
+  const Option* option = find_option(command, name);
+  mentioned.push_back(option);
+  values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position});
 }
 
 int Given::position(std::string_view name) const {
@@ -443,16 +448,13 @@ void Given::keep_apart(const char* output, const std::vector<const char*>& input
 }
 
 void Given::report_missing() {
-  const auto is_mentioned = [&](const Option* option) {
-    return option != nullptr && std::ranges::find(mentioned, option) != mentioned.end();
-  };
   for (const Option& option : command.options) {
     const Option* instead = option.instead.empty() ? nullptr : find_option(command, option.instead);
     if (instead != nullptr && has(option.name) && has(instead->name))
       fault(position(instead->name), "--" + option.name + " and --" + instead->name +
                                          " are both given, but mean the same thing: use only one "
                                          "of them.");
-    if (!option.required || is_mentioned(&option) || is_mentioned(instead)) continue;
+    if (!option.required || mentions(option.name) || mentions(option.instead)) continue;
     fault(kMissingPosition, "--" + option.name + " " + option.value_name + " is missing (" +
                                 first_sentence(option.help) + "): add it" +
                                 (instead == nullptr ? "" : ", or --" + instead->name) + ".");

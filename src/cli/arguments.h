@@ -40,6 +40,7 @@ struct Given {
 
   const RawValue* find(std::string_view name) const;  // nullptr if not given
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  bool mentions(std::string_view name) const;  // see `mentioned`
   // Whether the option is given with this value; an empty `text` is any value but the default.
   bool is_set(const char* name, const std::string& text) const;
 

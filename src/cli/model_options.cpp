@@ -261,7 +261,7 @@ void check_score(Given& given, ScoreConfig& config) {
     given.fault("answer-at", "--answer-at and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
     given.fault("answer-at", "--answer-at uses the calibrated confidence: leave --raw out.");
-  if (!given.has("data-path") && !given.has("files-from"))
+  if (!given.mentions("data-path") && !given.has("files-from"))
     given.fault("data-path",
                 "--data-path PATH is missing: give the images to score, or a list of them with "
                 "--files-from.");

@@ -114,20 +114,21 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t ind
   return out;
 }
 
-std::string facts(const Option& option) {
+// In brackets; with `all` also what values it takes.
+std::string facts(const Option& option, bool all) {
   std::vector<std::string> parts;
   if (option.required)
     parts.push_back(option.instead.empty() ? "required" : "required, or --" + option.instead);
   if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
-  if (!option.port_name.empty()) parts.push_back("also --" + option.port_name);
-  if (option.repeatable) parts.emplace_back("may be repeated");
+  if (all && !option.port_name.empty()) parts.push_back("also --" + option.port_name);
+  if (all && option.repeatable) parts.emplace_back("may be repeated");
   const std::string range = range_text(option);
   // The choices are already in the left column.
-  if (!range.empty() && option.kind != ValueKind::kChoice && option.kind != ValueKind::kBoolean &&
-      option.kind != ValueKind::kSwitch) {
+  if (all && !range.empty() && option.kind != ValueKind::kChoice &&
+      option.kind != ValueKind::kBoolean && option.kind != ValueKind::kSwitch) {
     parts.push_back((option.kind == ValueKind::kModelName ? "one of " : "range ") + range);
   }
-  if (!option.unit.empty()) parts.push_back("unit: " + option.unit);
+  if (all && !option.unit.empty()) parts.push_back("unit: " + option.unit);
   if (parts.empty()) return "";
   return " [" + joined(parts, "; ") + "]";
 }
@@ -143,9 +144,9 @@ std::string entry(const std::string& left, const std::string& help) {
   return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
 }
 
-std::string entry(const Option& option, bool is_whole) {
+std::string entry(const Option& option, bool all) {
   return entry("--" + option.name + (option.value_name.empty() ? "" : " " + option.value_name),
-               (is_whole ? option.help : first_sentence(option.help) + ".") + facts(option));
+               (all ? option.help : first_sentence(option.help) + ".") + facts(option, all));
 }
 
 std::vector<std::string> groups_of(const CommandInfo& command) {

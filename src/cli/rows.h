@@ -166,6 +166,7 @@ struct Row {
     option.required = true;
     return unless(std::move(instead));
   }
+  // May not be given together with the option `instead`.
   Row& unless(std::string instead) {
     option.instead = std::move(instead);
     return *this;

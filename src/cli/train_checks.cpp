@@ -304,9 +304,10 @@ namespace fs = std::filesystem;
 
 bool has_folder(const fs::path& path) {
   std::error_code failure;
-  const auto entries = fs::directory_iterator(path, failure);
-  return std::any_of(begin(entries), end(entries),
-                     [&](const fs::directory_entry& entry) { return entry.is_directory(failure); });
+  for (auto entry = fs::directory_iterator(path, failure); entry != fs::directory_iterator();
+       entry.increment(failure))
+    if (entry->is_directory(failure)) return true;
+  return false;
 }
 
 // The folder of validation images beside that of training images in `data`; empty: none.
@@ -316,21 +317,18 @@ std::string valid_folder_in(const fs::path& data) {
   return "";
 }
 
-// Makes --data-path the option for training images if it is not to be split: if there are
-// validation images beside it or in it.
+// Makes --data-path the option for training images if there are validation images beside it or in
+// it, so that it is not split.
 void divide_data_path(Given& given) {
   const auto data = std::ranges::find(given.values, "data-path",
                                       [](const RawValue& value) { return value.option->name; });
   if (data == given.values.end() || given.has("train-data-path")) return;
-  if (!given.has("valid-data-path")) {
-    const std::string valid = valid_folder_in(data->text);
-    if (valid.empty()) return;
-    data->text = (fs::path(data->text) / "train").string();
-    data->option = find_option(given.command, "train-data-path");
-    given.imply("valid-data-path", valid);
-    return;
-  }
+  const bool has_valid = given.has("valid-data-path");
+  const std::string inside = has_valid ? "" : valid_folder_in(data->text);
+  if (!has_valid && inside.empty()) return;
+  if (!has_valid) data->text = (fs::path(data->text) / "train").string();
   data->option = find_option(given.command, "train-data-path");
+  given.imply("valid-data-path", inside);
 }
 
 bool has_any(const Given& given, std::initializer_list<const char*> names) {
