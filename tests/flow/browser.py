@@ -15,6 +15,32 @@ OPTIONS = ("--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-g
            "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
 
 
+# What is wrong with how a page is laid out: labels of charts that overlap, are cut or above 100 %, and tiles that leave a gap.
+FAULTS = """(() => {
+  const faults = [];
+  const box = e => {
+    const range = document.createRange();
+    range.selectNodeContents(e);
+    return range.getBoundingClientRect();
+  };
+  for (const figure of document.querySelectorAll('figure.chart')) {
+    const labels = [...figure.querySelectorAll('svg text, .plot span, .x-name')].map(e => ({e, text: e.textContent, at: box(e)}));
+    labels.forEach(({e, text, at}, i) => {
+      const around = (e.closest('svg') || figure).getBoundingClientRect();
+      if (at.left < around.left - 1 || at.right > around.right + 1) faults.push('cut: ' + text);
+      if (parseFloat(text) > 100 && text.endsWith('%')) faults.push('above all: ' + text);
+      for (const other of labels.slice(i + 1))
+        if (at.left < other.at.right - 1 && other.at.left < at.right - 1 && at.top < other.at.bottom - 1 && other.at.top < at.bottom - 1)
+          faults.push('over each other: ' + text + ', ' + other.text);
+    });
+  }
+  const area = e => e.clientWidth * e.clientHeight;
+  for (const tiles of document.querySelectorAll('.tiles'))
+    if ([...tiles.children].reduce((sum, tile) => sum + area(tile), 0) < .97 * area(tiles)) faults.push('a gap between tiles');
+  return faults;
+})()"""
+
+
 class Browser:
     """One page, in a `with` statement."""
 
@@ -114,15 +140,16 @@ class BrowserCase(FlowTest):
         cls.browser = cls.enterClassContext(Browser())
 
     def look_at(self, page):
-        """Opens a page, which must be quiet, ask for nothing and fit, narrow and light, wide and dark, and on paper."""
+        """Opens a page, which must be quiet, ask for nothing and fit, from narrow to wide, light and dark, and on paper."""
         self.assertLess(page.stat().st_size, 2_000_000)
         backgrounds = set()
-        for width, scheme in ((360, "light"), (1100, "dark")):
+        for width, scheme in ((390, "light"), (768, "light"), (1200, "dark")):
             self.browser.show(width, scheme)
             self.browser.open(page)
             self.assertEqual(self.browser.complaints(), [])
             self.assertEqual(self.browser.requests(), [page.absolute().as_uri()])
             self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+            self.assertEqual(self.browser.evaluate(FAULTS), [])
             backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
         self.assertEqual(len(backgrounds), 2)
         self.browser.show(scheme="dark", media="print")

@@ -1,7 +1,7 @@
 // Values under the pointer, or under the cursor that the arrow keys move. Everything else works without this.
 'use strict';
 for (const svg of document.querySelectorAll('svg[data-frame]')) {
-  const [xLow, xHigh, yLow, yHigh, left, right, bottom, top] = svg.dataset.frame.split(' ').map(Number);
+  const [xLow, xHigh, yLow, yHigh] = svg.dataset.frame.split(' ').map(Number);
   const lines = [...svg.querySelectorAll('g[data-x]')].map(line => ({
     name: line.dataset.name, color: [...line.classList].find(name => /^c\d$/.test(name)),
     isStack: line.classList.contains('stack'),
@@ -10,15 +10,20 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
   const places = [...new Set(lines.flatMap(line => line.x))].sort((a, b) => a - b);
   if (places.length === 0) continue;
 
-  const leftOf = x => left + (x - xLow) / (xHigh - xLow) * (right - left);
-  const topOf = y => bottom - (y - yLow) / (yHigh - yLow) * (bottom - top);
+  const {width, height} = svg.viewBox.baseVal;
+  const leftOf = x => (x - xLow) / (xHigh - xLow) * width;
+  const topOf = y => (1 - (y - yLow) / (yHigh - yLow)) * height;
   const nearest = (list, x) => list.reduce((best, value, i) => Math.abs(value - x) < Math.abs(list[best] - x) ? i : best, 0);
   const shown = y => svg.dataset.unit === '%' ? (100 * y).toFixed(1) + ' %' : String(Number(y.toPrecision(4)));
-  const create = (name, parent) => parent.appendChild(document.createElementNS(svg.namespaceURI, name));
+  const draw = (name, parent, attributes) => {
+    const shape = parent.appendChild(document.createElementNS(svg.namespaceURI, name));
+    for (const key in attributes) shape.setAttribute(key, attributes[key]);
+    return shape;
+  };
 
-  const cursor = create('g', svg);
-  cursor.setAttribute('class', 'cursor');
-  const tip = svg.parentNode.appendChild(document.createElement('div'));
+  const cursor = draw('g', svg, {class: 'cursor'});
+  const figure = svg.closest('figure');
+  const tip = figure.appendChild(document.createElement('div'));
   tip.className = 'tip';
   tip.setAttribute('role', 'status');
   tip.hidden = true;
@@ -29,25 +34,21 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
     const x = places[at];
     cursor.replaceChildren();
     tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: svg.dataset.xName + ' ' + (svg.dataset.xUnit ? (100 * x).toFixed(1) + ' %' : Number(x.toFixed(2)))}));
-    create('path', cursor).setAttribute('d', `M${leftOf(x)} ${top}V${bottom}`);
+    draw('path', cursor, {class: 'at', d: `M${leftOf(x)} 0V${height}`});
     for (const line of lines) {
       const i = nearest(line.x, x);
       const row = tip.appendChild(document.createElement('p'));
       row.className = line.color;
       row.append(line.name + ' ', Object.assign(document.createElement('b'), {textContent: shown(line.y[i])}));
       if (line.isStack) continue;
-      const dot = create('circle', cursor);
-      dot.setAttribute('class', line.color);
-      dot.setAttribute('cx', leftOf(line.x[i]));
-      dot.setAttribute('cy', topOf(line.y[i]));
-      dot.setAttribute('r', 4);
+      draw('path', cursor, {class: 'dot ' + line.color, d: `M${leftOf(line.x[i])} ${topOf(line.y[i])}h0`});
     }
-    const box = svg.getBoundingClientRect(), outer = svg.parentNode.getBoundingClientRect();
-    const scale = box.width / svg.viewBox.baseVal.width;
+    const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
     tip.hidden = false;
-    const beside = leftOf(x) * scale + (leftOf(x) > (left + right) / 2 ? -tip.offsetWidth - 12 : 12);
+    const share = leftOf(x) / width;
+    const beside = share * box.width + (share > .5 ? -tip.offsetWidth - 12 : 12);
     tip.style.left = Math.max(0, beside + box.left - outer.left) + 'px';
-    tip.style.top = box.top - outer.top + top * scale + 'px';
+    tip.style.top = box.top - outer.top + 'px';
   }
   function hide() {
     at = -1;
@@ -56,8 +57,7 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
   }
   svg.addEventListener('pointermove', event => {
     const box = svg.getBoundingClientRect();
-    const viewX = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
-    show(nearest(places, xLow + (viewX - left) / (right - left) * (xHigh - xLow)));
+    show(nearest(places, xLow + (event.clientX - box.left) / box.width * (xHigh - xLow)));
   });
   svg.addEventListener('pointerleave', hide);
   svg.addEventListener('blur', hide);

@@ -60,17 +60,19 @@ std::string tiles_of(const AuditRecord& record) {
                         wilson_interval(record.num_agreed, record.num_judged)});
 }
 
-std::string what_to_do() {
+std::string what_to_do(const AuditRecord& record) {
   std::string items;
-  for (const char* text :
-       {"Open `doubtful.csv`, next to this page: its rows are in the order of the pictures below.",
-        "If a `label` is wrong, change it. Delete the rows that are right. `suggested` is a guess, "
-        "so look at the picture first.",
-        "Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the same "
-        "data. The image files stay unchanged.",
-        "Remove duplicates and empty images; `duplicates.csv` lists the duplicates."})
-    items += element("li", prose(text));
-  return element("ol", items);
+  const auto add = [&](const char* text) { items += element("li", prose(text)); };
+  if (!record.doubtful.empty()) {
+    add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures below.");
+    add("If a `label` is wrong, change it. Delete the rows that are right. `suggested` is a guess, "
+        "so look at the picture first.");
+    add("Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the same "
+        "data. The image files stay unchanged.");
+  }
+  if (record.copies.size() + record.flawed.size() > 0)
+    add("Remove duplicates and empty images; `duplicates.csv` lists the duplicates.");
+  return items.empty() ? "" : element("ol", items);
 }
 
 // The first `most` of `entries` as pictures below `lead`; empty if there are none. `files`: names
@@ -213,8 +215,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
 
 std::string audit_html(const AuditRecord& record) {
   const std::string title = "Which images deserve a look";
-  const std::string facts = utc_text(record.time) + " · " + record.backbone + " · " +
-                            record.device + " · " + record.precision + " · " +
+  const std::string facts = " · " + record.device + " · " + record.precision + " · " +
                             plural(record.num_images, "image", "images") + " in " +
                             shortened(record.data_path, 100) +
                             (record.valid_data_path.empty()
@@ -227,7 +228,7 @@ std::string audit_html(const AuditRecord& record) {
               verdict_line(audit_verdict(record)) +
                   element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
-      section("next", "What to do", what_to_do()) +
+      section("next", "What to do", what_to_do(record)) +
       pictures_section("doubtful", "Labels that are probably wrong",
                        "Judged by models that have not seen the image. Above: the suggested label "
                        "and its probability; below: the given label and its probability.",
@@ -247,7 +248,10 @@ std::string audit_html(const AuditRecord& record) {
                        most, "audit.json", odd_picture) +
       noise_section(record) + faults_section(record) +
       settings_section(record.options, record.versions);
-  return page_html(title, header_html(escaped(title), facts_html(facts)), main);
+  const std::string facts_line =
+      escaped(utc_text(record.time) + " · ") + prose(record.backbone) + escaped(facts);
+  return page_html(title, header_html(escaped(title), element("p class=\"facts\"", facts_line)),
+                   main);
 }
 
 std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "base/text.h"
 #include "report/page/html.h"
@@ -30,8 +32,6 @@ void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kep
     if (point == lowest || point == highest || point == odd) kept->push_back(*point);
 }
 
-constexpr double kWidth = 440, kHeight = 240;
-constexpr double kLeft = 60, kRight = 12, kTop = 12, kBottom = 28;
 constexpr std::size_t kMaxPoints = 600, kMaxRows = 200, kMaxDots = 40;
 
 std::string axis_text(const Scale& scale, double value, Unit unit) {
@@ -54,9 +54,9 @@ ChartFrame frame_of(const LineChart& chart) {
     for (const Point& point : series.points) values.push_back(point.y);
     if (!series.points.empty()) last = std::max(last, series.points.back().x);
   }
-  ChartFrame frame{round_scale(0, last, 6, last >= 2 ? 1 : 0), value_scale(values), chart.unit,
-                   chart.x_name, chart.x_unit};
-  frame.x.high = last;
+  ChartFrame frame = ChartFrame::of(last, last >= 2 ? 1 : 0, values, chart.unit);
+  frame.x_name = chart.x_name;
+  frame.x_unit = chart.x_unit;
   return frame;
 }
 
@@ -65,39 +65,39 @@ ChartFrame frame_of(const LineChart& chart) {
 std::string line_svg(const Series& series, const ChartFrame& frame) {
   std::string path, xs, ys, dots;
   bool pen_is_down = false;
+  double before = series.points.empty() ? 0 : std::ceil(series.points.front().x) - 1;
   const std::vector<Point> points = thinned(series.points, kMaxPoints);
   for (const Point& point : points) {
+    const double begin = std::exchange(before, point.x);
     if (!std::isfinite(point.y)) {
       pen_is_down = false;
       continue;
     }
     const double left = frame.left(point.x), top = frame.top(point.y);
     if (series.holds)
-      path += formatted("%c%.1f %.1fH%.1f", pen_is_down ? 'L' : 'M', frame.left(point.x - 1), top,
-                        left);
+      path += formatted("%c%.1f %.1fH%.1f", pen_is_down ? 'L' : 'M', frame.left(begin), top, left);
     else
       path += formatted("%c%.1f %.1f", pen_is_down ? 'L' : 'M', left, top);
     pen_is_down = true;
     xs += formatted(xs.empty() ? "%.6g" : " %.6g", point.x);
     ys += formatted(ys.empty() ? "%.9g" : " %.9g", point.y);
     if (points.size() <= kMaxDots && !series.is_background && !series.holds)
-      dots += formatted("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", left, top);
+      dots += formatted("M%.1f %.1fh0", left, top);
   }
   const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.color,
                                            series.is_background ? " background" : "") +
                                  escaped(series.name) + "\" data-x=\"" + xs + "\" data-y=\"" + ys +
                                  "\"";
+  if (!dots.empty()) dots = "<path class=\"dots\" d=\"" + dots + "\"/>";
   return element(attributes, "<path d=\"" + path + "\"/>" + dots) + "\n";
 }
 
-std::string mark_svg(const LineChart& chart, const ChartFrame& frame) {
+// A line at the saved epoch.
+std::string mark_html(const LineChart& chart, const ChartFrame& frame) {
   if (chart.kept_epoch == 0) return "";
-  const double left = frame.left(chart.kept_epoch);
-  const bool at_right = left > kWidth / 2;
-  return formatted("<path class=\"mark\" d=\"M%.1f %.1fV%.1f\"/>", left, kTop, kHeight - kBottom) +
-         element(formatted("text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"",
-                           left + (at_right ? -5 : 5), kHeight - kBottom - 6,
-                           at_right ? "end" : "start"),
+  const double share = std::min(1.0, frame.x.place(chart.kept_epoch));
+  return element(formatted("span class=\"mark%s\" style=\"left:%.2f%%\" aria-hidden=\"true\"",
+                           share > 0.5 ? " before" : "", 100 * share),
                  "saved");
 }
 
@@ -189,7 +189,18 @@ Scale round_scale(double low, double high, int most, double smallest_step) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, step};
 }
 
-Scale value_scale(const std::vector<double>& values) {
+double highest_shown(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  std::ranges::sort(values);
+  constexpr std::size_t kFewest = 5;
+  if (values.size() < kFewest) return values.empty() ? 0 : values.back();
+  constexpr double kMuch = 10, kLittle = 1.5;  // the height of all values / that of nine tenths
+  const double low = values.front(), most = values[(values.size() - 1) * 9 / 10] - low;
+  if (values.back() - low <= kMuch * most || most == 0) return values.back();
+  return *std::prev(std::ranges::upper_bound(values, low + kLittle * most));
+}
+
+Scale value_scale(const std::vector<double>& values, Unit unit) {
   double low = INFINITY, high = -INFINITY;
   for (const double value : values) {
     if (!std::isfinite(value) || std::abs(value) > 1e100) continue;
@@ -198,6 +209,10 @@ Scale value_scale(const std::vector<double>& values) {
   }
   if (low > high) return {0, 1, 0.2};
   if (low > 0 && low < 0.5 * high) low = 0;
+  if (unit == Unit::kPercent && high <= 1 && high - low < 0.01) {  // flat
+    low = std::max(0.0, low - 0.1);
+    high = std::min(1.0, high + 0.1);
+  }
   return round_scale(low, high, 5);
 }
 
@@ -210,43 +225,62 @@ std::string value_text(double value, Unit unit) {
   return formatted("%.4g", value);
 }
 
+ChartFrame ChartFrame::of(double last_x, double smallest_x_step, const std::vector<double>& values,
+                          Unit unit) {
+  const double most = highest_shown(values);
+  std::vector<double> shown;
+  ChartFrame frame;
+  frame.unit = unit;
+  frame.x = round_scale(0, last_x, 6, smallest_x_step);
+  for (const double value : values) {
+    if (value <= most) shown.push_back(value);
+    if (std::isfinite(value)) frame.highest = std::max(frame.highest, value);
+  }
+  frame.x.high = last_x;
+  frame.y = value_scale(shown, unit);
+  return frame;
+}
+
 double ChartFrame::left(double value) const {
-  return kLeft + x.place(value) * (kWidth - kLeft - kRight);
+  return kSide * x.place(value);
 }
 
 double ChartFrame::top(double value) const {
-  return kHeight - kBottom - y.place(value) * (kHeight - kTop - kBottom);
+  return kSide * (1 - std::clamp(y.place(value), -1.0, 3.0));
 }
 
-std::string ChartFrame::svg(const std::string& label, const std::string& content) const {
-  std::string lines, numbers;
+std::string ChartFrame::html(const std::string& label, const std::string& curves,
+                             const std::string& marks) const {
+  std::string lines, y_numbers, x_numbers;
   for (const double mark : y.marks()) {
-    lines += formatted("M%.0f %.1fH%.0f", kLeft, top(mark), kWidth - kRight);
-    numbers += element(
-        formatted("text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\"", kLeft - 7, top(mark) + 4),
-        axis_text(y, mark, unit));
+    lines += formatted("M0 %.1fH%.0f", top(mark), kSide);
+    y_numbers += element("span", axis_text(y, mark, unit));
   }
   for (const double mark : x.marks())
     if (mark <= x.high * (1 + 1e-9))
-      numbers += element(
-          formatted("text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\"", left(mark), kHeight - 8),
-          axis_text(x, mark, x_unit));
-  numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), escaped(x_name));
-  const std::string grid =
-      "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
-  const double bottom = kHeight - kBottom;
-  return element(
-      formatted("svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" tabindex=\"0\" data-unit=\"%s\" ",
-                kWidth, kHeight,
-                unit == Unit::kPercent   ? "%"
-                : unit == Unit::kSeconds ? "s"
-                                         : "") +
-          "data-x-name=\"" + escaped(x_name) + "\" " +
-          (x_unit == Unit::kPercent ? "data-x-unit=\"%\" " : "") +
-          formatted("data-frame=\"%.9g %.9g %.9g %.9g %.0f %.0f %.0f %.0f\" aria-label=\"", x.low,
-                    x.high, y.low, y.high, kLeft, kWidth - kRight, bottom, kTop) +
-          escaped(label) + "\"",
-      grid + "\n" + content);
+      x_numbers += element(formatted("span style=\"left:%.2f%%\"", 100 * x.place(mark)),
+                           axis_text(x, mark, x_unit));
+  const char* unit_sign = unit == Unit::kPercent ? "%" : unit == Unit::kSeconds ? "s" : "";
+  const std::string svg =
+      element(formatted("svg viewBox=\"0 0 %.0f %.0f\" preserveAspectRatio=\"none\" role=\"img\" "
+                        "tabindex=\"0\" data-unit=\"%s\" ",
+                        kSide, kSide, unit_sign) +
+                  "data-x-name=\"" + escaped(x_name) + "\" " +
+                  (x_unit == Unit::kPercent ? "data-x-unit=\"%\" " : "") +
+                  formatted("data-frame=\"%.9g %.9g %.9g %.9g\" aria-label=\"", x.low, x.high,
+                            y.low, y.high) +
+                  escaped(label) + "\"",
+              "<path class=\"grid\" d=\"" + lines + "\"/>\n" + curves);
+  const bool is_cut = highest > y.high * (1 + 1e-9);
+  return element("div class=\"plot\"",
+                 element("div class=\"ys\" aria-hidden=\"true\"", y_numbers) +
+                     element("div class=\"area\"", svg + marks) +
+                     element("div class=\"xs\" aria-hidden=\"true\"", x_numbers) +
+                     element("div class=\"x-name\" aria-hidden=\"true\"", escaped(x_name))) +
+         (is_cut ? element("p class=\"outside\"", "Values above " + axis_text(y, y.high, unit) +
+                                                      " are outside the chart; the highest is " +
+                                                      value_text(highest, unit) + ".")
+                 : "");
 }
 
 std::string line_chart_html(const LineChart& chart) {
@@ -260,7 +294,7 @@ std::string line_chart_html(const LineChart& chart) {
         lines += line_svg(series, frame);
   return element("figure class=\"chart\"",
                  element("figcaption", element("h3", escaped(chart.title)) + legend(chart)) +
-                     frame.svg(in_words(chart), mark_svg(chart, frame) + lines) +
+                     frame.html(in_words(chart), lines, mark_html(chart, frame)) +
                      folded("Values", value_table(chart))) +
          "\n";
 }

@@ -1,5 +1,6 @@
-// Charts as inline SVG, with a text label and a table of values for screen readers. Hovering or
-// pressing arrow keys shows values (report.js).
+// Charts as wide as the page gives them: curves as inline SVG, stretched, and labels as HTML, which
+// keep their size. With a text label and a table of values for screen readers. Hovering or pressing
+// arrow keys shows values (report.js).
 #pragma once
 
 #include <string>
@@ -28,10 +29,15 @@ struct Scale {
 // ten but at least by `smallest_step`.
 Scale round_scale(double low, double high, int most, double smallest_step = 0);
 
-// A scale that covers the finite values, and 0 if it is close. 0 to 1 if there are none.
-Scale value_scale(const std::vector<double>& values);
-
 enum class Unit { kPlain, kPercent, kSeconds };
+
+// A scale that covers the finite values, and 0 if it is close; shares end at 100 %. 0 to 1 if there
+// are none.
+Scale value_scale(const std::vector<double>& values, Unit unit = Unit::kPlain);
+
+// The highest value to show of `values`: the highest of all, unless a tenth of them at most are so
+// high that they would flatten the rest.
+double highest_shown(std::vector<double> values);
 
 std::string value_text(double value, Unit unit);  // "0.5123", "71.3 %", "4.2 s", "∞"
 
@@ -39,7 +45,7 @@ struct Series {
   std::string name;
   int color = 0;               // 0 to 7, of report.css
   bool is_background = false;  // thin, and not in the table
-  bool holds = false;          // each value covers the preceding unit of x, drawn as a step
+  bool holds = false;          // each value covers x since the preceding point, drawn as a step
   std::vector<Point> points;   // x ascending, from 0 on; y may be NaN or infinite
 };
 
@@ -55,17 +61,26 @@ struct LineChart {
 // A `<figure>`; empty if no series has points. Long series are thinned.
 std::string line_chart_html(const LineChart& chart);
 
-// Layout shared by all charts, in SVG units.
+// Layout shared by all charts. Curves are drawn in a square of kSide units.
 struct ChartFrame {
+  static constexpr double kSide = 1000;
+
   Scale x, y;
   Unit unit = Unit::kPlain;
   std::string x_name = "epoch";
   Unit x_unit = Unit::kPlain;
+  double highest = 0;  // of all values; stated if the chart ends below it
+
+  // A frame from 0 to `last_x` for `values`.
+  static ChartFrame of(double last_x, double smallest_x_step, const std::vector<double>& values,
+                       Unit unit = Unit::kPlain);
 
   double left(double value) const;
   double top(double value) const;
-  // A whole `<svg>` with the grid, its numbers and `content`; `label` is plain text.
-  std::string svg(const std::string& label, const std::string& content) const;
+  // The chart: the grid, `curves`, which are SVG, `marks`, which are HTML above them, and the
+  // numbers of the axes; `label` is plain text.
+  std::string html(const std::string& label, const std::string& curves,
+                   const std::string& marks = "") const;
 };
 
 }  // namespace kiln

@@ -165,6 +165,9 @@ std::vector<Cells> comparison_rows(const std::vector<NamedRun>& runs) {
   std::vector<Cells> rows = {{"run", "model", "epochs", "top-1", "95 %", "top-5", "macro recall",
                               "loss", "images/s", "time", "status"}};
   for (const NamedRun& named : runs) rows.push_back(row_of(named));
+  constexpr std::ptrdiff_t kTop5 = 5;
+  if (std::ranges::none_of(runs, [](auto& named) { return has_top5(named.run.start.data); }))
+    for (Cells& row : rows) row.erase(row.begin() + kTop5);
   return rows;
 }
 

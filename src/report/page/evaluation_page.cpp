@@ -61,7 +61,7 @@ std::string calibration_section(const EvaluatedModel& model) {
     if (bin.images > 0) chart.series[0].points.push_back({bin.mean_confidence(), bin.accuracy()});
   return section("calibration", "Is its confidence calibrated?",
                  element("p",
-                         "Images grouped by the model's confidence. Above the diagonal it is "
+                         "Images grouped by the model’s confidence. Above the diagonal it is "
                          "underconfident, below it overconfident.") +
                      element("div class=\"charts\"", line_chart_html(chart)));
 }
@@ -106,10 +106,12 @@ std::string model_html(const EvaluatedModel& model) {
 
 std::string models_table(const EvaluationRecord& record) {
   std::vector<Cells> rows;
+  std::string top_k;
   for (std::size_t i = 0; i < record.models.size(); ++i) {
     const EvaluatedModel& model = record.models[i];
     const Evaluation& figures = model.figures;
     const Interval interval = top1_interval(figures.totals());
+    if (figures.has_top_k()) top_k = formatted("top-%d", figures.k());
     rows.push_back({element("a href=\"" + model_page_name(i) + "\"", model_html(model)),
                     grouped(figures.totals().count), percent(figures.totals().top1_accuracy()),
                     percent(interval.low) + " to " + percent(interval.high),
@@ -118,10 +120,15 @@ std::string models_table(const EvaluationRecord& record) {
                     formatted("%.3f", macro_f1(figures.classes())),
                     percent(expected_calibration_error(figures.calibration()))});
   }
-  return table("Models",
-               {text_column("model"), "images", "top-1", "95 %", "top-k", "macro recall",
-                "macro F1", "calibration error"},
-               rows);
+  std::vector<Column> columns = {
+      text_column("model"), "images",           "top-1", "95 % interval", top_k, "macro recall",
+      "macro F1",           "calibration error"};
+  constexpr std::ptrdiff_t kTopK = 4;
+  if (top_k.empty()) {
+    columns.erase(columns.begin() + kTopK);
+    for (Cells& row : rows) row.erase(row.begin() + kTopK);
+  }
+  return table("Models", columns, rows);
 }
 
 std::string pairs_table(const EvaluationRecord& record) {
@@ -138,12 +145,16 @@ std::string pairs_table(const EvaluationRecord& record) {
 }
 
 std::string difference_figure(const DifferingImage& image, const std::string& encoded) {
-  const auto answer = [](const std::string& label, double confidence) {
-    return name_html(label, 40) + " " + percent(confidence);
+  const auto answer = [&](const std::string& label, double confidence) {
+    const bool is_right = label == image.true_label;
+    return caption_line(is_right ? "correct" : "guess",
+                        element("span class=\"unseen\"", is_right ? "right: " : "wrong: ") +
+                            (is_right ? "✓ " : "✗ ") + name_html(label, 40) + " " +
+                            percent(confidence));
   };
   return captioned(image_html(shortened(image.file, 60), encoded, /*is_small=*/false),
-                   caption_line("guess", answer(image.first_label, image.first_confidence) + " / " +
-                                             answer(image.second_label, image.second_confidence)) +
+                   answer(image.first_label, image.first_confidence) +
+                       answer(image.second_label, image.second_confidence) +
                        caption_line("truth", "is " + name_html(image.true_label, 40)) +
                        caption_line("file", name_html(image.file)));
 }
@@ -153,6 +164,7 @@ std::string differences_section(const EvaluationRecord& record) {
   std::size_t num_bytes = 0, num_shown = 0;
   for (const ModelPair& pair : record.pairs) {
     std::string figures;
+    std::size_t num_shown_here = 0;
     for (const DifferingImage& image : pair.images) {
       const std::string encoded = base64(image.thumbnail.jpeg);
       if (encoded.empty()) continue;
@@ -160,12 +172,17 @@ std::string differences_section(const EvaluationRecord& record) {
       figures += difference_figure(image, encoded);
       num_bytes += encoded.size();
       ++num_shown;
+      ++num_shown_here;
     }
     if (figures.empty()) continue;
-    html += element("p", model_html(record.models[pair.first]) + " / " +
-                             model_html(record.models[pair.second]) + ", the first of " +
-                             grouped(static_cast<long long>(pair.images.size())) +
-                             " images (all: differences.csv)") +
+    html += element("p", "Below each image, first the answer of “" +
+                             model_html(record.models[pair.first]) + "”, then that of “" +
+                             model_html(record.models[pair.second]) + "”. " +
+                             (num_shown_here < pair.images.size()
+                                  ? formatted("Showing %zu of ", num_shown_here) +
+                                        grouped(static_cast<long long>(pair.images.size())) +
+                                        " images; all are in differences.csv."
+                                  : std::string())) +
             gallery(figures);
   }
   return section("differences", "Where they differ", html);
@@ -176,7 +193,7 @@ std::vector<Finding> all_findings(const EvaluationRecord& record) {
   std::vector<Finding> all;
   for (const EvaluatedModel& model : record.models)
     for (const Finding& finding : evaluation_findings(model))
-      all.push_back({finding.judged, "'" + short_name(model) + "': " + finding.text});
+      all.push_back({finding.judged, "“" + short_name(model) + "”: " + finding.text});
   std::ranges::stable_sort(all, std::ranges::greater{}, &Finding::judged);
   return all;
 }
@@ -279,7 +296,7 @@ std::string evaluation_html(const EvaluationRecord& record) {
   if (record.models.size() == 1) return model_page_html(record, 0);
   std::string lines;
   for (const ModelPair& pair : record.pairs)
-    lines += element("p class=\"verdict\"", escaped(pair_finding(record, pair)));
+    lines += element("p class=\"verdict\"", prose(pair_finding(record, pair)));
   return page_of(record, formatted("%zu models compared", record.models.size()),
                  section("models", "Which is best?", lines + models_table(record)) +
                      section("trust", "Can it be trusted?", findings_list(all_findings(record))) +

@@ -1,6 +1,7 @@
 #include "report/page/html.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
@@ -24,8 +25,29 @@ std::string escaped(std::string_view text) {
   return html;
 }
 
+// Makes the quotes of escaped text typographic: 'this' and its apostrophes.
+static std::string with_typographic_quotes(const std::string& html) {
+  constexpr std::string_view kQuote = "&#39;";
+  const auto is_letter = [&](std::size_t at) {
+    return at < html.size() && (std::isalnum(static_cast<unsigned char>(html[at])) != 0);
+  };
+  std::string text;
+  bool is_open = false;
+  for (std::size_t begin = 0;;) {
+    const std::size_t at = html.find(kQuote, begin), end = at + kQuote.size();
+    text.append(html, begin, at - begin);
+    if (at == html.npos) return text;
+    const bool after_letter = at > 0 && is_letter(at - 1);
+    const bool opens = !is_open && !after_letter && html.find(kQuote, end) != html.npos;
+    const bool closes = is_open && !(after_letter && is_letter(end));
+    text += opens ? "“" : closes ? "”" : "’";
+    is_open = opens || (is_open && !closes);
+    begin = end;
+  }
+}
+
 std::string prose(std::string_view text) {
-  std::string html = escaped(text);
+  std::string html = with_typographic_quotes(escaped(text));
   bool is_open = false;
   for (std::size_t at = 0; (at = html.find('`', at)) != std::string::npos; is_open = !is_open) {
     if (!is_open && html.find('`', at + 1) == std::string::npos) break;
@@ -66,8 +88,12 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
     return element(columns[i].is_number ? name : name + " class=\"text\"", html);
   };
   std::string head, body;
+  constexpr std::size_t kLong = 24;  // bytes: longer titles wrap
   for (std::size_t i = 0; i < columns.size(); ++i)
-    head += cell("th scope=\"col\"", i, escaped(columns[i].title));
+    head += cell(columns[i].title.size() > kLong
+                     ? "th scope=\"col\" style=\"white-space:normal;min-width:12rem\""
+                     : "th scope=\"col\"",
+                 i, escaped(columns[i].title));
   if (std::ranges::any_of(columns, [](const Column& column) { return !column.title.empty(); }))
     head = element("thead", element("tr", head));
   for (const Cells& row : rows) {
@@ -77,8 +103,10 @@ std::string table(std::string_view caption, const std::vector<Column>& columns,
     body += element("tr", html) + "\n";
   }
   const std::string label = escaped(caption);
+  constexpr std::size_t kMany = 60;  // rows: more scroll in a box of their own
   return element(
-      "div class=\"scrolls\" tabindex=\"0\" role=\"region\" aria-label=\"" + label + "\"",
+      std::string(rows.size() > kMany ? "div class=\"scrolls long\"" : "div class=\"scrolls\"") +
+          " tabindex=\"0\" role=\"region\" aria-label=\"" + label + "\"",
       element("table", element("caption", label) + head + element("tbody", body)));
 }
 
@@ -93,11 +121,66 @@ std::string image_html(const std::string& alt, const std::string& base64_jpeg, b
          "\" src=\"data:image/jpeg;base64," + base64_jpeg + "\">";
 }
 
+// What is written in `html`, in lowercase, without what is folded, code and values.
+static std::string words_of(std::string_view html) {
+  constexpr std::string_view kLeftOut[] = {"<details", "<pre", "<code", "<bdi"};
+  std::string text;
+  for (std::size_t at = 0; at < html.size();) {
+    if (html[at] != '<') {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(html[at++])));
+      continue;
+    }
+    for (const std::string_view tag : kLeftOut)
+      if (html.substr(at).starts_with(tag))
+        at = std::min(html.find("</" + std::string(tag.substr(1)), at), html.size());
+    at = std::min(html.find('>', at), html.size() - 1) + 1;
+    text += ' ';
+  }
+  return text;
+}
+
+// Whether `text` has `word`, or its plural.
+static bool has_word(const std::string& text, const std::string& word) {
+  const auto is_part = [&](std::size_t at) {
+    return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])) != 0;
+  };
+  for (std::size_t at = 0; (at = text.find(word, at)) != text.npos; ++at) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !is_part(at - 1)) &&
+        !is_part(end < text.size() && text[end] == 's' ? end + 1 : end))
+      return true;
+  }
+  return false;
+}
+
+std::string words_html(std::string_view html) {
+  const std::string text = words_of(html);
+  std::string items;
+  for (std::size_t begin = 0; (begin = kWordsMd.find("\n- **", begin)) != kWordsMd.npos;) {
+    begin += 5;
+    const std::size_t middle = kWordsMd.find("**: ", begin);
+    const std::string words(kWordsMd.substr(begin, middle - begin));  // "calibrated, calibration"
+    const std::size_t end = kWordsMd.find("\n\n", middle), next = kWordsMd.find("\n- **", middle);
+    std::string meaning(kWordsMd.substr(middle + 4, std::min(end, next) - (middle + 4)));
+    std::ranges::replace(meaning, '\n', ' ');
+    bool is_used = false;
+    for (std::size_t from = 0; from < words.size();) {
+      const std::size_t to = std::min(words.find(", ", from), words.size());
+      is_used = is_used || has_word(text, in_small_letters(words.substr(from, to - from)));
+      from = to + 2;
+    }
+    if (is_used) items += element("dt", escaped(words)) + element("dd", prose(meaning)) + "\n";
+  }
+  if (items.empty()) return "";
+  return element("section id=\"words\"",
+                 folded("Words on this page", element("dl class=\"words\"", "\n" + items)));
+}
+
 std::string page_html(const std::string& title, const std::string& header,
                       const std::string& main) {
   return filled(kPageHtml, {{"title", escaped(title + " – Kiln")},
                             {"style", std::string(kReportCss)},
-                            {"body", header + element("main", main)},
+                            {"body", header + element("main", main + words_html(main))},
                             {"script", std::string(kReportJs)}});
 }
 

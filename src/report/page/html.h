@@ -11,8 +11,8 @@ namespace kiln {
 
 // `text`, made printable and escaped for elements and quoted attributes.
 std::string escaped(std::string_view text);
-// The same, with text between backticks as `<code>`, and quoted names between directional isolates
-// (UAX 9), so that a right-to-left one does not reorder the sentence.
+// A sentence: the same, with text between backticks as `<code>`, typographic quotes, and quoted
+// names between directional isolates (UAX 9), so that a right-to-left one does not reorder it.
 std::string prose(std::string_view text);
 // `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);
@@ -78,6 +78,10 @@ inline std::string facts_html(std::string_view text) {
   return element("p class=\"facts\"", escaped(text));
 }
 
+// The words of docs/words.md that `html` uses outside of what is folded, with their meanings,
+// folded.
+std::string words_html(std::string_view html);
+
 // Replaces each `{{name}}` in `text` with its entry in `values`, in one pass. Throws
 // std::out_of_range for an unknown name.
 using TemplateValues = std::vector<std::pair<std::string_view, std::string>>;
@@ -88,5 +92,6 @@ std::string filled(std::string_view text, const TemplateValues& values);
 extern const std::string_view kPageHtml;  // with {{title}}, {{style}}, {{body}}, {{script}}
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
+extern const std::string_view kWordsMd;  // docs/words.md: "- **a word, another one**: the meaning"
 
 }  // namespace kiln

@@ -19,8 +19,8 @@ namespace kiln {
 namespace {
 
 Series by_step(const RunRecord& run, int color, double (*value)(const StepRecord&)) {
-  // Drawn in the background, except before the end of the first epoch, when it is all there is.
-  Series series{"steps", color, !run.epochs.empty(), false, {}};
+  // Drawn in the background, except before the end of the second epoch, when it is all there is.
+  Series series{"steps", color, run.epochs.size() > 1, false, {}};
   for (const StepRecord& step : run.steps) {
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
     series.points.push_back({step.epoch - 1 + share, value(step)});
@@ -35,7 +35,10 @@ double step_speed(const StepRecord& step) {
 }
 
 std::string curves_html(const RunRecord& run) {
-  if (run.epochs.empty() && run.steps.empty()) return "";
+  // Of a single epoch, only its steps make a curve.
+  constexpr std::size_t kFewestSteps = 20;
+  const bool has_epochs = run.epochs.size() > 1;
+  if (!has_epochs && run.steps.size() < kFewestSteps) return "";
   const int kept = run.end.saved_epoch;
   const LineChart loss{
       "Loss",
@@ -44,20 +47,19 @@ std::string curves_html(const RunRecord& run) {
        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
        by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
       kept};
-  LineChart accuracy{
-      "Top-1 accuracy",
-      Unit::kPercent,
-      {by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
-       by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.top1_accuracy(); })},
-      kept};
-  if (has_top5(run.start.data))
+  LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
+  if (has_epochs)
+    accuracy.series = {
+        by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
+        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.top1_accuracy(); })};
+  if (has_epochs && has_top5(run.start.data))
     accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
                                        [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
   LineChart rate{"Learning rate",
                  Unit::kPlain,
                  {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),
                   by_step(run, 2, [](auto& step) { return step.learning_rate; })}};
-  rate.series.front().holds = true;
+  for (Series& series : rate.series) series.holds = true;
   const LineChart speed{
       "Images per second",
       Unit::kPlain,
@@ -170,20 +172,42 @@ std::string saved_text(const RunEnd& end) {
   return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
 }
 
-// A row of the table "Answers by target accuracy". `wanted`: the target, 0 to 1.
-Cells answer_row(const std::vector<AnswerBin>& answers, double wanted) {
-  const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
-  const std::string name = formatted("%g %%", 100 * wanted);
-  if (!rate) return {name, "–", "0 %", "–", "–", "no threshold is that accurate"};
-  const Interval interval = rate->interval();
-  return {name,
-          formatted("%.6g", rate->threshold),
-          percent(rate->share()),
-          percent(rate->accuracy()),
-          percent(interval.low) + " to " + percent(interval.high),
-          rate->can_be_promised() ? ""
-                                  : formatted("not reliable: only %lld answers",
-                                              static_cast<long long>(rate->answered))};
+// The thresholds that reach target accuracies. Targets with the same threshold share a row; the
+// lowest one that no threshold reaches is stated below.
+std::string answers_html(const std::vector<AnswerBin>& answers) {
+  std::vector<Cells> rows;
+  std::string notes;
+  double first = 0, threshold = -1;  // of the last row
+  bool all_reliable = true;
+  for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999}) {
+    const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
+    if (!rate) {
+      notes = formatted("No threshold reaches an accuracy of %g %% on these images.", 100 * wanted);
+      break;
+    }
+    const Interval interval = rate->interval();
+    const char* mark = rate->can_be_promised() ? "" : " *";
+    all_reliable = all_reliable && rate->can_be_promised();
+    if (rate->threshold == threshold) {
+      rows.back()[0] = formatted("%g to %g %%%s", 100 * first, 100 * wanted, mark);
+      continue;
+    }
+    first = wanted;
+    threshold = rate->threshold;
+    rows.push_back({formatted("%g %%%s", 100 * wanted, mark), formatted("%.6g", threshold),
+                    percent(rate->share()), percent(rate->accuracy()),
+                    percent(interval.low) + " to " + percent(interval.high)});
+  }
+  if (!all_reliable)
+    notes = formatted("* Not reliable: fewer than %lld answers. ",
+                      static_cast<long long>(AnswerRate::kLeastAnswers)) +
+            notes;
+  return (rows.empty()
+              ? ""
+              : table("Answers by target accuracy",
+                      {"target", "confidence from", "answered", "accuracy", "95 % interval"},
+                      rows)) +
+         (notes.empty() ? "" : element("p", notes));
 }
 
 // The accuracy by the share of images answered, the most confident ones first.
@@ -354,9 +378,6 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
         element("p", formatted("Its confidence cannot be calibrated: the temperature that "
                                "fits best is outside of %g to %g. Do not rely on it.",
                                kLowestTemperature, kHighestTemperature)));
-  std::vector<Cells> rows;
-  for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999})
-    rows.push_back(answer_row(calibration.answers, wanted));
   return section(
       "confidence", heading,
       element("p",
@@ -369,11 +390,7 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
                                  "validation images, so the results are slightly optimistic."
                                : ". The thresholds were chosen on these images, so the results are "
                                  "slightly optimistic.")) +
-          trade_chart(calibration.answers) +
-          table("Answers by target accuracy",
-                {"target", "confidence from", "answered", "accuracy", "95 % interval",
-                 text_column("")},
-                rows));
+          trade_chart(calibration.answers) + answers_html(calibration.answers));
 }
 
 std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
@@ -392,7 +409,7 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::string lead =
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
-      " class first. Recall: share of the class's images that are classified correctly. Precision: "
+      " class first. Recall: share of the class’s images that are classified correctly. Precision: "
       "share of the predictions of this class that are correct. The macro recall (mean over the "
       "classes that have images) is " +
       percent(macro_recall(scores)) + ".";
@@ -408,6 +425,15 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
 
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
   if (matrix.empty()) return "";
+  // With fewer images, the cells of a large matrix are nearly all empty.
+  constexpr std::int64_t kFewestPerClass = 3;
+  std::int64_t images = 0;
+  for (const ClassScore& score : class_scores(matrix)) images += score.images;
+  if (matrix.num_classes > 15 && images < kFewestPerClass * matrix.num_classes)
+    return section(
+        "confusion", "Confused classes",
+        element("p", "With so few images of each class, a matrix would be nearly empty.") +
+            pairs_table(data, matrix));
   const CondensedMatrix small = condensed(matrix, 40);
   std::string lead = "Rows are true classes, columns are predicted classes.";
   if (small.num_others > 0)

@@ -157,12 +157,10 @@ PartSeconds shares_of(const std::vector<EpochRecord>& epochs) {
 std::string time_chart(const std::vector<Bar>& bars, const std::vector<std::size_t>& shown) {
   std::vector<double> heights = {0};
   for (const Bar& bar : bars) heights.push_back(bar.height(kNumParts));
-  const auto last = static_cast<double>(bars.back().last_epoch);
-  ChartFrame frame{round_scale(0, last, 6, 1), value_scale(heights), Unit::kPlain};
-  frame.x.high = last;
+  const ChartFrame frame = ChartFrame::of(bars.back().last_epoch, 1, heights);
   std::string stacks;
   for (const std::size_t part : shown) stacks += part_svg(bars, part, frame);
-  return frame.svg("Seconds of each epoch by activity. The table below lists the values.", stacks);
+  return frame.html("Seconds of each epoch by activity. The table below lists the values.", stacks);
 }
 
 std::string legend(const PartSeconds& shares, const std::vector<std::size_t>& shown) {
@@ -297,9 +295,11 @@ std::string time_html(const RunRecord& run) {
   for (std::size_t part = 0; part < kNumParts; ++part)
     if (shares[part] > kLeast) shown.push_back(part);
   const std::string figure =
-      element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
-                                            time_chart(bars, shown) +
-                                            folded("Values", time_table(bars, shown)));
+      bars.size() < 2
+          ? ""
+          : element("figure class=\"chart\"",
+                    element("figcaption", element("h3", "Seconds per epoch")) +
+                        time_chart(bars, shown) + folded("Values", time_table(bars, shown)));
   std::string words = element("p", prose(finding));
   if (const std::string load = load_text(run.epochs); !load.empty())
     words += element("p id=\"load\"", "Load: " + load + ".");

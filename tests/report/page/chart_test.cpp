@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -84,6 +85,43 @@ TEST(Scale, CoversAnyValues) {
   }
 }
 
+TEST(Scale, SharesEndAtAHundredPercent) {
+  for (const std::vector<double>& values :
+       {std::vector<double>{1, 1}, {0.97}, {0.995, 0.999}, {0.2, 1}, {0.996, 1}, {0, 0}}) {
+    const Scale scale = value_scale(values, Unit::kPercent);
+    EXPECT_LE(scale.high, 1 + 1e-9) << values.front();
+    EXPECT_GE(scale.low, -1e-9);
+    EXPECT_LE(scale.place(*std::ranges::max_element(values)), 1 + 1e-9);
+    EXPECT_GT(scale.marks().size(), 1U);
+  }
+}
+
+TEST(HighestShown, LeavesOutTheFewValuesThatWouldFlattenTheRest) {
+  std::vector<double> losses = {111, 2.2, 2.1, 1.9, 1.8, 1.75, kInfinity, kNan};
+  EXPECT_EQ(highest_shown(losses), 2.2);
+  losses.front() = 4;
+  EXPECT_EQ(highest_shown(losses), 4);
+  EXPECT_EQ(highest_shown({111, 2, 1}), 111) << "too few to tell";
+  EXPECT_EQ(highest_shown({1, 1, 1, 1, 1, 2}), 2);
+  EXPECT_EQ(highest_shown({}), 0);
+  LineChart chart{"Loss", Unit::kPlain, {{"training", 1, false, false, {}}}};
+  for (int i = 1; i <= 9; ++i)
+    chart.series[0].points.push_back({static_cast<double>(i), i == 1 ? 111 : 2.5 - 0.1 * i});
+  const std::string html = line_chart_html(chart);
+  EXPECT_NE(html.find("Values above 2.4 are outside the chart; the highest is 111."), html.npos)
+      << html;
+  EXPECT_NE(html.find("<td>111</td>"), html.npos);
+}
+
+TEST(LineChart, AValueThatHoldsIsDrawnSinceThePointBefore) {
+  const LineChart chart{
+      "Rate", Unit::kPlain, {{"steps", 2, true, true, {{0.5, 1}, {1, 1}, {1.5, 2}, {2, 2}}}}};
+  EXPECT_NE(line_chart_html(chart).find("d=\"M0.0 1000.0H250.0L250.0 1000.0H500.0L500.0 0.0H750.0"
+                                        "L750.0 0.0H1000.0\""),
+            std::string::npos)
+      << line_chart_html(chart);
+}
+
 TEST(LineChart, HasALabelInWordsAndATableOfItsValues) {
   const LineChart chart{
       "Loss", Unit::kPlain, {{"training", 1, false, false, {{1, 2.5}, {2, 0.25}}}}};
@@ -113,7 +151,7 @@ TEST(LineChart, IsEmptyWithoutPoints) {
 TEST(LineChart, ShowsASinglePoint) {
   const std::string html =
       line_chart_html({"Loss", Unit::kPlain, {{"training", 1, false, false, {{1, 2}}}}});
-  EXPECT_EQ(count(html, "<circle"), 1U);
+  EXPECT_EQ(count(html, "h0"), 1U);
 }
 
 TEST(LineChart, StaysSmall) {

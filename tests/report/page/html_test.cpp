@@ -26,6 +26,24 @@ TEST(Prose, IsolatesQuotedNames) {
   EXPECT_EQ(prose("as “שלום”, “b”"), "as “\u2068שלום\u2069”, “\u2068b\u2069”");
 }
 
+TEST(Prose, HasTypographicQuotes) {
+  EXPECT_EQ(prose("'resnet18 in m' is the model's, 'it's' 'b'."),
+            "“resnet18 in m” is the model’s, “it’s” “b”.");
+  EXPECT_EQ(prose("classes' images"), "classes’ images");
+}
+
+TEST(Words, AreThoseOfThePageThatAreNotFolded) {
+  const std::string html = words_html(
+      "<p>It overfits; its epochs, the F1.</p><details>backbone</details><p class=\"head\">a "
+      "header</p><td>95 % interval</td>");
+  for (const char* word : {"<dt>epoch</dt><dd>", "F1, macro F1", "95 % interval"})
+    EXPECT_NE(html.find(word), html.npos) << word;
+  for (const char* word : {"backbone", "<dt>head</dt>", "<dt>step"})
+    EXPECT_EQ(html.find(word), html.npos) << word;
+  EXPECT_EQ(html.find("\\x0a"), html.npos);
+  EXPECT_EQ(words_html("<p>nothing</p>"), "");
+}
+
 TEST(Filled, ReplacesInASinglePass) {
   EXPECT_EQ(filled("<{{a}}>{{b}}{{a}}", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}>2{{b}}");
   EXPECT_THROW(filled("{{c}}", {{"a", "1"}}), std::out_of_range);

@@ -97,12 +97,37 @@ TEST(ReportPage, ShowsHowMuchTheModelCanAnswer) {
   run.details.calibration = {1.5, {{0.5, 100, 60}, {0.75, 400, 392}}};
   const std::string page = report_html(run);
   EXPECT_TRUE(has(page, "<data id=\"temperature\" value=\"1.5\">"));
-  EXPECT_TRUE(has(page, "<th scope=\"row\">98 %</th><td>0.75</td><td>80.0 %</td>"));
+  EXPECT_TRUE(has(page, "<th scope=\"row\">95 to 98 %</th><td>0.75</td><td>80.0 %</td>"));
   EXPECT_TRUE(has(page, "<th scope=\"row\">90 %</th><td>0.5</td><td>100 %</td>"));
-  EXPECT_TRUE(has(page, "no threshold is that accurate"));
-  EXPECT_FALSE(has(page, "not reliable"));
+  EXPECT_TRUE(has(page, "No threshold reaches an accuracy of 99 % on these images."));
+  EXPECT_FALSE(has(page, "Not reliable"));
   run.details.calibration.answers = {{0.75, 299, 299}};
-  EXPECT_TRUE(has(report_html(run), "not reliable: only 299 answers"));
+  EXPECT_TRUE(has(report_html(run), "<th scope=\"row\">90 to 99.9 % *</th><td>0.75</td>"));
+  EXPECT_TRUE(has(report_html(run), "Not reliable: fewer than 300 answers."));
+  run.details.calibration.answers = {{0.75, 300, 100}};
+  EXPECT_TRUE(has(report_html(run), "No threshold reaches an accuracy of 90 %"));
+  EXPECT_FALSE(has(report_html(run), "confidence from"));
+}
+
+TEST(ReportPage, ALargeMatrixOfFewImagesIsAListOnly) {
+  RunRecord run = sample_run(2);
+  ConfusionMatrix& matrix = run.details.confusion;
+  matrix.num_classes = 47;
+  matrix.counts.assign(47 * 47, 0);
+  for (std::size_t i = 0; i < 47; ++i) matrix.counts[47 * i + (i + 1) % 47] = 1;
+  EXPECT_FALSE(has(report_html(run), "class=\"matrix"));
+  EXPECT_TRUE(has(report_html(run), "Confused most often"));
+  for (auto& count : matrix.counts) count *= 3;
+  EXPECT_TRUE(has(report_html(run), "class=\"matrix"));
+}
+
+TEST(ReportPage, OneEpochHasNoCurvesUnlessOfItsSteps) {
+  RunRecord run = sample_run(1);
+  run.steps.resize(5);
+  EXPECT_FALSE(has(report_html(run), "class=\"chart\""));
+  run.steps.resize(50, StepRecord{.epoch = 1});
+  EXPECT_TRUE(has(report_html(run), "<h3>Loss</h3>"));
+  EXPECT_FALSE(has(report_html(run), "<h3>Top-1 accuracy</h3>"));
 }
 
 TEST(ReportPage, TakesARecordThatContradictsItself) {
@@ -157,7 +182,8 @@ TEST(Comparison, SortsShowsAndDiffers) {
 
 // Of the epoch whose top-1 is shown.
 TEST(Comparison, HasTheMacroRecall) {
-  RunRecord best = sample_run(2), older = sample_run(2);
+  const std::vector<std::string> classes = {"a", "b", "c", "d", "e", "f"};
+  RunRecord best = sample_run(2, classes), older = sample_run(2, classes);
   for (EpochRecord& epoch : best.epochs) epoch.macro = MacroScores{0.6125, 0.5};
   best.epochs.back().macro->recall = 0.738;
   for (EpochRecord& epoch : older.epochs) epoch.macro.reset();
@@ -167,6 +193,7 @@ TEST(Comparison, HasTheMacroRecall) {
   EXPECT_EQ(rows.at(2).at(6), "-");
   EXPECT_TRUE(has(comparison_text({{"a", best}, {"b", older}}), "top-5  macro recall  loss"));
   EXPECT_TRUE(has(comparison_html({{"a", best}, {"b", older}}), ">macro recall</th>"));
+  EXPECT_EQ(comparison_rows({{"two classes", sample_run(2)}}).at(0).at(5), "macro recall");
 }
 
 TEST(Comparison, SaysWhichDifferencesMayBeChance) {
