@@ -229,8 +229,14 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
     if (!file.empty()) {
       const at::Tensor input = network_input(image, predictor.normalization()).to(device);
       map = predictor.class_maps(input, {answer.predicted})[0];
-      has_places = has_places && map.numel() > 1;
-      write(file, encode_jpeg(with_heat_map(image, map), kQuality));
+      if (map.numel() > 1) {
+        write(file, encode_jpeg(with_heat_map(image, map), kQuality));
+        ++explained.num_drawn;
+      } else {  // one color all over
+        map.reset();
+        file.clear();
+        has_places = false;
+      }
     }
     explained.maps.push_back(map);
     list += csv_line({path, predictor.labels()[static_cast<std::size_t>(answer.predicted)],
@@ -238,8 +244,8 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
   }
   if (!has_places)
     explained.notes.push_back(
-        formatted("The heat maps are uniform: for images of %dx%d pixels, the last feature map of "
-                  "%s has a single pixel.",
+        formatted("No heat maps are drawn: for images of %dx%d pixels, the last feature map of %s "
+                  "has a single pixel.",
                   pixels.output.width, pixels.output.height, predictor.spec().model_name.c_str()));
   write(kListName, list);
   return explained;

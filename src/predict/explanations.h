@@ -34,8 +34,9 @@ std::string explanation_name(std::size_t number, std::string_view image);
 // The heat maps drawn for a model's answers.
 struct Explained {
   // One for each answer: [h, w] from 0 to 1, float32 on the CPU; undefined if the image can no
-  // longer be read.
+  // longer be read or its map has a single pixel.
   std::vector<at::Tensor> maps;
+  std::size_t num_drawn = 0;
   std::vector<std::string> notes;  // sentences for warnings
 };
 
@@ -49,8 +50,7 @@ class ExplanationFolder {
 
   // Draws answers (of images of `set`; their labels do not matter) of the next model, under
   // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
-  // the model saw them. An image that can no longer be read gets a row without a file. Call once
-  // for each model.
+  // the model saw them. An image without a map gets a row without a file. Call once for each model.
   Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
                 const Dataset& set, const std::vector<Prediction>& answers);
 

@@ -36,7 +36,7 @@ class Trained:
         made = kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
                     "--valid-data-path", cls.data / "val", "--trained-model-path", cls.trained / "other", "--log-path",
                     cls.trained / "logs", "--batch-size", 8, "--device", "cpu", "--epochs", 1, "--random-seed", 5,
-                    "--no-hashes")
+                    "--no-hashes", "--image-size", 64)
         assert made.returncode == 0, made.stderr
 
     def evaluate(self, *options, models=("good",), data=None, output="evaluation"):
@@ -139,7 +139,8 @@ class EvaluateTest(Trained, FlowTest):
         folder, record = self.evaluated("--explain", maps, models=("good", "other"))
         num_wrong = 0
         for number, model in enumerate(record["models"], 1):
-            rows = explanations(self, maps / f"model-{number}")
+            size = (64, 64) if number == 2 else None
+            rows = explanations(self, maps / f"model-{number}", size)
             self.assertEqual([(row["path"], row["label"]) for row in rows],
                              [(image["path"], image["label"]) for image in model["most_wrong"]])
             answers = {row["path"]: row for row in rows_of(folder / f"answers-{number}.csv")}
@@ -148,7 +149,7 @@ class EvaluateTest(Trained, FlowTest):
                 self.assertNotEqual(answer["label"], answer["true_label"])
                 self.assertEqual((row["label"], row["confidence"]), (answer["label"], answer["confidence"]))
             page = (folder / f"evaluation-{number}.html").read_text()
-            self.assertEqual(page.count('alt="heat map for '), len(rows))
+            self.assertEqual(page.count('alt="heat map for '), len(rows) if size else 0)
             num_wrong += len(rows)
         self.assertGreater(num_wrong, 0)
         self.assertEqual(len(list(maps.iterdir())), 2)
@@ -221,8 +222,16 @@ class PagesTest(Trained, BrowserCase):
         self.look_at(folder / "evaluation.html")
         links = self.browser.evaluate("[...document.querySelectorAll('#models a')].map(a => a.getAttribute('href'))")
         self.assertEqual(links, ["evaluation-1.html", "evaluation-2.html"])
+        self.assertIsNone(self.browser.evaluate("document.body.innerText.match(/[\"']/)"))
+        answers = self.browser.evaluate("[...document.querySelectorAll('#differences figure')].map(figure => [figure.querySelector"
+                                        "('.truth').textContent, [...figure.querySelectorAll('.correct')].map(e => e.textContent)])")
+        self.assertGreater(len(answers), 0)
+        for truth, right in answers:
+            for answer in right:
+                self.assert_names(answer, truth.removeprefix("is "))
         for link, model in zip(links, record["models"], strict=True):
             self.look_at(folder / link)
+            self.assertIsNone(self.browser.evaluate("document.body.innerText.match(/[\"']/)"))
             for name, value in (("top1", model["top1"]), ("macro-f1", model["macro_f1"]),
                                 ("calibration-error", model["expected_calibration_error"])):
                 self.assertAlmostEqual(self.value(name), value, places=5)

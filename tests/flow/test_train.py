@@ -33,12 +33,12 @@ class TrainTest(FlowTest):
         (full / "notes.txt").touch()
         self.assert_fails(self.train(explain=full), 3, 160, "--explain", "notes.txt")
         maps = self.folder / "logs/mistakes"
-        result = self.train(explain=maps, epochs=2)
+        result = self.train(explain=maps, epochs=2, image_size=64)
         self.assertEqual(result.returncode, 0, result.stderr)
         events = [json.loads(line) for line in (self.folder / "logs/metrics.jsonl").read_text().splitlines()]
         kept = [event["judgement"] for event in events if "judgement" in event][-1]
         classes = self.training()["data"]["classes"]
-        self.assertEqual([(row["path"], row["label"]) for row in explanations(self, maps)],
+        self.assertEqual([(row["path"], row["label"]) for row in explanations(self, maps, (64, 64))],
                          [(image["file"], classes[image["guess"]]) for image in kept["most_wrong"]])
         self.assertGreater(len(kept["most_wrong"]), 0)
 

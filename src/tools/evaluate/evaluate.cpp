@@ -394,7 +394,7 @@ void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers,
   const Explained explained = parts.explanations->add(predictor, parts.inference.torch_device(),
                                                       answers.pixels, parts.set, mistakes);
   for (const std::string& note : explained.notes) log.warning(note);
-  for (std::size_t i = 0; i < mistakes.size(); ++i) {
+  for (std::size_t i = 0; i < mistakes.size() && explained.num_drawn > 0; ++i) {
     const at::Tensor& map = explained.maps[i];
     answers.model.heat_maps.push_back(
         map.defined() ? thumbnail_of(parts.set, mistakes[i].sample, answers.pixels, map)

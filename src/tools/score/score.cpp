@@ -507,7 +507,8 @@ class Scoring {
                                job_.list ? named : job_.set, answers);
     for (const std::string& note : explained.notes) log_.warning(note);
     job_.explanations->commit();
-    log_.info("heat maps of " + plural(std::ssize(answers), "image", "images") + ": '" +
+    log_.info("heat maps of " +
+              plural(static_cast<long long>(explained.num_drawn), "image", "images") + ": '" +
               config_.explain + "'");
   }
 

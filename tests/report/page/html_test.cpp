@@ -28,7 +28,7 @@ TEST(Prose, IsolatesQuotedNames) {
 
 TEST(Prose, HasTypographicQuotes) {
   EXPECT_EQ(prose("'resnet18 in m' is the model's, 'it's' 'b'."),
-            "“resnet18 in m” is the model’s, “it’s” “b”.");
+            "“\u2068resnet18 in m\u2069” is the model’s, “\u2068it’s\u2069” “\u2068b\u2069”.");
   EXPECT_EQ(prose("classes' images"), "classes’ images");
 }
 
