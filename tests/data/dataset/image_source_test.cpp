@@ -56,6 +56,15 @@ TEST_F(ImageSource, OneFileIsAnImageWhateverItsName) {
   EXPECT_EQ(set.root, folder_ / "photos");
 }
 
+TEST_F(ImageSource, SeveralPathsAreImageFiles) {
+  write("a.png");
+  write("photos/b.jpg");
+  const Names files = {folder_ / "a.png", folder_ / "photos/b.jpg"};
+  EXPECT_EQ(names_in(read_image_files(files, "Images")), files);
+  for (const char* other : {"photos", "absent.png"})
+    EXPECT_THROW(read_image_files({files[0], folder_ / other}, "Images"), Error) << other;
+}
+
 TEST_F(ImageSource, FoldersWithoutAClassOfTheModelAreNoLabels) {
   write("2023/1.png");
   write("2024/2.png");
