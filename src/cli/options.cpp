@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/http.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 

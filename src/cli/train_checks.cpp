@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/http.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 #include "train/exchange/catalogue.h"
