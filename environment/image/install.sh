@@ -15,7 +15,7 @@ mkdir -p /opt/kiln/lib /run/sshd
 useradd --no-log-init --uid 10001 --gid 0 --home-dir /tmp --no-create-home kiln
 cp -r "$bundle/bin" "$bundle/licenses" /opt/kiln/
 system=$(ldconfig -p)
-for library in "$bundle"/lib/*; do
+for library in "$bundle"/lib/*.so*; do
   case $system in *"$(basename "$library") "*) ;; *) cp "$library" /opt/kiln/lib/ ;; esac
 done
 ln -s /opt/kiln/bin/kiln /usr/local/bin/kiln

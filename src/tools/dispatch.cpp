@@ -12,6 +12,7 @@
 #include "report/error_info.h"
 #include "run/process/versions.h"
 #include "tools/describe/describe.h"
+#include "tools/launch/mpirun_job.h"
 #include "tools/sagemaker/sagemaker_job.h"
 
 namespace kiln {
@@ -67,6 +68,7 @@ int dispatch(const Invocation& invocation, Process& process) {
 }
 
 int run_program(const std::vector<std::string>& arguments, Process& process) {
+  use_own_open_mpi();
   return is_sagemaker_start(arguments, sagemaker_folder())
              ? run_in_sagemaker(arguments, process)
              : dispatch(parse_command_line(arguments), process);

@@ -1,5 +1,5 @@
-"""Podman with a store of its own, a Debian base made for it, and the image of kiln. Where this machine cannot do that,
-`reason_against()` says why."""
+"""Podman with a store of its own, bare Debian systems made for it, and the image of kiln. Where this machine cannot do
+that, `reason_against()` says why."""
 import json
 import os
 import pathlib
@@ -11,20 +11,20 @@ ROOT = pathlib.Path(__file__).parents[2]
 BASE = "localhost/kiln-base:bookworm"
 TOOLS = ("podman", "runc", "mmdebstrap")
 # As slim as debian:bookworm-slim.
-SLIM = ["--format=tar", "--variant=minbase", "--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
-        '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=path-exclude=/usr/share/doc/*",
+SLIM = ["--format=tar", "--variant=minbase", '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*"]
+OF_SUITE = {"bookworm": ["--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"], "trixie": []}
 # What runc is not allowed to raise inside of another container.
 LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
 
 
 class Engine:
-    """`cache` keeps the base between runs; everything else is gone with close()."""
+    """`cache` keeps the bases between runs; everything else is gone with close()."""
 
     def __init__(self, cache):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-store-"))
-        self.base = cache / "base.tar"
+        self.cache = cache
         (self.folder / "storage.conf").write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{self.folder}/store"\nrunroot = "{self.folder}/run"\n')
         self.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
@@ -56,16 +56,23 @@ class Engine:
         missing = [tool for tool in TOOLS if shutil.which(tool) is None]
         if missing:
             return f"{', '.join(missing)} not installed"
-        if not self.base.exists():
-            made = self.call("mmdebstrap", *SLIM, "bookworm", f"{self.base}.part")
-            if made.returncode != 0:
-                return f"the Debian base cannot be made: {made.stderr[-300:]}"
-            os.rename(f"{self.base}.part", self.base)
-        taken = self.call("podman", "import", self.base, BASE)
-        if taken.returncode != 0:
-            return f"podman cannot keep images: {taken.stderr[-300:]}"
+        try:
+            self.base("bookworm")
+        except AssertionError as fault:
+            return f"the Debian base cannot be made: {str(fault)[-300:]}"
         tried = self.podman("run", "--rm", "--network", "none", *LIMITS, BASE, "true")
         return f"a container cannot be started: {tried.stderr[-300:]}" if tried.returncode != 0 else None
+
+    def base(self, suite, *packages):
+        """The name of an image of a bare Debian with `packages`."""
+        name = "-".join((suite, *packages))
+        archive = self.cache / f"base-{name}.tar"
+        if not archive.exists():
+            self.check("mmdebstrap", *SLIM, *OF_SUITE[suite], *(f"--include={package}" for package in packages), suite,
+                       f"{archive}.part", timeout=1800)
+            os.rename(f"{archive}.part", archive)
+        self.check("podman", "import", archive, f"localhost/kiln-base:{name}")
+        return f"localhost/kiln-base:{name}"
 
     def build(self, variant, *folder, tag=None, **settings):
         image = f"localhost/kiln:{tag or variant}"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <limits>
@@ -331,8 +332,22 @@ struct MpiThread::State {
   std::thread thread;  // last: starts after everything else is constructed
 };
 
+namespace {
+
+// mpirun of Open MPI 5 and later sets the variable; ranks of another version fail in odd ways.
+StallWatch::Limits under_same_open_mpi(StallWatch::Limits limits) {
+  const char* version = std::getenv("OMPI_VERSION");
+  if (version == nullptr || std::atoi(version) == OMPI_MAJOR_VERSION) return limits;
+  const auto own = std::to_string(OMPI_MAJOR_VERSION) + "." + std::to_string(OMPI_MINOR_VERSION);
+  throw Error(ErrorCode::kUserError, "Open MPI " + std::string(version) +
+                                         " started this process, which uses Open MPI " + own +
+                                         ": use kiln launch, or mpirun of Open MPI " + own + ".");
+}
+
+}  // namespace
+
 MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
-    : state_(std::make_unique<State>(limits, std::move(warn))) {
+    : state_(std::make_unique<State>(under_same_open_mpi(limits), std::move(warn))) {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->ready; });
 }

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
 
@@ -65,6 +66,19 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 }
 
 }  // namespace
+
+void use_own_open_mpi() {
+  const std::filesystem::path prefix = part_of_program("openmpi");
+  std::error_code fault;
+  if (!std::filesystem::exists(prefix / "bin/mpirun", fault)) return;
+  ::setenv("OPAL_PREFIX", prefix.c_str(), /*overwrite=*/1);
+  ::setenv("OPAL_SYSCONFDIR", (prefix / "etc").c_str(), /*overwrite=*/1);
+  // PMIx warns that its compression, which is not part of the release, is missing.
+  ::setenv("PMIX_MCA_pcompress_base_silence_warning", "1", /*overwrite=*/0);
+  const char* path = std::getenv("PATH");
+  const std::string programs = (prefix / "bin").string();
+  ::setenv("PATH", (path == nullptr ? programs : programs + ":" + path).c_str(), /*overwrite=*/1);
+}
 
 std::string find_on_path(const std::string& name) {
   const char* path = std::getenv("PATH");

@@ -24,6 +24,11 @@ struct MpirunJob {
 // An environment variable that lists further variables to pass to every host, separated by commas.
 inline constexpr const char* kPassOn = "KILN_PASS_ON";
 
+// Where the release has its own Open MPI (part openmpi/ of the program), makes this process and the
+// programs that it starts use it: its mpirun is the first on PATH, and MPI finds its plug-ins, also
+// under another installation's mpirun or srun. Call before any thread starts.
+void use_own_open_mpi();
+
 // The path of program `name` on PATH; empty if there is none.
 std::string find_on_path(const std::string& name);
 

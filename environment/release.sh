@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Make what a release publishes from the commit that is checked out: two runs give equal bytes.
+#
+#   environment/release.sh OUT [cpu|cuda [FORM…]]      FORM: archive, wheel, image; default: all of them
+#
+# OUT gets kiln-VERSION-linux-x86_64-cpu.tar.gz, the wheel (one for CPUs and GPUs), kiln-VERSION-cpu.oci.tar, the bill of
+# materials of each, RELEASE.md and SHA256SUMS of all that lies there. A file of more than 1.9 GB is split.
+# KILN_BUILD names a build folder to take as it is, as tests do. The image is built with BASE_IMAGE and ENGINE
+# (build-image.sh), podman or docker.
+set -euo pipefail
+
+fail() { echo "release.sh: $1" >&2; exit 1; }
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+mkdir -p "$1"
+out=$(realpath "$1")
+variant=${2:-cpu}
+case $variant in cpu | cuda) ;; *) fail "$variant: cpu or cuda" ;; esac
+forms=("${@:3}")
+[ ${#forms[@]} -gt 0 ] || forms=(archive wheel image)
+cd "$(dirname "$0")/.."
+version=$(sed -n 's/^project(kiln VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+commit=$(git rev-parse --short=10 HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+umask 022
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build=${KILN_BUILD:-$PWD/build/package}
+if [ -z "${KILN_BUILD:-}" ]; then
+  [ -z "$(git status --porcelain)" ] || fail "this checkout has changes: commit them, or take a clean one"
+  # A run path of the build machine would leave its length in the file.
+  cmake --preset release -B "$build" -DKILN_COMMIT="$commit" -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON \
+    -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' >/dev/null
+  cmake --build "$build" --target kiln
+fi
+
+# The bundle of a form: what bundle.sh collects, with the man page, completions, license and bill of materials.
+make_bundle() { # FORM: cpu, cuda or wheel
+  local bundle=$work/$1/bundle
+  [ ! -d "$bundle" ] || return 0
+  environment/bundle.sh --whole "$1" "$bundle" "$build"
+  mkdir -p "$bundle"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+  "$build/kiln" describe --format man >"$bundle/share/man/man1/kiln.1"
+  "$build/kiln" describe --format bash >"$bundle/share/bash-completion/completions/kiln"
+  "$build/kiln" describe --format zsh >"$bundle/share/zsh/site-functions/_kiln"
+  "$build/kiln" describe --format fish >"$bundle/share/fish/vendor_completions.d/kiln.fish"
+  cp LICENSE "$bundle/"
+  {
+    printf '{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,\n'
+    printf '"metadata": {"component": {"type": "application", "name": "kiln", "version": "%s"}},\n"components": [\n' "$version"
+    sort -u "$bundle/components.jsonl" | sed '$!s/$/,/'
+    printf ']}\n'
+  } >"$bundle/bill-of-materials.cdx.json"
+  environment/symbols.py "$bundle"
+}
+
+make_archive() {
+  local name=kiln-$version-linux-x86_64-$variant
+  make_bundle "$variant"
+  tar --create --directory "$work/$variant" --transform "s|^bundle|$name|" --sort=name --owner=0 --group=0 --numeric-owner \
+    --mode='u=rwX,go=rX' --mtime="@$SOURCE_DATE_EPOCH" --exclude=bundle/{setup,checksum,components.jsonl} bundle |
+    gzip -n >"$out/$name.tar.gz"
+  cp "$work/$variant/bundle/bill-of-materials.cdx.json" "$out/$name.cdx.json"
+  split_large "$out/$name.tar.gz"
+}
+
+make_wheel() {
+  make_bundle wheel
+  local glibc wheel
+  glibc=$(environment/symbols.py "$work/wheel/bundle" | awk '$1 == "GLIBC" {print $2}')
+  wheel=$(environment/wheel.py "$work/wheel/bundle" "$out" "$version" "$glibc")
+  cp "$work/wheel/bundle/bill-of-materials.cdx.json" "${wheel%.whl}.cdx.json"
+}
+
+make_image() {
+  local image=localhost/kiln:$version-$variant file=$out/kiln-$version-$variant.oci.tar engine=${ENGINE:-podman} container
+  make_bundle "$variant"
+  ENGINE=$engine environment/build-image.sh "$variant" "$image" "$work/$variant"
+  rm -f "$file"
+  case $engine in
+    podman) podman save --quiet --format oci-archive --output "$file" "$image" ;;
+    docker) docker save --output "$file" "$image" ;;
+    *) fail "an image is saved with podman or docker, not with $engine" ;;
+  esac
+  container=$($engine create "$image")
+  $engine cp "$container:/opt/kiln/bill-of-materials.cdx.json" "${file%.oci.tar}-image.cdx.json"
+  $engine rm "$container" >/dev/null
+  split_large "$file"
+}
+
+split_large() {
+  [ "$(stat -c %s "$1")" -gt 1900000000 ] || return 0
+  split --bytes=1900M --numeric-suffixes "$1" "$1."
+  rm "$1"
+}
+
+for form in "${forms[@]}"; do
+  case $form in archive | wheel | image) "make_$form" ;; *) fail "$form: archive, wheel or image" ;; esac
+done
+# The changes of this version, without its title.
+awk -v title="## $version" 'index($0, title) == 1 {found = 1; next} /^## / {found = 0} found' CHANGELOG.md >"$out/RELEASE.md"
+(cd "$out" && find . -maxdepth 1 -name 'kiln*' -printf '%f\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+ls -l "$out"
