@@ -235,6 +235,11 @@ class BrowserTest(BrowserCase):
         yield "one epoch of one class", RunFile(classes=["only"], epochs=1), "finished", "There is only one class"
         stopped = RunFile(epochs=2)
         stopped.end["status"] = "stopped"
+        perfect = RunFile(epochs=3)
+        for event in perfect.events:
+            for key in {"train", "valid"} & set(event):
+                event[key]["top1"] = event[key]["top5"] = event[key]["images"]
+        yield "always right", perfect, "finished", "top-1 is 100 %"
         yield "stopped", stopped, "stopped by a signal", "stopped by a signal after 2 of 2 epochs"
         yield "long", RunFile(epochs=500, steps=900), "finished", "Training curves"
 
