@@ -234,7 +234,7 @@ class InspectTest(FlowTest):
         self.assert_refused(kiln("inspect", self.folder / "logs"), 1, "log folder")
         self.assert_refused(kiln("watch", self.data), 1, "folder of images")
         self.assert_refused(kiln("train", "--data-path", self.data, "--model-name", "resnet18", "--trained-model-path",
-                                 self.folder / "model"), 1, "--valid-data-path")
+                                 self.folder / "model", "--log-path", self.folder / "log"), 1, "--valid-data-path")
         self.assert_refused(kiln("inspect"), 2, "--path")
 
 
