@@ -110,8 +110,7 @@ Rows<DataConfig> image_rows() {
       within(&Config::records,
              {exif_row({kImages, kResult},
                        "The trained model keeps the choice for all later images.")}),
-      opt(&Config::augment, "augment", augmentation(),
-          {kImages, kResult, kParameter, kOfRecipe},
+      opt(&Config::augment, "augment", augmentation(), {kImages, kResult, kParameter, kOfRecipe},
           "Data augmentation for training images: a comma-separated list in any order, applied in "
           "the order given here. crop: random resized crop. flip, vflip: horizontal, vertical flip "
           "of half of the images. rotate90: by 0, 90, 180 or 270 degrees (by 0 or 180 where images "
