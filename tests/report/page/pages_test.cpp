@@ -125,7 +125,9 @@ TEST(ReportPage, OneEpochHasNoCurvesUnlessOfItsSteps) {
   RunRecord run = sample_run(1);
   run.steps.resize(5);
   EXPECT_FALSE(has(report_html(run), "class=\"chart\""));
-  run.steps.resize(50, StepRecord{.epoch = 1});
+  StepRecord step;
+  step.epoch = 1;
+  run.steps.resize(50, step);
   EXPECT_TRUE(has(report_html(run), "<h3>Loss</h3>"));
   EXPECT_FALSE(has(report_html(run), "<h3>Top-1 accuracy</h3>"));
 }
