@@ -99,6 +99,6 @@ for form in "${forms[@]}"; do
   case $form in archive | wheel | image) "make_$form" ;; *) fail "$form: archive, wheel or image" ;; esac
 done
 # The changes of this version, without its title.
-awk -v title="## $version" 'index($0, title) == 1 {found = 1; next} /^## / {found = 0} found' CHANGELOG.md >"$out/RELEASE.md"
+awk -v version="$version" '/^## / {found = $2 == version; next} found' CHANGELOG.md >"$out/RELEASE.md"
 (cd "$out" && find . -maxdepth 1 -name 'kiln*' -printf '%f\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 ls -l "$out"

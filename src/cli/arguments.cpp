@@ -156,7 +156,8 @@ class ArgumentParser {
     if (token.value.empty() && peek() != nullptr) {
       ++next_;
       for (const Option& option : command_.options) {
-        if (option.positional && option.required) given_.mentioned.push_back(&option);
+        if (option.positional && option.required && option.instead.empty())
+          given_.mentioned.push_back(&option);
       }
     }
   }

@@ -193,7 +193,10 @@ std::string meant_option(const CommandInfo& command, std::string_view name) {
   std::string word(name);
   std::replace(word.begin(), word.end(), '_', '-');
   std::vector<std::string> names;
-  for (const Option& option : command.options) names.push_back(option.name);
+  for (const Option& option : command.options) {
+    names.push_back(option.name);
+    if (!option.port_name.empty()) names.push_back(option.port_name);
+  }
   return closest(word, names);
 }
 

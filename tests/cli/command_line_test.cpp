@@ -184,7 +184,7 @@ TEST(CommandLine, MissingEmptyAndRepeatedValuesAreFaults) {
 
 TEST(CommandLine, EmptyRequiredPathIsAFault) {
   EXPECT_EQ(fault({"convert", "--input-path", "", "--output-path", "b"}),
-            "--input-path is empty, but must be a path.");
+            "--data-path is empty, but must be a path.");
 }
 
 TEST(CommandLine, TheCenterCropFitsInTheResizedImage) {

@@ -89,7 +89,7 @@ TEST(TransformApply, RefusesOtherModesAndItsInputsAsOutput) {
   EXPECT_NE(fault(apply()).find("--mode"), std::string::npos);
   EXPECT_NE(fault({"transform", "apply", "--mode", "For training", "--input-image-transform-path",
                    "t", "--input-image-dir-path", "i", "--output-path", "i/o"})
-                .find("is inside --input-image-dir-path"),
+                .find("is inside --data-path"),
             std::string::npos);
 }
 
