@@ -91,7 +91,7 @@ class InspectTest(FlowTest):
         self.assertEqual((report["kind"], report["num_classes"], report["unlabeled_images"]),
                          ("folder of images", 0, 24))
         self.assertEqual({size["width"]: size["images"] for size in report["most_common_sizes"]}, {48: 12, 32: 12})
-        self.assertTrue(any(str(larger / "deeper") in note for note in report["notes"]), report["notes"])
+        self.assertTrue(any(str(larger / "train") in note for note in report["notes"]), report["notes"])
 
     def test_files_that_are_no_images_are_counted(self):
         folder = self.copy_data()
@@ -233,8 +233,6 @@ class InspectTest(FlowTest):
         (self.folder / "logs/metrics.jsonl").touch()
         self.assert_refused(kiln("inspect", self.folder / "logs"), 1, "log folder")
         self.assert_refused(kiln("watch", self.data), 1, "folder of images")
-        self.assert_refused(kiln("train", "--data-path", self.data, "--model-name", "resnet18", "--trained-model-path",
-                                 self.folder / "model", "--log-path", self.folder / "log"), 1, "--valid-data-path")
         self.assert_refused(kiln("inspect"), 2, "--path")
 
 

@@ -60,7 +60,8 @@ def lines_with_markers(path):
 @functools.cache
 def options_of(command):
     done = subprocess.run([KILN, *command.split(), "--help", "all"], capture_output=True, text=True, timeout=60)
-    return set(re.findall(r"^  (--[a-z0-9-]+)", done.stdout, re.M)) if done.returncode == 0 else None
+    names = r"^  (--[a-z0-9-]+)|\balso\s+(--[a-z0-9-]+)"
+    return {name for pair in re.findall(names, done.stdout, re.M) for name in pair if name} if done.returncode == 0 else None
 
 
 def option_faults(line):
