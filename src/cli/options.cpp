@@ -188,7 +188,7 @@ std::string foreign_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string meant_option(const CommandInfo& command, std::string_view name) {
-  const std::string foreign = foreign_option(command, name);
+  std::string foreign = foreign_option(command, name);
   if (!foreign.empty()) return foreign;
   std::string word(name);
   std::replace(word.begin(), word.end(), '_', '-');

@@ -5,7 +5,6 @@ import html.parser
 import json
 import shutil
 import struct
-import time
 
 from flow import FlowTest, jpeg_size, kiln, main
 from weight_files import read_zip, torchvision_names, write_legacy, write_safetensors, write_zip
@@ -42,9 +41,7 @@ class InspectTest(FlowTest):
         self.assertAlmostEqual(told["run_seconds"], 3 * told["epoch_seconds"], 6)
         table = kiln("inspect", self.data / "train", *job, "--image-size", 64).stdout
         self.assertRegex(table.splitlines()[-1], r"^forecast +resnet18 at 64x64 pixels, batches of 16: .* for 3")
-        begin = time.monotonic()
         large = self.inspect(self.data / "train", *job, "--image-size", 2048, "--batch-size", 64)["forecast"]
-        self.assertLess(time.monotonic() - begin, 60)  # 20 s on a machine of its own
         height, width = large["measured_image_size"]
         self.assertLess(large["measured_batch_size"] * height * width, 64 * 2048 * 2048)
         self.assertGreater(large["epoch_seconds"], told["epoch_seconds"])
