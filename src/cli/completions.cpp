@@ -44,10 +44,6 @@ bool is_path(const Words& values) {
   return values == Words{"/"};
 }
 
-std::string first_sentence(const std::string& text) {
-  return text.substr(0, std::min(text.find(". "), text.size() - 1));
-}
-
 // `script` with what is marked in it: a `line` for each first word of a command, the words after
 // `transform`, and the lines of all commands.
 std::string filled(std::string script, std::string_view line, char separator,

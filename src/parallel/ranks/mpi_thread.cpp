@@ -335,9 +335,9 @@ struct MpiThread::State {
 namespace {
 
 // mpirun of Open MPI 5 and later sets the variable; ranks of another version fail in odd ways.
-StallWatch::Limits under_same_open_mpi(StallWatch::Limits limits) {
+void require_same_open_mpi() {
   const char* version = std::getenv("OMPI_VERSION");
-  if (version == nullptr || std::atoi(version) == OMPI_MAJOR_VERSION) return limits;
+  if (version == nullptr || std::atoi(version) == OMPI_MAJOR_VERSION) return;
   const auto own = std::to_string(OMPI_MAJOR_VERSION) + "." + std::to_string(OMPI_MINOR_VERSION);
   throw Error(ErrorCode::kUserError, "Open MPI " + std::string(version) +
                                          " started this process, which uses Open MPI " + own +
@@ -346,8 +346,9 @@ StallWatch::Limits under_same_open_mpi(StallWatch::Limits limits) {
 
 }  // namespace
 
-MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
-    : state_(std::make_unique<State>(under_same_open_mpi(limits), std::move(warn))) {
+MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn) {
+  require_same_open_mpi();
+  state_ = std::make_unique<State>(limits, std::move(warn));
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->ready; });
 }

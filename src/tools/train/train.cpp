@@ -46,8 +46,8 @@ void log_start(const TrainConfig& config, Process& process) {
   process.log.info(std::string(program_version()) + ", train" +
                    (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
   if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
-  for (const std::string& note : config.notes)
-    if (process.world.leads()) process.log.info(note);
+  if (process.world.leads())
+    for (const std::string& note : config.notes) process.log.info(note);
 }
 
 // Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
