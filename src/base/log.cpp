@@ -59,8 +59,8 @@ bool Console::put(std::string_view text) {
 bool Console::tell_left_out() {
   const long long untold = num_left_out_ - num_told_;
   if (untold == 0) return true;
-  if (!put(formatted("%s[%s %s left out here, because nobody read them]\n", is_cut_ ? "\n" : "",
-                     grouped(untold).c_str(), untold == 1 ? "line was" : "lines were")))
+  if (!put(formatted("%s[%s left out here, because nobody read them]\n", is_cut_ ? "\n" : "",
+                     plural(untold, "line was", "lines were").c_str())))
     return false;
   num_told_ = num_left_out_;
   return true;
@@ -209,6 +209,9 @@ void Log::info(std::string_view text) {
 void Log::detail(std::string_view text) {
   sinks_->keep(text);
 }
+void Log::milestone(std::string_view text) {
+  on_terminal() ? detail(text) : info(text);
+}
 void Log::warning(std::string_view text) {
   sinks_->say(*sinks_->console, "warning: ", text, spdlog::level::warn);
 }
@@ -235,9 +238,7 @@ void Log::echo(std::string_view line, bool is_error) {
 std::string Log::lost() const {
   const std::lock_guard lock(sinks_->mutex);
   if (sinks_->num_lost_lines == 0) return "";
-  return formatted("%d %s of the log: ", sinks_->num_lost_lines,
-                   sinks_->num_lost_lines == 1 ? "line" : "lines") +
-         sinks_->file_fault;
+  return plural(sinks_->num_lost_lines, "line", "lines") + " of the log: " + sinks_->file_fault;
 }
 
 bool Log::on_terminal() const {

@@ -67,6 +67,8 @@ class Log {
   void info(std::string_view text);
   // To the driver log only.
   void detail(std::string_view text);
+  // A line of a job whose progress() is shown: as info(), but not on a terminal.
+  void milestone(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
 

@@ -147,6 +147,10 @@ std::string grouped(long long number) {
   return digits;
 }
 
+std::string plural(long long count, const char* one, const char* many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
+}
+
 std::string in_small_letters(std::string_view text) {
   std::string small(text);
   for (char& c : small)

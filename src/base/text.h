@@ -37,6 +37,8 @@ std::string duration_text(double seconds);
 std::string bytes_text(long long bytes);
 // "11,699,132".
 std::string grouped(long long number);
+// "1,200 images", "1 image".
+std::string plural(long long count, const char* one, const char* many);
 
 // `text` with its ASCII letters in lower case.
 std::string in_small_letters(std::string_view text);

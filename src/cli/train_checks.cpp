@@ -312,7 +312,7 @@ bool has_folder(const fs::path& path) {
 
 // The folder of validation images beside that of training images in `data`; empty: none.
 std::string valid_folder_in(const fs::path& data) {
-  for (const char* name : {"val", "valid", "validation"})
+  for (const char* name : kValidationFolders)
     if (has_folder(data / "train") && has_folder(data / name)) return (data / name).string();
   return "";
 }

@@ -19,7 +19,6 @@
 #include "model/weights/starting_weights.h"
 #include "parallel/processors/processors.h"
 #include "record/run_file.h"
-#include "record/run_summary.h"
 #include "store/checkpoint.h"
 
 namespace kiln {

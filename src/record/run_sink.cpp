@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "record/run_file.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 

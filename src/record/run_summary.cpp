@@ -194,10 +194,6 @@ std::string run_title(const RunStart& start) {
   return (start.model.empty() ? "A model" : start.model) + (data.empty() ? "" : " on " + data);
 }
 
-std::string plural(long long count, const char* one, const char* many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
-
 std::string csv_row(std::vector<std::string> fields) {
   for (std::string& field : fields) field = csv_field(field);
   return joined(fields, ",") + "\n";

@@ -91,8 +91,7 @@ std::string run_title(const RunStart& start);  // "resnet18 on cifar10-small": m
 // that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);
 
-std::string plural(long long count, const char* one, const char* many);  // "1,200 images"
-std::string csv_row(std::vector<std::string> fields);                    // with its line end
+std::string csv_row(std::vector<std::string> fields);  // with its line end
 std::string percent(double share);          // "71.3 %"; "100 %" and "0 %" only for exact values
 std::string utc_text(double unix_seconds);  // "2026-03-01 14:05 UTC"
 

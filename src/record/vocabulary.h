@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+// Usual names of the folder of validation images beside "train".
+inline constexpr const char* kValidationFolders[] = {"val", "valid", "validation"};
+
 // What images are packed into.
 enum class ShardFormat { kTar, kTfRecord, kRecordIo };
 

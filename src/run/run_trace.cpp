@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

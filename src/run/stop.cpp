@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "record/run_summary.h"
 #include "run/prepare/choices.h"
 
 namespace kiln {

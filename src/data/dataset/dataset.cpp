@@ -301,9 +301,10 @@ std::string depth_advice(const Dataset& set) {
   for (const Sample& item : set.samples) {
     const fs::path class_folder = fs::path(item.file_name).parent_path();
     if (class_folder.empty()) continue;
-    if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / "val"))
-      return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
-             "' and --valid-data-path '" + (set.root / "val").string() + "'.";
+    for (const char* valid : kValidationFolders)
+      if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
+        return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
+               "' and --valid-data-path '" + (set.root / valid).string() + "'.";
     return "Its images are more than one folder deep: give the folder that contains the class "
            "folders, such as '" +
            (set.root / class_folder.parent_path()).string() + "'.";

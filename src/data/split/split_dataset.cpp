@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "data/dataset/readers.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

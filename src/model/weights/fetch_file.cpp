@@ -212,7 +212,7 @@ class Arrival {
       last_told_ = now;
     }
     if (now - last_noted_ >= kNoteSeconds) {
-      log_.on_terminal() ? log_.detail(progress_text()) : log_.info(progress_text());
+      log_.milestone(progress_text());
       last_noted_ = now;
     }
   }

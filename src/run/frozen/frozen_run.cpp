@@ -71,7 +71,7 @@ class FitNews {
     log_.progress(text(now));
     if (!is_due) return;
     told_ = now;
-    log_.on_terminal() ? log_.detail(text(now)) : log_.info(text(now));
+    log_.milestone(text(now));
   }
 
  private:

@@ -267,7 +267,7 @@ class ScanNews {
       log_.progress(text);
     } else if (told_ == 0 || now - told_ >= kBetweenNews) {
       told_ = now;
-      log_.on_terminal() ? log_.detail(text) : log_.info(text);
+      log_.milestone(text);
     }
   }
 

@@ -8,7 +8,6 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
-#include "record/run_summary.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/rank_agreement.h"

@@ -16,7 +16,6 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
-#include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"

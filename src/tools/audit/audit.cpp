@@ -31,7 +31,6 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/audit_record.h"
-#include "record/run_summary.h"
 #include "record/vocabulary.h"
 #include "report/page/page.h"
 #include "run/process/versions.h"

@@ -17,7 +17,6 @@
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
-#include "record/run_summary.h"
 #include "store/model_directory.h"
 
 namespace kiln {

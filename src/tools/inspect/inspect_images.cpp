@@ -24,7 +24,6 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "predict/inference.h"
-#include "record/run_summary.h"
 #include "report/console.h"
 #include "report/page/page.h"
 #include "tools/inspect/step_probe.h"

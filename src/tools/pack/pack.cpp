@@ -19,7 +19,6 @@
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
-#include "record/run_summary.h"
 #include "tools/commands.h"
 #include "tools/convert/convert.h"
 

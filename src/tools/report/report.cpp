@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"

@@ -10,7 +10,6 @@
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
-#include "record/run_summary.h"
 #include "run/inputs/sources.h"
 #include "store/transformation_directory.h"
 #include "tools/commands.h"
