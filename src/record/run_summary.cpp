@@ -336,8 +336,8 @@ std::string cost_text(const RunRecord& run) {
   const auto done = static_cast<double>(run.epochs.size());
   const double epoch_seconds = (summary.train_seconds + summary.valid_seconds) / done;
   const double to_come = (run.start.num_epochs - done) * epoch_seconds;
-  return text + ", about " + price_text(so_far + price * to_come / kHour) +
-         formatted(" for all %d epochs", run.start.num_epochs);
+  return text + ", about " + price_text(so_far + price * to_come / kHour) + " for all " +
+         plural(run.start.num_epochs, "epoch", "epochs");
 }
 
 namespace {

@@ -166,12 +166,13 @@ Finding audit_verdict(const AuditRecord& record) {
     return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
                                " looks wrong to these models."};
   const std::int64_t wrong = num_probably_wrong(record);
-  return {Judged::kNote, "Of " + plural(record.num_judged, "label", "labels") + " about " +
-                             grouped(wrong) + " (" + percent(share_of(wrong, record.num_judged)) +
-                             ") are probably wrong; " +
-                             plural(static_cast<std::int64_t>(record.doubtful.size()),
-                                    "image deserves", "images deserve") +
-                             " a look."};
+  return {Judged::kNote,
+          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
+              percent(share_of(wrong, record.num_judged)) +
+              (agreed_share(record) < kStrong ? ") may be wrong; " : ") are probably wrong; ") +
+              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
+                     "images deserve") +
+              " a look."};
 }
 
 std::vector<Finding> audit_findings(const AuditRecord& record) {

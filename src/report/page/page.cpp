@@ -359,7 +359,8 @@ std::string verdict_html(const RunRecord& run) {
   }
   tiles += tile("Time", figure("seconds", summary.seconds, duration_text(summary.seconds)),
                 figure("epochs", static_cast<double>(run.epochs.size()),
-                       formatted("%zu of %d epochs", run.epochs.size(), run.start.num_epochs)) +
+                       formatted("%zu of ", run.epochs.size()) +
+                           plural(run.start.num_epochs, "epoch", "epochs")) +
                     "; " + saved_text(run.end));
   const auto& automatic = run.end.automatic;
   return section(

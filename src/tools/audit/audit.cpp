@@ -426,13 +426,7 @@ void write_files(const AuditRecord& record, const OutputFolder& output) {
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   const auto count = [](std::size_t number) { return grouped(static_cast<long long>(number)); };
   log.info("");
-  log.info("labels:    " +
-           (can_judge(record)
-                ? formatted("%s of %s are probably wrong; %s to look at",
-                            grouped(num_probably_wrong(record)).c_str(),
-                            grouped(record.num_judged).c_str(),
-                            plural(std::ssize(record.doubtful), "image", "images").c_str())
-                : audit_verdict(record).text));
+  log.info("labels:    " + audit_verdict(record).text);
   log.info("copies:    " + count(record.copies.size()) +
            (record.valid_data_path.empty()
                 ? ""
