@@ -5,11 +5,11 @@
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
 #                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln.
 #                                                         PROGRAM: another one of BUILD, which OUT/bin then has too
-#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, Open MPI, the licenses and OUT/setup/install.sh, which makes a
-#                                                         bare Debian 12 run it: what releases and the image are made of; cpu
-#                                                         leaves the GPU module and its libraries out
-#   environment/bundle.sh --whole wheel OUT [BUILD]       the same without what other wheels bring (LibTorch, NVIDIA, Arrow), nor
-#                                                         the C++ runtime
+#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, Open MPI, the man page, completions, licenses, the bill of
+#                                                         materials and OUT/setup/install.sh, which makes a bare Debian 12 run it:
+#                                                         what releases and the image are made of; cpu leaves the GPU module and its
+#                                                         libraries out
+#   environment/bundle.sh --whole wheel OUT [BUILD]       the same without what other wheels bring (LibTorch, NVIDIA, Arrow)
 #
 # OUT/bin has the program, OUT/lib all that it opens. BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
@@ -73,7 +73,7 @@ is_left_out() {
     libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libutil.so.* | ld-linux* | libresolv.so.*) return 0 ;;
     libcurl.*) return 1 ;;
     libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) [ "$variant" = without-libtorch ] || [ "$variant" = wheel ] ;;
-    libgomp.* | libarrow.* | libparquet.* | libstdc++.* | libgcc_s.*) [ "$variant" = wheel ] ;;
+    libgomp.* | libarrow.* | libparquet.*) [ "$variant" = wheel ] ;;
     *) return 1 ;;
   esac
 }
@@ -148,7 +148,14 @@ else
   cp "$environment/image/openmpi-mca-params.conf" "$prefix/etc/"
   cp /usr/share/openmpi/help-*.txt "$prefix/share/openmpi/"
   realpath "$(command -v orterun)" "${mpi[@]}" /usr/share/openmpi/help-orterun.txt >>"$origins"
+  "$environment/older_systems.py" "$out/lib"
   "$environment/components.py" "$root" "$arrow" "$origins" "$out"
+  cp "$environment/../LICENSE" "$out/"
+  mkdir -p "$out"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+  "$build/kiln" describe --format man >"$out/share/man/man1/kiln.1"
+  "$build/kiln" describe --format bash >"$out/share/bash-completion/completions/kiln"
+  "$build/kiln" describe --format zsh >"$out/share/zsh/site-functions/_kiln"
+  "$build/kiln" describe --format fish >"$out/share/fish/vendor_completions.d/kiln.fish"
   mkdir -p "$out/setup"
   cp "$environment"/image/* "$environment/packages-run.txt" "$out/setup/"
   (cd "$out" && find . -type f ! -name checksum -print0 | sort -z | xargs -0 sha256sum | sha256sum >checksum)

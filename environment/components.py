@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tells what the libraries of a bundle are parts of: OUT/components.jsonl, one CycloneDX component a line, and the licenses
-of each in OUT/licenses.
+"""Tells what the libraries of a bundle are parts of: OUT/bill-of-materials.cdx.json (CycloneDX), and the licenses of each
+in OUT/licenses. In the file three lines precede the components, one a line, and one follows them.
 
     components.py LIBTORCH ARROW ORIGINS OUT      ORIGINS: the files that were copied, a path a line"""
 import json
@@ -63,7 +63,11 @@ def main():
             packages.add(debian_package(path))
     components = [wheel_component(wheel, out) for wheel in sorted(wheels)]
     components += [debian_component(package, out) for package in sorted(packages)]
-    (out / "components.jsonl").write_text("".join(json.dumps(component) + "\n" for component in components))
+    version = re.search(r"^project\(kiln VERSION ([\d.]+)", (LISTS.parent / "CMakeLists.txt").read_text(), re.M)[1]
+    program = {"component": {"type": "application", "name": "kiln", "version": version}}
+    (out / "bill-of-materials.cdx.json").write_text(
+        '{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,\n"metadata": ' + json.dumps(program) +
+        ',\n"components": [\n' + ",\n".join(sorted(map(json.dumps, components))) + "\n]}\n")
 
 
 if __name__ == "__main__":

@@ -35,23 +35,10 @@ if [ -z "${KILN_BUILD:-}" ]; then
   cmake --build "$build" --target kiln
 fi
 
-# The bundle of a form: what bundle.sh collects, with the man page, completions, license and bill of materials.
 make_bundle() { # FORM: cpu, cuda or wheel
   local bundle=$work/$1/bundle
   [ ! -d "$bundle" ] || return 0
   environment/bundle.sh --whole "$1" "$bundle" "$build"
-  mkdir -p "$bundle"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
-  "$build/kiln" describe --format man >"$bundle/share/man/man1/kiln.1"
-  "$build/kiln" describe --format bash >"$bundle/share/bash-completion/completions/kiln"
-  "$build/kiln" describe --format zsh >"$bundle/share/zsh/site-functions/_kiln"
-  "$build/kiln" describe --format fish >"$bundle/share/fish/vendor_completions.d/kiln.fish"
-  cp LICENSE "$bundle/"
-  {
-    printf '{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,\n'
-    printf '"metadata": {"component": {"type": "application", "name": "kiln", "version": "%s"}},\n"components": [\n' "$version"
-    sort -u "$bundle/components.jsonl" | sed '$!s/$/,/'
-    printf ']}\n'
-  } >"$bundle/bill-of-materials.cdx.json"
   environment/symbols.py "$bundle"
 }
 
@@ -59,7 +46,7 @@ make_archive() {
   local name=kiln-$version-linux-x86_64-$variant
   make_bundle "$variant"
   tar --create --directory "$work/$variant" --transform "s|^bundle|$name|" --sort=name --owner=0 --group=0 --numeric-owner \
-    --mode='u=rwX,go=rX' --mtime="@$SOURCE_DATE_EPOCH" --exclude=bundle/{setup,checksum,components.jsonl} bundle |
+    --mode='u=rwX,go=rX' --mtime="@$SOURCE_DATE_EPOCH" --exclude=bundle/{setup,checksum} bundle |
     gzip -n >"$out/$name.tar.gz"
   cp "$work/$variant/bundle/bill-of-materials.cdx.json" "$out/$name.cdx.json"
   split_large "$out/$name.tar.gz"

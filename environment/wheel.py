@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a wheel of a bundle (bundle.sh --whole wheel). Standard library only; equal input gives equal bytes.
 
-    wheel.py BUNDLE OUT VERSION GLIBC      GLIBC: the oldest that its files run with, such as 2.36
+    wheel.py BUNDLE OUT VERSION GLIBC      GLIBC: the oldest that its files run with, such as 2.34
 
 The wheel has the program as a script, everything else in the folder `kiln_trainer`, where the program finds it, and takes
 LibTorch from the wheel `torch` and Parquet from `pyarrow`. SOURCE_DATE_EPOCH is the time of its files."""

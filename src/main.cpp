@@ -1,8 +1,5 @@
 // The starter: answers what needs no LibTorch, a faulty command line first of all, and opens the
 // library for the rest.
-#include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -12,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/platform/installation.h"
+#include "base/platform/launch_environment.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "cli/command_line.h"
@@ -37,19 +35,10 @@ std::optional<int> answered(const std::vector<std::string>& arguments,
       invocation.command);
 }
 
-// Whether another rank of the job, which was given the same words, tells what is wrong with them.
-bool is_one_of_many() {
-  return std::ranges::any_of(
-      std::array{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"},
-      [](const char* name) {
-        const char* rank = std::getenv(name);
-        return rank != nullptr && std::atoi(rank) > 0;
-      });
-}
-
 int tell_refusal(const std::optional<std::filesystem::path>& error_info) {
   const FailureReport failure = report_failure(std::current_exception());
-  if (is_one_of_many()) return failure.exit_code;
+  // All ranks were given the same words: the first one tells what is wrong with them.
+  if (launched_rank() > 0) return failure.exit_code;
   Log log;
   tell(failure, error_info, log);
   return failure.exit_code;

@@ -14,6 +14,7 @@ rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debc
 mkdir -p /opt/kiln/lib /run/sshd
 useradd --no-log-init --uid 10001 --gid 0 --home-dir /tmp --no-create-home kiln
 cp -r "$bundle/bin" "$bundle/licenses" /opt/kiln/
+cp -r "$bundle/share" /usr/local/
 system=$(ldconfig -p)
 for library in "$bundle"/lib/*.so*; do
   case $system in *"$(basename "$library") "*) ;; *) cp "$library" /opt/kiln/lib/ ;; esac
@@ -24,20 +25,19 @@ cp "$here/sshd.conf" /etc/ssh/sshd_config.d/kiln.conf
 cp "$here/sshd_user.conf" /etc/ssh/sshd_user_config
 cp "$here/ssh.conf" /etc/ssh/ssh_config.d/kiln.conf
 
-# The bill of materials, in CycloneDX.
+# The bill of materials: that of the bundle, and the system's packages.
 escape='s/+/%2B/g; s/:/%3A/g'
+bill=$bundle/bill-of-materials.cdx.json
 {
-  printf '{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,\n'
-  printf '"metadata": {"component": {"type": "application", "name": "kiln", "version": "%s"}},\n"components": [\n' \
-    "$(kiln --version | awk '$1 == "kiln" {print $2}')"
+  head -n 3 "$bill"
   {
-    cat "$bundle/components.jsonl"
+    sed '1,3d; $d; s/,$//' "$bill"
     dpkg-query -W -f '${Package} ${Version}\n' | while read -r name version; do
       printf '{"type": "library", "name": "%s", "version": "%s", "purl": "pkg:deb/debian/%s@%s?distro=debian-12"}\n' \
         "$name" "$version" "$(echo "$name" | sed "$escape")" "$(echo "$version" | sed "$escape")"
     done
   } | sort -u | sed '$!s/$/,/'
-  printf ']}\n'
+  echo ']}'
 } >/opt/kiln/bill-of-materials.cdx.json
 
 # libcuda.so.1 is the driver's, of the machine that runs it.

@@ -121,7 +121,8 @@ void* open(const fs::path& file) {
   return library;
 }
 
-// Opens the LibTorch of the environment, which the library then uses.
+// Opens the LibTorch of the environment, which the library then uses; before it the C++ runtime of
+// the wheel, as that of the system may be too old for the library.
 void open_torch(const fs::path& bin, const fs::path& packages) {
   const std::optional<fs::path> folder = first_with(torch_folders(bin, packages), kTorchLibrary);
   const std::string remedy = ": pip install 'torch==" KILN_LIBTORCH ".*'";
@@ -131,6 +132,7 @@ void open_torch(const fs::path& bin, const fs::path& packages) {
   if (const std::string found = version_of_torch(*folder); !found.starts_with(KILN_LIBTORCH "."))
     refuse("Kiln needs PyTorch " KILN_LIBTORCH ", and '" + (*folder / "torch").string() +
            "' is PyTorch " + found + remedy + ".");
+  open(packages / kPackage / "libstdc++.so.6");
   open(fs::canonical(*folder / kTorchLibrary));  // whose own libraries lie beside its real place
 }
 

@@ -78,6 +78,11 @@ int num_launched() {
   return std::max({1, of_slurm, of_mpi, is_set("RANK") ? number_in("WORLD_SIZE") : 1});
 }
 
+int launched_rank() {
+  return std::max({number_in("OMPI_COMM_WORLD_RANK"), number_in("PMIX_RANK"), number_in("PMI_RANK"),
+                   number_in("SLURM_PROCID")});
+}
+
 JobPart part_of_job() {
   if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array();
   for (const char* folder : {"config", "input/config"}) {

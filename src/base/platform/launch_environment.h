@@ -19,6 +19,8 @@ LaunchEnvironment detect_launch_environment();
 
 // The number of processes that a launcher started together with this one; 1 if none did.
 int num_launched();
+// The rank that Open MPI, PMIx, PMI or Slurm gave this process; 0 if none did.
+int launched_rank();
 
 // One of equal parts of a job, which processes do that know nothing of each other.
 struct JobPart {
