@@ -5,13 +5,13 @@
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
 #                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln.
 #                                                         PROGRAM: another one of BUILD, which OUT/bin then has too
-#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, Open MPI, the man page, completions, licenses, the bill of
-#                                                         materials and OUT/setup/install.sh, which makes a bare Debian 12 run it:
-#                                                         what releases and the image are made of; cpu leaves the GPU module and its
+#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, the man page, completions, licenses, the bill of materials
+#                                                         and OUT/setup/install.sh, which makes a bare Debian 12 run it: what
+#                                                         releases and the image are made of; cpu leaves the GPU module and its
 #                                                         libraries out
 #   environment/bundle.sh --whole wheel OUT [BUILD]       the same without what other wheels bring (LibTorch, NVIDIA, Arrow)
 #
-# OUT/bin has the program, OUT/lib all that it opens. BUILD defaults to build/release. glibc's own libraries stay behind.
+# OUT/bin has the program, OUT/lib all that it opens, and Open MPI. BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
 
 usage() { sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
@@ -46,22 +46,19 @@ fi
 # Open MPI finds its plug-ins and texts below OPAL_PREFIX, which stands for /usr. The plug-ins of networks other than TCP, of
 # OpenSHMEM, of MPI's files and for monitoring stay behind.
 mpi=()
-if [ "$variant" != without-libtorch ]; then
-  mpi_plugins=$(ompi_info --parsable --path pkglibdir | sed 's/.*://')
-  for plugin in "$mpi_plugins"/*.so; do
-    case ${plugin##*/mca_} in
-      *_ucx.so | *ofi.so | *psm*.so | *openib.so | *netlink.so | *monitoring.so) ;;
-      atomic_* | memheap_* | scoll_* | spml_* | sshmem_* | io_* | fbtl_* | fcoll_* | fs_* | sharedfp_* | lib*) ;;
-      *) mpi+=("$plugin") ;;
-    esac
-  done
-fi
+for plugin in "$(ompi_info --parsable --path pkglibdir | sed 's/.*://')"/*.so; do
+  case ${plugin##*/mca_} in
+    *_ucx.so | *ofi.so | *psm*.so | *openib.so | *netlink.so | *monitoring.so) ;;
+    atomic_* | memheap_* | scoll_* | spml_* | sshmem_* | io_* | fbtl_* | fcoll_* | fs_* | sharedfp_* | lib*) ;;
+    *) mpi+=("$plugin") ;;
+  esac
+done
 
 # "SONAME PATH" of all that is needed, and of what is opened by name.
 closure() {
   local path found
   found=$(LD_LIBRARY_PATH=$root/torch/lib:$root/nvidia/cu13/lib:$root/nvidia/nccl/lib:$arrow/pyarrow \
-    ldd "${programs[@]}" "${modules[@]}" "${opened_by_name[@]}" "${mpi[@]}" $([ ${#mpi[@]} = 0 ] || command -v orterun orted))
+    ldd "${programs[@]}" "${modules[@]}" "${opened_by_name[@]}" "${mpi[@]}" $(command -v orterun orted))
   # libcuda.so.1 is the driver's, of the machine that runs it.
   if grep 'not found' <<<"$found" | grep -v libcuda.so.1 >&2; then fail "these libraries are missing on this machine"; fi
   awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' <<<"$found"
@@ -128,6 +125,15 @@ closure | sort -u -k1,1 | while read -r name path; do
   esac
 done
 
+prefix=$out/lib/openmpi
+install_binary "$(command -v orterun)" "$prefix/bin/mpirun"
+install_binary "$(command -v orted)" "$prefix/bin/orted"
+for plugin in "${mpi[@]}"; do install_binary "$plugin" "$prefix${plugin#/usr}"; done
+mkdir -p "$prefix/etc" "$prefix/share/openmpi"
+cp "$environment/image/openmpi-mca-params.conf" "$prefix/etc/"
+cp /usr/share/openmpi/help-*.txt "$prefix/share/openmpi/"
+realpath "$(command -v orterun)" "${mpi[@]}" /usr/share/openmpi/help-orterun.txt >>"$origins"
+
 if [ "$variant" = without-libtorch ]; then
   cat >"$out/kiln" <<'LAUNCHER'
 #!/bin/sh
@@ -140,14 +146,6 @@ exec "$here/bin/kiln" "$@"
 LAUNCHER
   chmod +x "$out/kiln"
 else
-  prefix=$out/lib/openmpi
-  install_binary "$(command -v orterun)" "$prefix/bin/mpirun"
-  install_binary "$(command -v orted)" "$prefix/bin/orted"
-  for plugin in "${mpi[@]}"; do install_binary "$plugin" "$prefix${plugin#/usr}"; done
-  mkdir -p "$prefix/etc" "$prefix/share/openmpi"
-  cp "$environment/image/openmpi-mca-params.conf" "$prefix/etc/"
-  cp /usr/share/openmpi/help-*.txt "$prefix/share/openmpi/"
-  realpath "$(command -v orterun)" "${mpi[@]}" /usr/share/openmpi/help-orterun.txt >>"$origins"
   "$environment/older_systems.py" "$out/lib"
   "$environment/components.py" "$root" "$arrow" "$origins" "$out"
   cp "$environment/../LICENSE" "$out/"

@@ -23,33 +23,20 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/kiln-gpu
 
-# Open MPI finds its plug-ins below OPAL_PREFIX. Those that drive networks or talk to Slurm's daemons stay behind.
-pack_mpi() {
-  local from to plugin name path
-  from=$(ompi_info --parsable --path pkglibdir | sed 's/.*://')
-  to=$bundle/mpi${from#/usr}
-  mkdir -p "$to" "$bundle/mpi/share"
-  cp -r /usr/share/openmpi "$bundle/mpi/share/"
-  for plugin in "$from"/*.so; do
-    case $(basename "$plugin") in *_ucx.so | *ofi.so | *psm*.so | *openib.so | *slurm.so | *netlink.so) continue ;; esac
-    ldd "$plugin" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | while read -r name path; do
-      case $name in libc.so.* | libm.so.* | libmpi* | libopen-*) continue ;; esac
-      [ -e "$bundle/lib/$name" ] || install_library "$path" "$bundle/lib/$name" '$ORIGIN'
-    done
-    install_library "$plugin" "$to/$(basename "$plugin")" "\$ORIGIN/$(realpath -ms --relative-to="$to" "$bundle/lib")"
-  done
-  mv "$bundle/bin/orterun" "$bundle/mpi/orterun"
-  patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$bundle/mpi/orterun"
+# The bundle's mpirun as the program that tests call.
+pack_mpirun() {
+  mkdir "$bundle/mpi"
   cat >"$bundle/mpi/mpirun" <<'LAUNCHER'
 #!/bin/sh
-OPAL_PREFIX=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
-# The last agent is for machines without ssh, where mpirun would not even start ranks of its own host.
-export OMPI_MCA_plm_rsh_agent='ssh : rsh : /bin/false'
-export OPAL_PREFIX OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PMIX_MCA_pcompress_base_silence_warning=1
-exec "$OPAL_PREFIX/orterun" "$@"
+OPAL_PREFIX=$(CDPATH= cd -- "$(dirname -- "$0")/../lib/openmpi" && pwd)
+OPAL_SYSCONFDIR=$OPAL_PREFIX/etc
+export OPAL_PREFIX OPAL_SYSCONFDIR OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export PMIX_MCA_pcompress_base_silence_warning=1
+exec "$OPAL_PREFIX/bin/mpirun" "$@"
 LAUNCHER
   chmod +x "$bundle/mpi/mpirun"
 }
+
 install_library() { # FROM TO RUN_PATH
   cp -L "$1" "$2"
   strip --strip-unneeded "$2"
@@ -65,13 +52,12 @@ pack_photos() {
     tar -cf - --dereference -T -) | (mkdir "$bundle/photos" && tar -xf - -C "$bundle/photos")
 }
 
-command -v orterun >/dev/null || fail "Open MPI's orterun is not there: environment/install.sh installs it"
-"$root/environment/bundle.sh" "$bundle" "$build" "${programs[@]/#/$build/}" "$(command -v orterun)" >/dev/null
+"$root/environment/bundle.sh" "$bundle" "$build" "${programs[@]/#/$build/}" >/dev/null
 for program in "${programs[@]}"; do
   sed "s|/bin/kiln\"|/bin/$program\"|" "$bundle/kiln" >"$bundle/$program"
   chmod +x "$bundle/$program"
 done
-pack_mpi
+pack_mpirun
 if [ -n "${KILN_NEXT:-}" ]; then
   mkdir "$bundle/bin/next"
   for binary in kiln libkiln.so libkiln_cuda.so; do
