@@ -23,10 +23,14 @@ class StarterTest(FlowTest):
         return subprocess.run([*before, self.program, *map(str, arguments)], capture_output=True, text=True, timeout=120,
                               env={**settings, "PATH": "/usr/bin:/bin", **environment})
 
-    def packages(self, version="3.11"):
-        folder = self.folder / f"environment/lib/python{version}/site-packages"
+    def packages(self, place="lib/python3.11/site-packages"):
+        """A folder for Python packages of the environment, with what the wheel puts there."""
+        folder = self.folder / "environment" / place
         (folder / "kiln_trainer").mkdir(parents=True)
         shutil.copy(LIBRARY, folder / "kiln_trainer")
+        needed = subprocess.run(["ldd", LIBRARY], capture_output=True, text=True, check=True).stdout
+        runtime = next(line.split()[2] for line in needed.splitlines() if "libstdc++" in line)
+        (folder / "kiln_trainer/libstdc++.so.6").symlink_to(runtime)
         return folder
 
     def test_answers_without_the_library(self):
@@ -101,9 +105,7 @@ class StarterTest(FlowTest):
                     (where / name).unlink()
 
     def test_folder_of_pips_target(self):
-        folder = self.folder / "environment"
-        (folder / "kiln_trainer").mkdir()
-        shutil.copy(LIBRARY, folder / "kiln_trainer")
+        folder = self.packages(".")
         self.assert_fails(self.start(*self.train_arguments()), 3, 39, "PyTorch")
         (folder / "torch").symlink_to(TORCH_ROOT / "torch")
         self.assertEqual(self.start("--version").returncode, 0)
