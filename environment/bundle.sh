@@ -68,6 +68,8 @@ closure() {
 is_left_out() {
   case $1 in
     libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | libutil.so.* | ld-linux* | libresolv.so.*) return 0 ;;
+    # Debian's needs glibc 2.35, and every system with glibc has one.
+    libgcc_s.*) [ "$variant" != without-libtorch ] ;;
     libcurl.*) return 1 ;;
     libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) [ "$variant" = without-libtorch ] || [ "$variant" = wheel ] ;;
     libgomp.* | libarrow.* | libparquet.*) [ "$variant" = wheel ] ;;

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-RUNTIMES = ("GLIBC", "GLIBCXX", "CXXABI")
+RUNTIMES = ("GLIBC", "GLIBCXX", "CXXABI", "GCC")
 
 
 def needs_of(file):

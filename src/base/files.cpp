@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
-#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -212,9 +213,10 @@ std::string fault_of_relative_path(std::string_view path) {
 DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
   refuse_device(final_path_);
   const std::string name = temporary_prefix(final_path_);
-  std::random_device draw;
   do {
-    temporary_path_ = final_path_.parent_path() / (name + std::to_string(draw()));
+    std::uint32_t number;
+    if (::getentropy(&number, sizeof number) != 0) fail_to_write(final_path_, errno);
+    temporary_path_ = final_path_.parent_path() / (name + std::to_string(number));
     descriptor_ = Descriptor(::open(temporary_path_.c_str(),
                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   } while (descriptor_.number() < 0 && errno == EEXIST);
