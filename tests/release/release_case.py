@@ -59,6 +59,8 @@ def made(pattern, form):
     newest = max(path.stat().st_mtime for path in BUILD.glob("*kiln*") if path.is_file())
     files = [path for path in OUT.glob(pattern) if path.stat().st_mtime > newest]
     if not files:
+        for old in OUT.glob(pattern):
+            old.unlink()
         begin = time.monotonic()
         done = subprocess.run([ROOT / "environment/release.sh", OUT, "cpu", form], capture_output=True, text=True,
                               env={**os.environ, "KILN_BUILD": str(BUILD)})
