@@ -1,7 +1,12 @@
 #include "train/precision.h"
 
 #include <ATen/Context.h>
-#include <ATen/cpu/Utils.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -59,12 +64,14 @@ std::string reason_of(Precision precision, const ComputeUnits& units) {
 }  // namespace
 
 bool cpu_has_bf16_units() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  const auto has = [&](const char* name) {
-    const auto found = capabilities.find(name);
-    return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-  };
-  return has("amx_bf16") || has("avx512_bf16");
+  std::ifstream processors("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(processors, line) && !line.starts_with("flags")) {
+  }
+  std::istringstream flags(line);
+  return std::any_of(std::istream_iterator<std::string>(flags), {}, [](const std::string& flag) {
+    return flag == "amx_bf16" || flag == "avx512_bf16";
+  });
 }
 
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units) {
