@@ -62,8 +62,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_link_options(LibTorch::cpu INTERFACE LINKER:--disable-new-dtags)
 
   add_library(LibTorch::cuda INTERFACE IMPORTED)
-  target_include_directories(LibTorch::cuda SYSTEM INTERFACE
-    ${LibTorch_cuda_INCLUDE_DIR} ${KILN_TORCH_ROOT}/nvidia/nccl/include)
+  file(GLOB cuda_include_dirs ${KILN_TORCH_ROOT}/nvidia/*/include)
+  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${cuda_include_dirs})
   target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)
   # torch_cuda registers its kernels from static constructors, so nothing may drop it as unused.
   target_link_options(LibTorch::cuda INTERFACE LINKER:--no-as-needed)
