@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -51,7 +50,7 @@ std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
 }
 
 std::ptrdiff_t num_words(const CommandInfo& command) {
-  return 1 + std::count(command.name.begin(), command.name.end(), ' ');
+  return 1 + std::ranges::count(command.name, ' ');
 }
 
 class ArgumentParser {
@@ -230,12 +229,6 @@ class ArgumentParser {
 
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
 
-bool is_same_value(const std::string& a, const std::string& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
-
 // Collects the lines on which the documents of a file begin. YAML::LoadAll would count the
 // documents, but in yaml-cpp 0.7 it never returns for a text such as ", e", which the parser takes
 // for an endless series of documents.
@@ -363,7 +356,7 @@ class ConfigFile {
   }
 
   void note_if_overridden(const std::string& text, const RawValue& flag) {
-    if (is_same_value(text, flag.text)) return;
+    if (in_small_letters(text) == in_small_letters(flag.text)) return;
     given_.overridden +=
         (given_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
                                    : "; ") +
@@ -516,11 +509,10 @@ Problems merged(const std::vector<Problems>& parts) {
   std::vector<Error> errors;
   for (const Problems& part : parts)
     for (const Error& error : part.errors())
-      if (std::none_of(errors.begin(), errors.end(),
-                       [&](const Error& other) { return other.message() == error.message(); }))
+      if (std::ranges::find(errors, error.message(), &Error::message) == errors.end())
         errors.push_back(error);
-  std::stable_partition(errors.begin(), errors.end(),
-                        [](const Error& error) { return exit_code(error.code()) == 2; });
+  std::ranges::stable_partition(errors,
+                                [](const Error& error) { return exit_code(error.code()) == 2; });
   Problems problems;
   for (Error& error : errors) problems.add(std::move(error));
   return problems;

@@ -149,7 +149,7 @@ Problems refuse_job(const CommandInfo& command, const Words& job) {
 // For `kiln launch` and `kiln tune`: the job after `--` is a command line of `kiln train`, whose
 // faults are reported together with those before it.
 Invocation parse_with_job(const CommandInfo& command, const Words& words) {
-  const auto dashes = std::find(words.begin(), words.end(), "--");
+  const auto dashes = std::ranges::find(words, "--");
   Invocation whole = parse_command(command, {words.begin(), dashes});
   if (is_help(whole)) return whole;
   Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
@@ -200,10 +200,9 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     std::string found = help_on(name);
     return found.empty() ? refuse_command(name, {}) : help(std::move(found));
   }
-  if (first.starts_with('-')) {
+  if (first.starts_with('-'))
     return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +
                    " …` with one of " + join_choices(command_names()) + ".");
-  }
   const std::string name = name_of(arguments);
   const CommandInfo* command = find_command(name);
   if (command == nullptr) return refuse_command(name, arguments);

@@ -41,9 +41,8 @@ Rows<RecordOptions> record_rows() {
           "with a file of class names, the highest equals their number; else 0."),
       opt(&RecordOptions::keys, "record-keys", record_keys(), kPaths,
           "Feature names in TFRecord files, if not image/encoded, image/class/label, "
-          "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, "
-          "or some of these."),
-  };
+          "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, or some of "
+          "these.")};
 }
 
 Row<RecordOptions> exif_row(const Under& under, const std::string& help) {
@@ -57,18 +56,6 @@ Row<RecordOptions> exif_row(const Under& under, const std::string& help) {
 namespace {
 
 // ---- convert ----
-
-Rows<ConvertConfig> convert_rows() {
-  return {opt(&ConvertConfig::input_path, "data-path", path("DIR"),
-              {kPaths, kPositional, kRequired, kDataIn},
-              "Images, class folders, a COCO folder, an archive or record files; the flag name may "
-              "be omitted.")
-              .on_port("input-path"),
-          opt(&ConvertConfig::output_path, "output-path", path("DIR"),
-              {kPaths, kPositional, kRequired, kDataOut},
-              "Output folder for the ImageDirectory; the flag name may be omitted."),
-          within(&ConvertConfig::records, record_rows())};
-}
 
 template <typename Config>
 void check_apart(Given& given, Config& /*config*/) {
@@ -113,48 +100,6 @@ Reader<double> fraction() {
   Reader<double> reader = share("X");
   reader.parse = fraction_value;
   return reader;
-}
-
-Rows<SplitImagesConfig> split_rows() {
-  const std::string group = "Split";
-  return {
-      opt(&SplitImagesConfig::src_path, "data-path", path("DIR"),
-          {kPaths, kDataIn, kPositional, kRequired}, "Images, in any format that train reads.")
-          .on_port("src-path"),
-      opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
-          "Output folder for the training ImageDirectory.")
-          .required_or("output-path"),
-      opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
-          "Output folder for the test ImageDirectory.")
-          .required_or("output-path"),
-      opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
-          "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
-          "--tgt-train-path and --tgt-test-path."),
-      opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
-          "Fraction of the images that goes to the training output, rounded down; each output gets "
-          "at least one image."),
-      opt(&SplitImagesConfig::fractions, "fractions",
-          Reader<std::vector<double>>{{.value_name = "X,X,X"}, fractions_value}, group,
-          "Fractions for train, valid and test (or train and test) that add up to 1, such as "
-          "0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last one gets the "
-          "rest."),
-      opt(&SplitImagesConfig::stratify, "stratify", true_or_false(), {group, kParameter},
-          "Stratify the split by class. If a class has fewer images than there are outputs, or an "
-          "output fewer images than there are classes, the split is random over all images, with a "
-          "warning."),
-      opt(&SplitImagesConfig::group_by, "group-by", regular_expression(), group,
-          "Regular expression (ECMAScript) for image paths. Images with the same first capture "
-          "group, or the same match if there is no group, go to one output; others are ungrouped."),
-      opt(&SplitImagesConfig::keep_duplicates_together, "keep-duplicates-together", on_off(),
-          {group, kParameter},
-          "Keep duplicates in one output: identical bytes always, other sizes and qualities up to "
-          "20000 images."),
-      opt(&SplitImagesConfig::check_leaks, "check-leaks", on_off(), kReporting,
-          "Print a JSON object per line for duplicates that went to different outputs; exit code 1 "
-          "if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
-      seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
-      within(&SplitImagesConfig::records, record_rows()),
-  };
 }
 
 void check_fractions(Given& given, SplitImagesConfig& config) {
@@ -233,25 +178,10 @@ Rows<PackConfig> pack_rows() {
           "Seed for --shuffle, and for the images that --balance-classes duplicates."),
       within(&PackConfig::records, record_rows()
                                        .on_canvas("classes", Canvas::kFileIn)
-                                       .on_canvas("first-label", Canvas::kParameter)),
-  };
+                                       .on_canvas("first-label", Canvas::kParameter))};
 }
 
 // ---- demo-data ----
-
-Rows<DemoDataConfig> demo_data_rows() {
-  const std::string group = "Drawing";
-  return {
-      opt(&DemoDataConfig::output_path, "output-path", path("DIR"),
-          {kPaths, kPositional, kRequired},
-          "Folder in which train and val are created; the flag name may be omitted."),
-      opt(&DemoDataConfig::images, "images", from(2, kMillion, "images"), group,
-          "Total number of training and validation images."),
-      opt(&DemoDataConfig::classes, "classes", from(1, 10, "classes"), group,
-          "Number of classes, one shape each."),
-      opt(&DemoDataConfig::size, "size", from(8, 2048, "pixels"), group, "Image height and width."),
-      seed_row<DemoDataConfig>(group, "Seed for the images.")};
-}
 
 void check_demo_data(Given& given, DemoDataConfig& config) {
   if (config.images >= 2 * config.classes) return;
@@ -393,31 +323,6 @@ void settle_operations(Given&, TransformInitConfig& config) {
   config.operations = "[" + operations + "]";
 }
 
-Rows<TransformApplyConfig> apply_rows() {
-  return {
-      opt(&TransformApplyConfig::for_inference, "mode",
-          {{"For training", false}, {"For inference", true}}, {kOperations, kParameter, kRequired},
-          "For inference: without the operations whose names begin with Random."),
-      opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
-          {kPaths, kDataIn, kRequired},
-          "TransformationDirectory, as written by `kiln transform init`."),
-      opt(&TransformApplyConfig::image_path, "data-path", path("DIR"),
-          {kPaths, kDataIn, kPositional, kRequired},
-          "Images, in any format that convert reads; labels are kept.")
-          .on_port("input-image-dir-path"),
-      opt(&TransformApplyConfig::output_path, "output-path", path("DIR"),
-          {kPaths, kDataOut, kRequired},
-          "Output folder for the ImageDirectory, whose images are PNG files."),
-      within(&TransformApplyConfig::records,
-             {exif_row(kOperations, "The orientation is not written.")}),
-      seed_row<TransformApplyConfig>({kOperations, kParameter},
-                                     "Seed of the random operations, drawn once per image."),
-      opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
-          kMachine, "Threads that read, transform and write images. auto: one per processor."),
-      within(&TransformApplyConfig::records, record_rows()),
-  };
-}
-
 void check_apply(Given& given, TransformApplyConfig& /*config*/) {
   given.keep_apart("output-path", {"input-image-transform-path", "data-path"});
 }
@@ -425,17 +330,67 @@ void check_apply(Given& given, TransformApplyConfig& /*config*/) {
 }  // namespace
 
 CommandInfo convert_command() {
-  return command(
+  return command<ConvertConfig>(
       "convert",
       "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
-      "INPUT-PATH OUTPUT-PATH", convert_rows(), check_apart<ConvertConfig>);
+      "INPUT-PATH OUTPUT-PATH",
+      {opt(&ConvertConfig::input_path, "data-path", path("DIR"),
+           {kPaths, kPositional, kRequired, kDataIn},
+           "Images, class folders, a COCO folder, an archive or record files; the flag name may be "
+           "omitted.")
+           .on_port("input-path"),
+       opt(&ConvertConfig::output_path, "output-path", path("DIR"),
+           {kPaths, kPositional, kRequired, kDataOut},
+           "Output folder for the ImageDirectory; the flag name may be omitted."),
+       within(&ConvertConfig::records, record_rows())},
+      check_apart<ConvertConfig>);
 }
 
 CommandInfo split_command() {
-  return command("split",
-                 "Split labeled images into a training and a test ImageDirectory, or into train, "
-                 "valid and test.",
-                 "PHOTOS [options]", split_rows(), check_split, {imply_output});
+  const std::string group = "Split";
+  return command<SplitImagesConfig>(
+      "split",
+      "Split labeled images into a training and a test ImageDirectory, or into train, valid and "
+      "test.",
+      "PHOTOS [options]",
+      {opt(&SplitImagesConfig::src_path, "data-path", path("DIR"),
+           {kPaths, kDataIn, kPositional, kRequired}, "Images, in any format that train reads.")
+           .on_port("src-path"),
+       opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
+           "Output folder for the training ImageDirectory.")
+           .required_or("output-path"),
+       opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
+           "Output folder for the test ImageDirectory.")
+           .required_or("output-path"),
+       opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
+           "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
+           "--tgt-train-path and --tgt-test-path."),
+       opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
+           "Fraction of the images that goes to the training output, rounded down; each output "
+           "gets at least one image."),
+       opt(&SplitImagesConfig::fractions, "fractions",
+           Reader<std::vector<double>>{{.value_name = "X,X,X"}, fractions_value}, group,
+           "Fractions for train, valid and test (or train and test) that add up to 1, such as "
+           "0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last one gets the "
+           "rest."),
+       opt(&SplitImagesConfig::stratify, "stratify", true_or_false(), {group, kParameter},
+           "Stratify the split by class. If a class has fewer images than there are outputs, or an "
+           "output fewer images than there are classes, the split is random over all images, with "
+           "a warning."),
+       opt(&SplitImagesConfig::group_by, "group-by", regular_expression(), group,
+           "Regular expression (ECMAScript) for image paths. Images with the same first capture "
+           "group, or the same match if there is no group, go to one output; others are "
+           "ungrouped."),
+       opt(&SplitImagesConfig::keep_duplicates_together, "keep-duplicates-together", on_off(),
+           {group, kParameter},
+           "Keep duplicates in one output: identical bytes always, other sizes and qualities up to "
+           "20000 images."),
+       opt(&SplitImagesConfig::check_leaks, "check-leaks", on_off(), kReporting,
+           "Print a JSON object per line for duplicates that went to different outputs; exit code "
+           "1 if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
+       seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
+       within(&SplitImagesConfig::records, record_rows())},
+      check_split, {imply_output});
 }
 
 CommandInfo pack_command() {
@@ -450,9 +405,21 @@ CommandInfo pack_command() {
 }
 
 CommandInfo demo_data_command() {
-  return command("demo-data",
-                 "Generate a small labeled dataset of colored shapes for trying things out.",
-                 "OUTPUT-PATH [options]", demo_data_rows(), check_demo_data);
+  const std::string group = "Drawing";
+  return command<DemoDataConfig>(
+      "demo-data", "Generate a small labeled dataset of colored shapes for trying things out.",
+      "OUTPUT-PATH [options]",
+      {opt(&DemoDataConfig::output_path, "output-path", path("DIR"),
+           {kPaths, kPositional, kRequired},
+           "Folder in which train and val are created; the flag name may be omitted."),
+       opt(&DemoDataConfig::images, "images", from(2, kMillion, "images"), group,
+           "Total number of training and validation images."),
+       opt(&DemoDataConfig::classes, "classes", from(1, 10, "classes"), group,
+           "Number of classes, one shape each."),
+       opt(&DemoDataConfig::size, "size", from(8, 2048, "pixels"), group,
+           "Image height and width."),
+       seed_row<DemoDataConfig>(group, "Seed for the images.")},
+      check_demo_data);
 }
 
 CommandInfo transform_init_command() {
@@ -463,10 +430,30 @@ CommandInfo transform_init_command() {
 }
 
 CommandInfo transform_apply_command() {
-  return command("transform apply",
-                 "Apply a TransformationDirectory to images; writes an ImageDirectory.",
-                 "PHOTOS --mode MODE --input-image-transform-path DIR --output-path DIR [options]",
-                 apply_rows(), check_apply);
+  return command<TransformApplyConfig>(
+      "transform apply", "Apply a TransformationDirectory to images; writes an ImageDirectory.",
+      "PHOTOS --mode MODE --input-image-transform-path DIR --output-path DIR [options]",
+      {opt(&TransformApplyConfig::for_inference, "mode",
+           {{"For training", false}, {"For inference", true}}, {kOperations, kParameter, kRequired},
+           "For inference: without the operations whose names begin with Random."),
+       opt(&TransformApplyConfig::transform_path, "input-image-transform-path", path("DIR"),
+           {kPaths, kDataIn, kRequired},
+           "TransformationDirectory, as written by `kiln transform init`."),
+       opt(&TransformApplyConfig::image_path, "data-path", path("DIR"),
+           {kPaths, kDataIn, kPositional, kRequired},
+           "Images, in any format that convert reads; labels are kept.")
+           .on_port("input-image-dir-path"),
+       opt(&TransformApplyConfig::output_path, "output-path", path("DIR"),
+           {kPaths, kDataOut, kRequired},
+           "Output folder for the ImageDirectory, whose images are PNG files."),
+       within(&TransformApplyConfig::records,
+              {exif_row(kOperations, "The orientation is not written.")}),
+       seed_row<TransformApplyConfig>({kOperations, kParameter},
+                                      "Seed of the random operations, drawn once per image."),
+       opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
+           kMachine, "Threads that read, transform and write images. auto: one per processor."),
+       within(&TransformApplyConfig::records, record_rows())},
+      check_apply);
 }
 
 }  // namespace kiln

@@ -48,7 +48,7 @@ const std::vector<ShownOption> kOfFineTune = {
     {"max-bad-images", Canvas::kParameter}};
 
 bool has_output(const CommandInfo& command) {
-  return std::any_of(command.options.begin(), command.options.end(), [](const Option& option) {
+  return std::ranges::any_of(command.options, [](const Option& option) {
     return option.canvas == Canvas::kDataOut || option.canvas == Canvas::kModelOut;
   });
 }
@@ -63,8 +63,8 @@ ComponentInfo fine_tune() {
     if (*shown.help != '\0') option.help = shown.help;
   }
   // Ports come before parameters, as in the commands' own tables.
-  std::stable_partition(command.options.begin(), command.options.end(),
-                        [](const Option& option) { return option.canvas != Canvas::kParameter; });
+  std::ranges::stable_partition(
+      command.options, [](Canvas canvas) { return canvas != Canvas::kParameter; }, &Option::canvas);
   return {kFineTune,
           "Fine-tune pretrained weights on one folder of labeled images, and write a "
           "ModelDirectory.",
@@ -97,6 +97,14 @@ bool is_output(const Option& option) {
          option.canvas == Canvas::kCheckpoints;
 }
 
+bool is_number(const Option& option) {
+  return option.kind == ValueKind::kNumber || option.kind == ValueKind::kNumberFrom;
+}
+
+bool is_switch(const Option& option) {
+  return option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;
+}
+
 std::string bounds(const Option& option) {
   if (option.minimum == kLowest) return "";
   return key("min", std::to_string(option.minimum)) + key("max", std::to_string(option.maximum));
@@ -113,21 +121,15 @@ std::string choices(const Option& option) {
 // express exclusive bounds, and the program checks again.
 std::string parameter(const Option& option) {
   const std::string value = canvas_default(option);
-  switch (option.kind) {
-    case ValueKind::kInteger:
-      return key("type", "integer") + key("default", value) + bounds(option);
-    case ValueKind::kNumber:
-    case ValueKind::kNumberFrom:
-      return key("type", "number") + key("default", value) + bounds(option);
-    case ValueKind::kBoolean:
-    case ValueKind::kSwitch:
-      return key("type", "boolean") + key("default", value == "True" ? "true" : "false");
-    case ValueKind::kChoice:
-    case ValueKind::kModelName:
-      return key("type", "string") + key("default", quoted(value)) + choices(option);
-    default:
-      return key("type", "string") + key("default", quoted(value));
-  }
+  if (option.kind == ValueKind::kInteger || is_number(option))
+    return key("type", is_number(option) ? "number" : "integer") + key("default", value) +
+           bounds(option);
+  if (is_switch(option))
+    return key("type", "boolean") + key("default", value == "True" ? "true" : "false");
+  const bool has_choices =
+      option.kind == ValueKind::kChoice || option.kind == ValueKind::kModelName;
+  return key("type", "string") + key("default", quoted(value)) +
+         (has_choices ? choices(option) : "");
 }
 
 std::string input(const Option& option) {
@@ -152,9 +154,7 @@ std::string output(const Option& option) {
 
 // True if a value may contain spaces, so that it must be quoted for the shell.
 bool has_spaces(const Option& option) {
-  return std::any_of(option.choices.begin(), option.choices.end(), [](const std::string& choice) {
-    return choice.find(' ') != std::string::npos;
-  });
+  return joined(option.choices, "").find(' ') != std::string::npos;
 }
 
 // YAML folds the lines into one.
@@ -174,29 +174,13 @@ std::string command_lines(const CommandInfo& command) {
 // Returns a type name that versions 1 and 2 of Kubeflow's SDK know; any other name would silently
 // become an untyped artifact.
 std::string type_of(const Option& option) {
-  switch (option.canvas) {
-    case Canvas::kModelIn:
-    case Canvas::kModelFileIn:
-    case Canvas::kModelOut:
-      return "Model";
-    case Canvas::kDataIn:
-    case Canvas::kDataOut:
-      return "Dataset";
-    default:
-      break;
-  }
-  switch (option.kind) {
-    case ValueKind::kInteger:
-      return "Integer";
-    case ValueKind::kNumber:
-    case ValueKind::kNumberFrom:
-      return "Float";
-    case ValueKind::kBoolean:
-    case ValueKind::kSwitch:
-      return "Boolean";
-    default:
-      return "String";
-  }
+  using enum Canvas;
+  const Canvas canvas = option.canvas;
+  if (canvas == kModelIn || canvas == kModelFileIn || canvas == kModelOut) return "Model";
+  if (canvas == kDataIn || canvas == kDataOut) return "Dataset";
+  if (option.kind == ValueKind::kInteger) return "Integer";
+  if (is_number(option)) return "Float";
+  return is_switch(option) ? "Boolean" : "String";
 }
 
 std::string port(const Option& option) {
@@ -221,6 +205,10 @@ Json integer_type(const Option& option) {
   return type;
 }
 
+Json pattern(const std::string& expression) {
+  return {{"type", "string"}, {"pattern", expression}};
+}
+
 Json number_type(const Option& option) {
   return {{"type", "number"}, {"exclusiveMinimum", option.minimum}, {"maximum", option.maximum}};
 }
@@ -232,9 +220,8 @@ Json schema_of(const Option& option) {
     case ValueKind::kAutoOrInteger:
       return {{"anyOf", {Json{{"const", "auto"}}, integer_type(option)}}};
     case ValueKind::kTrainingSize:
-      return {{"anyOf",
-               {Json{{"const", "auto"}}, integer_type(option),
-                Json{{"type", "string"}, {"pattern", "^[0-9]+:[0-9]+$"}}}}};
+      return {
+          {"anyOf", {Json{{"const", "auto"}}, integer_type(option), pattern("^[0-9]+:[0-9]+$")}}};
     case ValueKind::kCropSize:
       return {{"anyOf", {Json{{"enum", Json::array({"auto", "larger"})}}, integer_type(option)}}};
     case ValueKind::kNumberFrom:
@@ -247,7 +234,7 @@ Json schema_of(const Option& option) {
     case ValueKind::kChoiceOrNumber:
       return {{"anyOf", {Json{{"enum", option.choices}}, number_type(option)}}};
     case ValueKind::kCountedChoice:
-      return {{"type", "string"}, {"pattern", "^(" + joined(option.choices, "|") + "(:[0-9]+)?)$"}};
+      return pattern("^(" + joined(option.choices, "|") + "(:[0-9]+)?)$");
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
     case ValueKind::kFlag:
@@ -255,29 +242,24 @@ Json schema_of(const Option& option) {
     case ValueKind::kShare:
       return {{"anyOf",
                {Json{{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}},
-                Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%?$"}}}}};
+                pattern("^[0-9]+(\\.[0-9]+)?%?$")}}};
     case ValueKind::kAllowance:
-      return {
-          {"anyOf",
-           {integer_type(option), Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%$"}}}}};
+      return {{"anyOf", {integer_type(option), pattern("^[0-9]+(\\.[0-9]+)?%$")}}};
     case ValueKind::kEvery: {
       const std::string item = "[0-9]+(epochs?|steps?|s|min|h)";
-      return {{"type", "string"}, {"pattern", "^" + item + "(," + item + ")*$"}};
+      return pattern("^" + item + "(," + item + ")*$");
     }
     case ValueKind::kAugment: {
       std::string step;
       for (const std::string_view name : kAugmentStepNames)
         step += (step.empty() ? "(" : "|") + std::string(name);
       step += ")";
-      return {{"type", "string"},
-              {"pattern", "^(none|standard|strong|" + step + "(," + step + ")*)$"}};
+      return pattern("^(none|standard|strong|" + step + "(," + step + ")*)$");
     }
     case ValueKind::kDuration:
-      return {{"type", "string"}, {"pattern", "^[0-9]+(s|min|h)$"}};
+      return pattern("^[0-9]+(s|min|h)$");
     case ValueKind::kImageSize:
-      return {{"anyOf",
-               {integer_type(option),
-                Json{{"type", "string"}, {"pattern", "^\\[ *[0-9]+ *, *[0-9]+ *\\]$"}}}}};
+      return {{"anyOf", {integer_type(option), pattern("^\\[ *[0-9]+ *, *[0-9]+ *\\]$")}}};
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }
@@ -286,8 +268,7 @@ Json schema_of(const Option& option) {
 
 Json default_of(const Option& option) {
   const std::string& text = option.default_text;
-  if (option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch)
-    return text == "True";
+  if (is_switch(option)) return text == "True";
   const bool is_number = Json::accept(text) && Json::parse(text).is_number();
   return is_number ? Json::parse(text) : Json(text);
 }
@@ -309,24 +290,9 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string effect_cell(Effect effect) {
-  switch (effect) {
-    case Effect::kFree:
-      return "free";
-    case Effect::kBits:
-      return "bits";
-    case Effect::kResult:
-      return "result";
-  }
-  return "";
-}
-
 std::string default_cell(const Option& option) {
   if (option.required) return "(required)";
-  if (option.default_text.empty()) return "";
-  std::string text = "`";
-  text += cell(option.default_text);
-  return text += '`';
+  return option.default_text.empty() ? "" : "`" + cell(option.default_text) + "`";
 }
 
 }  // namespace
@@ -385,16 +351,15 @@ std::string form_text(const Option& option) {
            "checkpoints there resumes from the newest.";
   std::string text = option.help;
   const std::string range = range_text(option);
-  const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;
-  if (!range.empty() && !is_switch) text += " Range: " + range + ".";
+  if (!range.empty() && !is_switch(option)) text += " Range: " + range + ".";
   if (!option.unit.empty()) text += " Unit: " + option.unit + ".";
   return text;
 }
 
 std::string canvas_name(const std::string& name) {
   std::string text = name;
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '-' || c == ' '; }, '_');
+  std::ranges::replace_if(
+      text, [](char c) { return c == '-' || c == ' '; }, '_');
   return text;
 }
 
@@ -406,35 +371,21 @@ std::string canvas_default(const Option& option) {
 std::string kubeflow_component(const ComponentInfo& component, const ComponentFacts& facts) {
   std::string inputs, outputs, arguments;
   for (const Option& option : component.command.options) {
-    const std::string name = canvas_name(option.name);
-    switch (option.canvas) {
-      case Canvas::kParameter:
-        inputs += port(option);
-        arguments += argument(option, "{inputValue: " + name + "}");
-        break;
-      case Canvas::kModelIn:
-      case Canvas::kModelFileIn:
-      case Canvas::kDataIn:
-        inputs += port(option);
-        arguments += argument(option, "{inputPath: " + name + "}");
-        break;
-      case Canvas::kModelOut:
-      case Canvas::kDataOut:
-        outputs += port(option);
-        arguments += argument(option, "{outputPath: " + name + "}");
-        break;
-      case Canvas::kRanksOfHost:
-        arguments += argument(option, "auto");
-        break;
-      case Canvas::kKubeflowRun:
-        outputs += "- name: metrics\n  type: Metrics\n  description: \"Metrics of the run.\"\n";
-        arguments += argument(option, "{executorInput: null}");
-        break;
-      case Canvas::kCheckpoints:  // Kubeflow keeps outputs only of steps that succeed
-      case Canvas::kFileIn:
-      case Canvas::kFolderIn:
-      case Canvas::kHidden:
-        break;
+    using enum Canvas;
+    const Canvas canvas = option.canvas;
+    const auto pass = [&](std::string& ports, const std::string& how) {
+      ports += port(option);
+      arguments += argument(option, "{" + how + ": " + canvas_name(option.name) + "}");
+    };
+    // Not the checkpoints: Kubeflow keeps outputs only of steps that succeed.
+    if (canvas == kParameter) pass(inputs, "inputValue");
+    if (canvas == kModelIn || canvas == kModelFileIn || canvas == kDataIn)
+      pass(inputs, "inputPath");
+    if (canvas == kModelOut || canvas == kDataOut) pass(outputs, "outputPath");
+    if (canvas == kRanksOfHost) arguments += argument(option, "auto");
+    if (canvas == kKubeflowRun) {
+      outputs += "- name: metrics\n  type: Metrics\n  description: \"Metrics of the run.\"\n";
+      arguments += argument(option, "{executorInput: null}");
     }
   }
   std::string text = "# Printed by `kiln describe --format kubeflow`.\n";
@@ -474,15 +425,17 @@ std::string json_schema(const CommandInfo& command) {
 
 std::string options_markdown(const CommandInfo& command) {
   const auto& options = command.options;
-  const bool resumes = std::any_of(options.begin(), options.end(),
-                                   [](const Option& option) { return option.effect.has_value(); });
+  const bool resumes =
+      std::ranges::any_of(options, [](auto& option) { return option.effect.has_value(); });
   std::string text = std::string("| Option | Default | Range | Unit |") +
                      (resumes ? " On resume |" : "") + " Meaning |\n|---|---|---|---|" +
                      (resumes ? "---|" : "") + "---|\n";
   for (const Option& option : options) {
     text += "| `--" + option.name + "` | " + default_cell(option) + " | " +
             cell(range_text(option)) + " | " + cell(option.unit) + " | ";
-    if (option.effect) text += effect_cell(*option.effect) + " | ";
+    constexpr const char* kEffects[] = {"free", "bits", "result"};
+    if (option.effect)
+      text += std::string(kEffects[static_cast<std::size_t>(*option.effect)]) + " | ";
     text += cell(option.help) + " |\n";
   }
   return text;

@@ -29,23 +29,6 @@ std::vector<RankHost> hosts_value(const Option& option, const std::string& text,
   return hosts;
 }
 
-Rows<LaunchConfig> launch_rows() {
-  using Config = LaunchConfig;
-  return {
-      opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), {kRanks, kRequired},
-          "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host.")
-          .shown_as("N|auto"),
-      opt(&Config::hosts, "hosts",
-          Reader<std::vector<RankHost>>{{.value_name = "HOST:N,..."}, hosts_value}, kRanks,
-          "Hosts to start them on, each with its number of slots (1 if omitted). Default: this "
-          "host."),
-      opt(&Config::log_path, "log-path", path("DIR"), kReporting,
-          "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun and all "
-          "ranks.")
-          .noted_in(&Config::log_path_given),
-  };
-}
-
 void check_launch(Given& given, LaunchConfig& config) {
   int slots = 0;
   for (const RankHost& host : config.hosts) slots += host.slots;
@@ -53,59 +36,6 @@ void check_launch(Given& given, LaunchConfig& config) {
     given.fault("ranks", "--ranks is " + std::to_string(config.ranks) +
                              ", but the slots of --hosts add up to " + std::to_string(slots) +
                              ": raise the number after a colon.");
-}
-
-Rows<TuneConfig> tune_rows() {
-  return {
-      opt(&TuneConfig::output_path, "output-path", path("FILE"), kPaths,
-          "Where to write the job with the fastest settings, for `kiln train --config`."),
-      opt(&TuneConfig::steps, "steps", from(5, 10'000, "steps"), kMachine,
-          "Steps to measure in each trial, after five warm-up steps."),
-      opt(&TuneConfig::learning_rates, "learning-rates", on_off(), kTraining,
-          "Also try learning rates, from a tenth to ten times the job's, and keep the one whose "
-          "loss falls fastest. Needs more --steps, such as 200."),
-  };
-}
-
-Rows<WatchConfig> watch_rows() {
-  return {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
-              "The --log-path of the run; the flag name may be omitted.")};
-}
-
-Rows<InspectConfig> inspect_rows() {
-  using Config = InspectConfig;
-  const std::string forecast = "Forecast";
-  return {
-      opt(&Config::path, "path", path("PATH"), {kPaths, kPositional, kRequired},
-          "Directory or file to inspect; the flag name may be omitted."),
-      opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
-      opt(&Config::check, "check", flag(), kReporting,
-          "Decode every image and list the undecodable ones; exit code 1 if there are any."),
-      opt(&Config::valid_data_path, "valid-data-path", path("DIR"), kPaths,
-          "Validation images, in the same formats: also list images that are in both, and with at "
-          "most 20000 in all also at other sizes and qualities; exit code 1 if there are any."),
-      opt(&Config::augment, "augment", augmentation(), kImages,
-          "Write an HTML page of twelve images as training with this --augment would see them in "
-          "six epochs; needs --output-path."),
-      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-          "Output file of --augment's page."),
-      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
-          "Height and width of the images on --augment's page, or of the forecast. auto: as "
-          "training would choose them."),
-      seed_row<Config>(kImages, "Seed of the random operations on --augment's page."),
-      within(&Config::pace,
-             {opt(&StepConfig::model_name, "model-name", network_name(), forecast,
-                  "Train this network on the images for a few steps, and estimate how long "
-                  "--epochs would take here."),
-              opt(&StepConfig::batch_size, "batch-size", from(2, kMillion, "images"), forecast,
-                  "Images per batch.")}),
-      opt(&Config::epochs, "epochs", from(1, kMillion, "epochs"), forecast, "Epochs of the job."),
-      within(&Config::pace,
-             {opt(&StepConfig::device, "device", kDevices, forecast, "Device to train on."),
-              opt(&StepConfig::precision, "precision", kPrecisions, forecast,
-                  "Numeric precision, as in training.")}),
-      within(&Config::records, record_rows()),
-  };
 }
 
 // Reports those of `names` that are given without `main`, the option that they are for.
@@ -134,20 +64,6 @@ void check_inspect(Given& given, InspectConfig&) {
                       "leave one of them out.");
 }
 
-Rows<ReportConfig> report_rows() {
-  return {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
-              "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
-          opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
-              "Output file. Default: report.html next to metrics.jsonl.")};
-}
-
-Rows<CompareConfig> compare_rows() {
-  return {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional, kRequired},
-              "The --log-path of a run, repeated for each run; the flag name may be omitted."),
-          opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
-              "Output file for the HTML page.")};
-}
-
 void check_compare(Given& given, CompareConfig& config) {
   if (config.log_paths.size() == 1)
     given.fault("log-path",
@@ -155,65 +71,124 @@ void check_compare(Given& given, CompareConfig& config) {
                 "of another run.");
 }
 
-Rows<DescribeConfig> describe_rows(const std::vector<std::string>& names) {
-  return {
-      opt(&DescribeConfig::format, "format",
-          one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics", "man",
-                  "bash", "zsh", "fish"}),
-          {kReporting, kRequired},
-          "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
-          "schema of a --config file. markdown: table of options. sagemaker-metrics: "
-          "MetricDefinitions that match train's epoch line. man: the manual page. bash, zsh, fish: "
-          "completions of that shell."),
-      opt(&DescribeConfig::command, "command", one_of(names), kReporting,
-          "The command to describe; or, for component files, fine-tune: train with weights and one "
-          "folder of images.")
-          .shown_as("COMMAND"),
-      opt(&DescribeConfig::image, "image", path("IMAGE"), kReporting,
-          "Container image of a component, with registry and tag. Default: kiln, tagged with this "
-          "version.")};
-}
-
 }  // namespace
 
 CommandInfo launch_command() {
-  return command("launch", "Start multiple processes that train one model, on one or more hosts.",
-                 "--ranks N|auto [options] -- train [options of train]", launch_rows(),
-                 check_launch);
+  using Config = LaunchConfig;
+  return command<LaunchConfig>(
+      "launch", "Start multiple processes that train one model, on one or more hosts.",
+      "--ranks N|auto [options] -- train [options of train]",
+      {opt(&Config::ranks, "ranks", auto_or(1, 4096, "processes"), {kRanks, kRequired},
+           "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host.")
+           .shown_as("N|auto"),
+       opt(&Config::hosts, "hosts",
+           Reader<std::vector<RankHost>>{{.value_name = "HOST:N,..."}, hosts_value}, kRanks,
+           "Hosts to start them on, each with its number of slots (1 if omitted). Default: this "
+           "host."),
+       opt(&Config::log_path, "log-path", path("DIR"), kReporting,
+           "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun and all "
+           "ranks.")
+           .noted_in(&Config::log_path_given)},
+      check_launch);
 }
 
 CommandInfo tune_command() {
-  return command("tune",
-                 "Find the fastest settings for a training job on this machine by short trials.",
-                 "[options] -- train [options of it]", tune_rows());
+  return command<TuneConfig>(
+      "tune", "Find the fastest settings for a training job on this machine by short trials.",
+      "[options] -- train [options of it]",
+      {opt(&TuneConfig::output_path, "output-path", path("FILE"), kPaths,
+           "Where to write the job with the fastest settings, for `kiln train --config`."),
+       opt(&TuneConfig::steps, "steps", from(5, 10'000, "steps"), kMachine,
+           "Steps to measure in each trial, after five warm-up steps."),
+       opt(&TuneConfig::learning_rates, "learning-rates", on_off(), kTraining,
+           "Also try learning rates, from a tenth to ten times the job's, and keep the one whose "
+           "loss falls fastest. Needs more --steps, such as 200.")});
 }
 
 CommandInfo watch_command() {
-  return command("watch", "Follow a running job from another terminal by reading its --log-path.",
-                 "LOG-PATH", watch_rows());
+  return command<WatchConfig>(
+      "watch", "Follow a running job from another terminal by reading its --log-path.", "LOG-PATH",
+      {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
+           "The --log-path of the run; the flag name may be omitted.")});
 }
 
 CommandInfo inspect_command() {
-  return command("inspect", "Show what a directory or file contains; optionally check its images.",
-                 "PATH [options]", inspect_rows(), check_inspect);
+  using Config = InspectConfig;
+  const std::string forecast = "Forecast";
+  return command<InspectConfig>(
+      "inspect", "Show what a directory or file contains; optionally check its images.",
+      "PATH [options]",
+      {opt(&Config::path, "path", path("PATH"), {kPaths, kPositional, kRequired},
+           "Directory or file to inspect; the flag name may be omitted."),
+       opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
+       opt(&Config::check, "check", flag(), kReporting,
+           "Decode every image and list the undecodable ones; exit code 1 if there are any."),
+       opt(&Config::valid_data_path, "valid-data-path", path("DIR"), kPaths,
+           "Validation images, in the same formats: also list images that are in both, and with at "
+           "most 20000 in all also at other sizes and qualities; exit code 1 if there are any."),
+       opt(&Config::augment, "augment", augmentation(), kImages,
+           "Write an HTML page of twelve images as training with this --augment would see them in "
+           "six epochs; needs --output-path."),
+       opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+           "Output file of --augment's page."),
+       opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
+           "Height and width of the images on --augment's page, or of the forecast. auto: as "
+           "training would choose them."),
+       seed_row<Config>(kImages, "Seed of the random operations on --augment's page."),
+       within(&Config::pace, {opt(&StepConfig::model_name, "model-name", network_name(), forecast,
+                                  "Train this network on the images for a few steps, and estimate "
+                                  "how long --epochs would take here."),
+                              opt(&StepConfig::batch_size, "batch-size",
+                                  from(2, kMillion, "images"), forecast, "Images per batch.")}),
+       opt(&Config::epochs, "epochs", from(1, kMillion, "epochs"), forecast, "Epochs of the job."),
+       within(&Config::pace,
+              {opt(&StepConfig::device, "device", kDevices, forecast, "Device to train on."),
+               opt(&StepConfig::precision, "precision", kPrecisions, forecast,
+                   "Numeric precision, as in training.")}),
+       within(&Config::records, record_rows())},
+      check_inspect);
 }
 
 CommandInfo report_command() {
-  return command("report", "Write an HTML report of a training run, finished or not.",
-                 "LOG-PATH [options]", report_rows());
+  return command<ReportConfig>(
+      "report", "Write an HTML report of a training run, finished or not.", "LOG-PATH [options]",
+      {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
+           "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
+       opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
+           "Output file. Default: report.html next to metrics.jsonl.")});
 }
 
 CommandInfo compare_command() {
-  return command("compare", "Compare training runs in a table and an HTML page.",
-                 "RUN RUN... [options]", compare_rows(), check_compare);
+  return command<CompareConfig>(
+      "compare", "Compare training runs in a table and an HTML page.", "RUN RUN... [options]",
+      {opt(&CompareConfig::log_paths, "log-path", path("RUN"), {kPaths, kPositional, kRequired},
+           "The --log-path of a run, repeated for each run; the flag name may be omitted."),
+       opt(&CompareConfig::output_path, "output-path", path("FILE"), kPaths,
+           "Output file for the HTML page.")},
+      check_compare);
 }
 
 CommandInfo describe_command(const std::vector<std::string>& names) {
-  return command(
+  return command<DescribeConfig>(
       "describe",
-      "Print a command's options as a component file, schema or table; or those of all commands "
-      "as a manual page or completions.",
-      "--format FORMAT [options]", describe_rows(names));
+      "Print a command's options as a component file, schema or table; or those of all commands as "
+      "a manual page or completions.",
+      "--format FORMAT [options]",
+      {opt(&DescribeConfig::format, "format",
+           one_of({"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics", "man",
+                   "bash", "zsh", "fish"}),
+           {kReporting, kRequired},
+           "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
+           "schema of a --config file. markdown: table of options. sagemaker-metrics: "
+           "MetricDefinitions that match train's epoch line. man: the manual page. bash, zsh, "
+           "fish: completions of that shell."),
+       opt(&DescribeConfig::command, "command", one_of(names), kReporting,
+           "The command to describe; or, for component files, fine-tune: train with weights and "
+           "one folder of images.")
+           .shown_as("COMMAND"),
+       opt(&DescribeConfig::image, "image", path("IMAGE"), kReporting,
+           "Container image of a component, with registry and tag. Default: kiln, tagged with this "
+           "version.")});
 }
 
 }  // namespace kiln

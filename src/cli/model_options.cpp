@@ -18,9 +18,7 @@ using enum Effect;
 constexpr std::size_t kSha256Digits = 64;
 
 std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string hash = path_value(option, text, where);
-  for (char& byte : hash)
-    if (byte >= 'A' && byte <= 'F') byte = static_cast<char>(byte - 'A' + 'a');
+  std::string hash = in_small_letters(path_value(option, text, where));
   if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
     return hash;
   refuse_text(where + " is '" + text +
@@ -60,28 +58,6 @@ const std::string kZeroInitHelp =
 const std::string kMemoryEfficientHelp =
     "DenseNet only: recompute activations in the backward pass to save memory.";
 
-Rows<InitModelConfig> init_model_rows() {
-  using Config = InitModelConfig;
-  return {
-      opt(&Config::model_name, "model-name", network_name(),
-          {kModel, kPositional, kRequired, kParameter},
-          "Network architecture; the flag name may be omitted."),
-      opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
-          {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
-      opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
-          kInitialWeights +
-              "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
-      opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
-      opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
-          "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
-      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kParameter},
-          kZeroInitHelp),
-      opt(&Config::memory_efficient, "memory-efficient", on_off(), {kModel, kParameter},
-          kMemoryEfficientHelp),
-      seed_row<Config>({kModel, kParameter}, "Seed for the initial weights."),
-  };
-}
-
 // Whether a network allows a variant of its family. One that is unknown is already reported.
 bool allows(const std::string& model_name, std::string_view variant) {
   const KnownNetwork* network = find_network(model_name);
@@ -105,7 +81,7 @@ std::string published_files(const KnownNetwork& network) {
 
 void check_pretrained(Given& given, const InitModelConfig& config) {
   const KnownNetwork* network = find_network(config.model_name);
-  if (config.pretrained == true && !given.has("weights")) {
+  if (config.pretrained == true && !given.has("weights"))
     given.fault(
         "pretrained",
         "--pretrained is True, but Kiln has no default weights to download: give a file or its URL "
@@ -114,11 +90,9 @@ void check_pretrained(Given& given, const InitModelConfig& config) {
                                 : " (torchvision publishes " + published_files(*network) + ")") +
             ", or set --pretrained False.",
         ErrorCode::kFailedToDownloadFiles);
-  }
-  if (given.has("weights") && config.pretrained == false) {
+  if (given.has("weights") && config.pretrained == false)
     given.fault("pretrained",
                 "--pretrained is False, but --weights is given: leave one of them out.");
-  }
 }
 
 void check_init_model(Given& given, InitModelConfig& config) {
@@ -151,8 +125,7 @@ Rows<PredictionConfig> prediction_rows() {
           "Compute threads. auto: one per processor."),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"), kMachine,
           "Threads that load and decode images. auto: one per processor; with a GPU all but two."),
-      within(&Config::records, record_rows()),
-  };
+      within(&Config::records, record_rows())};
 }
 
 // A whole number from 1 to 999999; 0 for any other text.
@@ -176,50 +149,48 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
 
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
-  return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
-          "ModelDirectory of a trained model, as written by `kiln train`.")
-          .otherwise("model"),
-      opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
-          "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
-          "ImageDirectory, a COCO folder, or a single image."),
-      opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
-          "Only the images listed in this file (-: standard input), one path per line, relative to "
-          "--data-path if given, else to the working directory."),
-      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-          "File for the predictions, one row per image, in the order of the images: .csv, .jsonl "
-          "or .parquet. Default: readable lines on standard output."),
-      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
-          "Folder for the predictions in the format of the designer's Score Image Model, a "
-          "DataFrameDirectory; bad images are omitted."),
-      opt(&Config::explain, "explain", path("DIR"), kPaths,
-          "Folder for heat maps of the images that the model is least sure of and of those it got "
-          "wrong: what in the image led to the prediction."),
-      opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
-          kPaths,
-          "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
-          "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
-          "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),
-      opt(&Config::resume, "resume",
-          {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
-          "auto: continue after the rows that a killed job left in --output-path, if it had the "
-          "same model, images and options. never: start over."),
-      opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
-          "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in readable "
-          "lines."),
-      opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
-          "Write the probability of every class, one column each."),
-      opt(&Config::raw, "raw", on_off(), kAnswers,
-          "Use the plain softmax as confidence, without the temperature fitted on the validation "
-          "images. --scored-dataset always holds the plain softmax."),
-      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-          "Confidence threshold: below it the label is empty, and the column guess holds the most "
-          "probable class."),
-      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-          "The same, at the threshold that gave this accuracy on the validation images of "
-          "training. A lower value answers more images."),
-      within(&Config::prediction, prediction_rows()),
-  };
+  return {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+              "ModelDirectory of a trained model, as written by `kiln train`.")
+              .otherwise("model"),
+          opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
+              "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
+              "ImageDirectory, a COCO folder, or a single image."),
+          opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+              "Only the images listed in this file (-: standard input), one path per line, "
+              "relative to --data-path if given, else to the working directory."),
+          opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+              "File for the predictions, one row per image, in the order of the images: .csv, "
+              ".jsonl or .parquet. Default: readable lines on standard output."),
+          opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
+              "Folder for the predictions in the format of the designer's Score Image Model, a "
+              "DataFrameDirectory; bad images are omitted."),
+          opt(&Config::explain, "explain", path("DIR"), kPaths,
+              "Folder for heat maps of the images that the model is least sure of and of those it "
+              "got wrong: what in the image led to the prediction."),
+          opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
+              kPaths,
+              "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
+              "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
+              "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),
+          opt(&Config::resume, "resume",
+              {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
+              "auto: continue after the rows that a killed job left in --output-path, if it had "
+              "the same model, images and options. never: start over."),
+          opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
+              "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
+              "readable lines."),
+          opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
+              "Write the probability of every class, one column each."),
+          opt(&Config::raw, "raw", on_off(), kAnswers,
+              "Use the plain softmax as confidence, without the temperature fitted on the "
+              "validation images. --scored-dataset always holds the plain softmax."),
+          opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+              "Confidence threshold: below it the label is empty, and the column guess holds the "
+              "most probable class."),
+          opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+              "The same, at the threshold that gave this accuracy on the validation images of "
+              "training. A lower value answers more images."),
+          within(&Config::prediction, prediction_rows())};
 }
 
 // "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are
@@ -267,70 +238,10 @@ void check_score(Given& given, ScoreConfig& config) {
                 "--files-from.");
 }
 
-Rows<EvaluateConfig> evaluate_rows() {
-  using Config = EvaluateConfig;
-  return {
-      opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
-          "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
-          "several models.")
-          .otherwise("model"),
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kPositional, kRequired},
-          "Labeled images that were used neither for training nor for validation, in any format "
-          "that train reads; subfolders are named after classes of the model."),
-      opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
-          "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
-          "events. An earlier evaluation there is replaced.")
-          .otherwise("evaluation"),
-      opt(&Config::explain, "explain", path("DIR"), kPaths,
-          "Folder for heat maps of the mistakes on the page: what in the image led to the "
-          "prediction. The page shows them too. With several models, each has a subfolder."),
-      opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
-          "k of the top-k accuracy: an image is correct if its class is among this many most "
-          "probable ones; at most all."),
-      within(&Config::prediction, prediction_rows()),
-  };
-}
-
 void check_evaluate(Given& given, EvaluateConfig& config) {
   config.effective_options = given.effective_options();
   given.keep_apart("output-path", {"data-path", "trained-model-path"});
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
-}
-
-Rows<AuditConfig> audit_rows() {
-  using Config = AuditConfig;
-  return {
-      opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
-          "Labeled images, in any format that train reads. They are not changed."),
-      opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
-          "Validation images, in the same formats: duplicates among them, and of images in "
-          "--data-path, are listed too. Their labels are not checked."),
-      opt(&Config::output_path, "output-path", path("DIR"), kPaths,
-          "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
-          "there is replaced, unless its doubtful.csv has been edited.")
-          .otherwise("audit"),
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
-          "ModelDirectory of a trained model, of these classes or others: its features are used, "
-          "not its predictions. Default: model, if it is there."),
-      opt(&Config::model_name, "model-name", network_name(), kModel,
-          "Network of --weights, instead of --trained-model-path. Default: the one in their name, "
-          "else resnet18."),
-      opt(&Config::weights, "weights", path("FILE"), kModel,
-          "Weights of the network, for any classes: what train accepts as --weights."),
-      opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
-      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
-          "Height and width of the network's input. auto: the size that the trained model was "
-          "trained with, else 224."),
-      opt(&Config::folds, "folds", from(2, 100), kAnswers,
-          "Number of cross-validation folds: each is judged by a model trained on the others."),
-      opt(&Config::group_by, "group-by", regular_expression(), kAnswers,
-          "Images whose paths match with the same text (that of the first group, if there is one) "
-          "stay in one fold, such as those of one person. Duplicates always do."),
-      opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
-          "Images per list on the page, the most doubtful first. The files list all."),
-      seed_row<Config>(kAnswers, "Seed for the folds."),
-      within(&Config::prediction, prediction_rows()),
-  };
 }
 
 void imply_backbone(Given& given, const AuditConfig& config) {
@@ -368,15 +279,13 @@ void check_audit(Given& given, AuditConfig& config) {
 // All are free, because a run that resumes compares the network and its weights instead.
 Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
-  return {
-      opt(&Config::model_name, "model-name", network_name(), {kModel, kFree, kFirst},
-          "Network to train, instead of --untrained-model-path: from --weights or from scratch. "
-          "Default: the one in the name of --weights, else resnet18."),
-      opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
-          kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
-      opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kFree, kOfRecipe},
-          kZeroInitHelp),
-  };
+  return {opt(&Config::model_name, "model-name", network_name(), {kModel, kFree, kFirst},
+              "Network to train, instead of --untrained-model-path: from --weights or from "
+              "scratch. Default: the one in the name of --weights, else resnet18."),
+          opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
+              kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
+          opt(&Config::zero_init_residual, "zero-init-residual", on_off(),
+              {kModel, kFree, kOfRecipe}, kZeroInitHelp)};
 }
 
 std::string network_of(const std::string& weights) {
@@ -397,22 +306,93 @@ void check_network(Given& given, const NetworkConfig& config) {
 }
 
 CommandInfo init_model_command() {
-  return command("init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
-                 "MODEL --untrained-model-path DIR [options]", init_model_rows(), check_init_model);
+  using Config = InitModelConfig;
+  return command<InitModelConfig>(
+      "init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
+      "MODEL --untrained-model-path DIR [options]",
+      {opt(&Config::model_name, "model-name", network_name(),
+           {kModel, kPositional, kRequired, kParameter},
+           "Network architecture; the flag name may be omitted."),
+       opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
+           {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
+       opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
+           kInitialWeights +
+               "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
+       opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
+       opt(&Config::pretrained, "pretrained", true_or_false(), kModel,
+           "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
+       opt(&Config::zero_init_residual, "zero-init-residual", on_off(), {kModel, kParameter},
+           kZeroInitHelp),
+       opt(&Config::memory_efficient, "memory-efficient", on_off(), {kModel, kParameter},
+           kMemoryEfficientHelp),
+       seed_row<Config>({kModel, kParameter}, "Seed for the initial weights.")},
+      check_init_model);
 }
 
 CommandInfo audit_command() {
-  return command(
+  using Config = AuditConfig;
+  return command<AuditConfig>(
       "audit",
       "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
-      "PHOTOS [options]", audit_rows(), check_audit, {imply_backbone});
+      "PHOTOS [options]",
+      {opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
+           "Labeled images, in any format that train reads. They are not changed."),
+       opt(&Config::valid_data_path, "valid-data-path", path("PATH"), kPaths,
+           "Validation images, in the same formats: duplicates among them, and of images in "
+           "--data-path, are listed too. Their labels are not checked."),
+       opt(&Config::output_path, "output-path", path("DIR"), kPaths,
+           "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
+           "there is replaced, unless its doubtful.csv has been edited.")
+           .otherwise("audit"),
+       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
+           "ModelDirectory of a trained model, of these classes or others: its features are used, "
+           "not its predictions. Default: model, if it is there."),
+       opt(&Config::model_name, "model-name", network_name(), kModel,
+           "Network of --weights, instead of --trained-model-path. Default: the one in their name, "
+           "else resnet18."),
+       opt(&Config::weights, "weights", path("FILE"), kModel,
+           "Weights of the network, for any classes: what train accepts as --weights."),
+       opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
+       opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
+           "Height and width of the network's input. auto: the size that the trained model was "
+           "trained with, else 224."),
+       opt(&Config::folds, "folds", from(2, 100), kAnswers,
+           "Number of cross-validation folds: each is judged by a model trained on the others."),
+       opt(&Config::group_by, "group-by", regular_expression(), kAnswers,
+           "Images whose paths match with the same text (that of the first group, if there is one) "
+           "stay in one fold, such as those of one person. Duplicates always do."),
+       opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
+           "Images per list on the page, the most doubtful first. The files list all."),
+       seed_row<Config>(kAnswers, "Seed for the folds."),
+       within(&Config::prediction, prediction_rows())},
+      check_audit, {imply_backbone});
 }
 
 CommandInfo evaluate_command() {
-  return command(
+  using Config = EvaluateConfig;
+  return command<EvaluateConfig>(
       "evaluate",
       "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
-      "PHOTOS [options]", evaluate_rows(), check_evaluate);
+      "PHOTOS [options]",
+      {opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+           "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
+           "several models.")
+           .otherwise("model"),
+       opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kDataIn, kPositional, kRequired},
+           "Labeled images that were used neither for training nor for validation, in any format "
+           "that train reads; subfolders are named after classes of the model."),
+       opt(&Config::output_path, "output-path", path("DIR"), {kPaths, kDataOut},
+           "Folder for the page, the metrics as JSON and CSV, the predictions, and TensorBoard "
+           "events. An earlier evaluation there is replaced.")
+           .otherwise("evaluation"),
+       opt(&Config::explain, "explain", path("DIR"), kPaths,
+           "Folder for heat maps of the mistakes on the page: what in the image led to the "
+           "prediction. The page shows them too. With several models, each has a subfolder."),
+       opt(&Config::top_k, "top-k", from(1, kMillion, "classes"), {kAnswers, kParameter},
+           "k of the top-k accuracy: an image is correct if its class is among this many most "
+           "probable ones; at most all."),
+       within(&Config::prediction, prediction_rows())},
+      check_evaluate);
 }
 
 CommandInfo score_command() {

@@ -1,7 +1,8 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <array>
+#include <sstream>
+#include <utility>
 
 #include "base/text.h"
 #include "base/url.h"
@@ -27,66 +28,41 @@ std::vector<CommandInfo> build_table() {
   return commands;
 }
 
-// Names of options in other trainers (docs/coming-from.md). If a word has several rows, the first
-// one whose option the command has is used.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 56> kSynonyms = {{
-    {"lr", "learning-rate"},
-    {"lr0", "learning-rate"},
-    {"bs", "batch-size"},
-    {"batch", "batch-size"},
-    {"mini-batch-size", "batch-size"},
-    {"workers", "loader-threads"},
-    {"num-workers", "loader-threads"},
-    {"workers", "threads"},
-    {"num-workers", "threads"},
-    {"seed", "random-seed"},
-    {"warmup-epochs", "num-warmup-steps"},
-    {"lr-warmup-epochs", "num-warmup-steps"},
-    {"log-interval", "print-freq"},
-    {"early-stopping", "patience"},
-    {"img-size", "image-size"},
-    {"imgsz", "image-size"},
-    {"train-crop-size", "image-size"},
-    {"val-crop-size", "eval-crop"},
-    {"val-resize-size", "eval-resize"},
-    {"sync-bn", "sync-batch-norm"},
-    {"grad-accum-steps", "accumulate"},
-    {"amp", "precision"},
-    {"gpus", "ranks"},
-    {"world-size", "ranks"},
-    {"nproc-per-node", "ranks"},
-    {"model", "model-name"},
-    {"model", "trained-model-path"},
-    {"arch", "model-name"},
-    {"checkpoint", "trained-model-path"},
-    {"pretrained", "weights"},
-    {"initial-checkpoint", "weights"},
-    {"data", "data-path"},
-    {"data-dir", "data-path"},
-    {"source", "data-path"},
-    {"input", "data-path"},
-    {"train-dir", "train-data-path"},
-    {"train", "train-data-path"},
-    {"val-dir", "valid-data-path"},
-    {"valid", "valid-data-path"},
-    {"val", "valid-data-path"},
-    {"time", "time-limit"},
-    {"opt", "optimizer"},
-    {"sched", "lr-schedule"},
-    {"smoothing", "label-smoothing"},
-    {"model-ema", "ema"},
-    {"conf", "min-confidence"},
-    {"topk", "top-k"},
-    {"out", "trained-model-path"},
-    {"out", "output-path"},
-    {"out", "untrained-model-path"},
-    {"output", "trained-model-path"},
-    {"output", "output-path"},
-    {"output-dir", "trained-model-path"},
-    {"output-dir", "output-path"},
-    {"log-dir", "log-path"},
-    {"logdir", "log-path"},
-}};
+// Options and their names in other trainers (docs/coming-from.md). If a name is in several rows,
+// the first one whose option the command has is used.
+constexpr std::pair<const char*, const char*> kSynonyms[] = {
+    {"learning-rate", "lr lr0"},
+    {"batch-size", "bs batch mini-batch-size"},
+    {"loader-threads", "workers num-workers"},
+    {"threads", "workers num-workers"},
+    {"random-seed", "seed"},
+    {"num-warmup-steps", "warmup-epochs lr-warmup-epochs"},
+    {"print-freq", "log-interval"},
+    {"patience", "early-stopping"},
+    {"image-size", "img-size imgsz train-crop-size"},
+    {"eval-crop", "val-crop-size"},
+    {"eval-resize", "val-resize-size"},
+    {"sync-batch-norm", "sync-bn"},
+    {"accumulate", "grad-accum-steps"},
+    {"precision", "amp"},
+    {"ranks", "gpus world-size nproc-per-node"},
+    {"model-name", "model arch"},
+    {"trained-model-path", "model checkpoint out output output-dir"},
+    {"weights", "pretrained initial-checkpoint"},
+    {"data-path", "data data-dir source input"},
+    {"train-data-path", "train-dir train"},
+    {"valid-data-path", "val-dir valid val"},
+    {"time-limit", "time"},
+    {"optimizer", "opt"},
+    {"lr-schedule", "sched"},
+    {"label-smoothing", "smoothing"},
+    {"ema", "model-ema"},
+    {"min-confidence", "conf"},
+    {"top-k", "topk"},
+    {"output-path", "out output output-dir"},
+    {"untrained-model-path", "out"},
+    {"log-path", "log-dir logdir"},
+};
 
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
@@ -159,8 +135,8 @@ std::vector<std::string> groups_of(const CommandInfo& command) {
 }  // namespace
 
 bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
+  const auto plain = [](char c) { return c == '_' ? '-' : c; };
+  return std::ranges::equal(a, b, {}, plain, plain);
 }
 
 const std::vector<CommandInfo>& command_table() {
@@ -181,9 +157,12 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
 }
 
 std::string foreign_option(const CommandInfo& command, std::string_view name) {
-  for (const auto& [synonym, meant] : kSynonyms)
-    if (const Option* option = find_option(command, meant); option && same_name(synonym, name))
-      return option->name;
+  for (const auto& [meant, synonyms] : kSynonyms) {
+    std::istringstream words(synonyms);
+    const Option* option = find_option(command, meant);
+    for (std::string word; option != nullptr && words >> word;)
+      if (same_name(word, name)) return option->name;
+  }
   return "";
 }
 
@@ -191,7 +170,7 @@ std::string meant_option(const CommandInfo& command, std::string_view name) {
   std::string foreign = foreign_option(command, name);
   if (!foreign.empty()) return foreign;
   std::string word(name);
-  std::replace(word.begin(), word.end(), '_', '-');
+  std::ranges::replace(word, '_', '-');
   std::vector<std::string> names;
   for (const Option& option : command.options) {
     names.push_back(option.name);
@@ -250,8 +229,7 @@ std::vector<ChangedOption> changed_options(const OptionTexts& before, const Opti
   std::vector<ChangedOption> changed;
   for (const Option& option : find_command("train")->options) {
     const auto text_in = [&](const OptionTexts& texts) {
-      const auto found = std::find_if(texts.begin(), texts.end(),
-                                      [&](const auto& text) { return text.first == option.name; });
+      const auto found = std::ranges::find(texts, option.name, &OptionTexts::value_type::first);
       return found == texts.end() ? option.default_text : found->second;
     };
     const std::string old_text = text_in(before), new_text = text_in(now);
@@ -262,7 +240,9 @@ std::vector<ChangedOption> changed_options(const OptionTexts& before, const Opti
 }
 
 std::string range_text(const Option& option) {
-  std::string bounds = std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
+  const std::string least = std::to_string(option.minimum), most = std::to_string(option.maximum);
+  const std::string bounds = least + " to " + most,
+                    above = "greater than " + least + ", up to " + most;
   switch (option.kind) {
     case ValueKind::kInteger:
       return option.minimum == kLowest ? "any 64-bit integer" : bounds;
@@ -275,11 +255,9 @@ std::string range_text(const Option& option) {
     case ValueKind::kCropSize:
       return "auto, larger, or " + bounds;
     case ValueKind::kNumber:
-      return "greater than " + std::to_string(option.minimum) + ", up to " +
-             std::to_string(option.maximum);
+      return above;
     case ValueKind::kChoiceOrNumber:
-      return joined(option.choices, ", ") + ", or greater than " + std::to_string(option.minimum) +
-             ", up to " + std::to_string(option.maximum);
+      return joined(option.choices, ", ") + ", or " + above;
     case ValueKind::kCountedChoice:
       return joined(option.choices, ", ") + " or " + option.choices.back() + ":N, N from " + bounds;
     case ValueKind::kShare:
@@ -368,14 +346,10 @@ std::string general_help() {
       "  kiln train photos               photos has a folder for each class\n"
       "  kiln score photo.jpg            by the model that was trained last in this folder\n\n"
       "Commands:\n";
-  for (const CommandInfo& command : command_table()) {
-    text += entry(command.name, command.summary);
-  }
-  text += "\n";
-  text += entry("COMMAND --help", "Show the options of a command.");
-  text += entry("help WORD", "Find a command, an option, or a word in their descriptions.");
-  text += entry("--version", "Show the versions of kiln and its libraries.");
-  return text;
+  for (const CommandInfo& command : command_table()) text += entry(command.name, command.summary);
+  return text + "\n" + entry("COMMAND --help", "Show the options of a command.") +
+         entry("help WORD", "Find a command, an option, or a word in their descriptions.") +
+         entry("--version", "Show the versions of kiln and its libraries.");
 }
 
 }  // namespace kiln

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -22,42 +21,32 @@ namespace {
               ", but must be " + expected + ".");
 }
 
+Error misfit(ErrorCode code, const std::string& text, const std::string& where,
+             const std::string& expected) {
+  return {code, where + " is " + excerpt(text) + ", but must be " + expected + "."};
+}
+
 // Which end of the range the value is beyond.
 enum class Side { kBelow, kAbove };
 
-[[noreturn]] void fail_range(const Option& option, const std::string& given,
+[[noreturn]] void fail_range(const Option& option, const std::string& text,
                              const std::string& where, Side side) {
-  const std::string text = excerpt(given);
-  const std::string range = " (range " + range_text(option) + ").";
+  const std::string range = " (range " + range_text(option) + ")";
   // For an integer whose minimum is 1, the designer has the error code for "greater than 0".
   const bool exclusive = option.kind == ValueKind::kNumber ||
                          option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
   const bool near_zero = exclusive || option.minimum == 0;
-  if (!near_zero) {
-    throw Error(ErrorCode::kNotInRangeValue,
-                where + " is " + text + ", but must be " + range_text(option) + ".");
-  }
-  if (side == Side::kAbove) {
-    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + text + ", but must be at most " +
-                                                   std::to_string(option.maximum) + range);
-  }
-  if (exclusive) {
-    throw Error(ErrorCode::kGreaterThan,
-                where + " is " + text + ", but must be greater than 0" + range);
-  }
-  throw Error(ErrorCode::kGreaterThanOrEqualTo,
-              where + " is " + text + ", but must be 0 or greater" + range);
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
+  if (!near_zero) throw misfit(ErrorCode::kNotInRangeValue, text, where, range_text(option));
+  if (side == Side::kAbove)
+    throw misfit(ErrorCode::kLessThanOrEqualTo, text, where,
+                 "at most " + std::to_string(option.maximum) + range);
+  if (exclusive) throw misfit(ErrorCode::kGreaterThan, text, where, "greater than 0" + range);
+  throw misfit(ErrorCode::kGreaterThanOrEqualTo, text, where, "0 or greater" + range);
 }
 
 bool is_whole_number(std::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 bool has_auto(const Option& option) {
@@ -71,9 +60,8 @@ bool read_number(std::string_view text, double* value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.starts_with('+')) return false;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), *value);
-  if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument) {
+  if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument)
     return false;
-  }
   if (result.ec == std::errc::result_out_of_range)
     *value = std::strtod(std::string(text).c_str(), nullptr);
   return true;
@@ -109,8 +97,7 @@ struct Count {
 };
 
 const Unit* find_unit(const std::string& word) {
-  const auto* const unit =
-      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& one) { return one.word == word; });
+  const auto* const unit = std::ranges::find(kUnits, word, &Unit::word);
   return unit == kUnits.end() ? nullptr : unit;
 }
 
@@ -119,22 +106,18 @@ constexpr const char* kNotWhole =
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
   if (!text.ends_with('%')) {
-    if (!is_whole_number(text)) {
+    if (!is_whole_number(text))
       fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
-    }
     return {.value = static_cast<double>(integer_value(option, text, where)), .is_share = false};
   }
   double percent = 0;
   if (!read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
-      !std::isfinite(percent)) {
+      !std::isfinite(percent))
     fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
-  }
   if (percent < 0) fail_range(option, text, where, Side::kBelow);
-  if (percent > 100) {
-    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + excerpt(text) +
-                                                   ", but must be at most 100% (range " +
-                                                   range_text(option) + ").");
-  }
+  if (percent > 100)
+    throw misfit(ErrorCode::kLessThanOrEqualTo, text, where,
+                 "at most 100% (range " + range_text(option) + ")");
   return {.value = percent / 100, .is_share = true};
 }
 
@@ -281,16 +264,14 @@ void refuse_placeholder(const std::string& text, const std::string& where) {
 std::int64_t integer_value(const Option& option, const std::string& text,
                            const std::string& where) {
   const bool automatic = has_auto(option);
-  if (automatic && lower(text) == "auto") return 0;
-  if (!is_whole_number(text)) {
+  if (automatic && in_small_letters(text) == "auto") return 0;
+  if (!is_whole_number(text))
     fail_to_parse(text, where, automatic ? "auto or an integer" : "an integer");
-  }
   const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
   std::int64_t value = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (result.ec == std::errc::result_out_of_range) {
+  if (result.ec == std::errc::result_out_of_range)
     fail_range(option, text, where, text[0] == '-' ? Side::kBelow : Side::kAbove);
-  }
   if (value < option.minimum) fail_range(option, text, where, Side::kBelow);
   if (value > option.maximum) fail_range(option, text, where, Side::kAbove);
   return value;
@@ -299,14 +280,11 @@ std::int64_t integer_value(const Option& option, const std::string& text,
 double number_value(const Option& option, const std::string& text, const std::string& where) {
   double value = 0;
   if (!read_number(text, &value)) fail_to_parse(text, where, "a number");
-  const std::string range = " (range " + range_text(option) + ").";
-  if (std::isnan(value)) {
-    throw Error(ErrorCode::kNaN, where + " is " + text + ", but must be a number" + range);
-  }
-  const bool spelled_out = lower(text).find("inf") != std::string::npos;
-  if (std::isinf(value) && spelled_out) {
-    throw Error(ErrorCode::kInfinity, where + " is " + text + ", but must be finite" + range);
-  }
+  const std::string range = " (range " + range_text(option) + ")";
+  if (std::isnan(value)) throw misfit(ErrorCode::kNaN, text, where, "a number" + range);
+  const bool spelled_out = in_small_letters(text).find("inf") != std::string::npos;
+  if (std::isinf(value) && spelled_out)
+    throw misfit(ErrorCode::kInfinity, text, where, "finite" + range);
   const auto minimum = static_cast<double>(option.minimum);
   if (value < minimum || (value == minimum && option.kind != ValueKind::kNumberFrom))
     fail_range(option, text, where, Side::kBelow);
@@ -315,7 +293,7 @@ double number_value(const Option& option, const std::string& text, const std::st
 }
 
 bool boolean_value(const Option& /*option*/, const std::string& text, const std::string& where) {
-  const std::string word = lower(text);
+  const std::string word = in_small_letters(text);
   if (word == "true" || word == "1") return true;
   if (word != "false" && word != "0") fail_to_parse(text, where, "True or False");
   return false;
@@ -329,20 +307,18 @@ double share_value(const Option& option, const std::string& text, const std::str
     fail_to_parse(text, where, "a share such as 0.95 or 95%");
   if (is_percent) value /= 100;
   if (value > 0 && value <= 1) return value;
-  throw Error(value > 1 ? ErrorCode::kLessThanOrEqualTo : ErrorCode::kGreaterThan,
-              where + " is " + excerpt(text) + ", but must be " + range_text(option) + ".");
+  throw misfit(value > 1 ? ErrorCode::kLessThanOrEqualTo : ErrorCode::kGreaterThan, text, where,
+               range_text(option));
 }
 
 std::string choice_value(const Option& option, const std::string& text, const std::string& where) {
-  const std::string word = lower(text);
-  for (const std::string& choice : option.choices) {
-    if (same_name(lower(choice), word)) return choice;
-  }
-  if (option.kind == ValueKind::kModelName && !text.empty()) {
+  const std::string word = in_small_letters(text);
+  for (const std::string& choice : option.choices)
+    if (same_name(in_small_letters(choice), word)) return choice;
+  if (option.kind == ValueKind::kModelName && !text.empty())
     throw Error(ErrorCode::kInvalidModelDirectory,
                 where + " is '" + excerpt(text) + "', an unknown network. Known networks: " +
                     join_choices(option.choices) + "." + did_you_mean(word, option.choices));
-  }
   fail_to_parse(text, where, join_choices(option.choices));
 }
 

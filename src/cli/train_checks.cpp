@@ -191,8 +191,8 @@ void check_auto(Given& given, const TrainConfig& config) {
 void choose_auto(const Given& given, const TrainConfig& config, AutoConfig& chosen) {
   const bool may_have_weights = given.has("weights") || given.has("untrained-model-path");
   if (config.data.split.data_path.empty() || !may_have_weights) return;
-  const auto* const decided = std::find_if(kDecided.begin(), kDecided.end(),
-                                           [&](const char* option) { return given.has(option); });
+  const auto* const decided =
+      std::ranges::find_if(kDecided, [&](const char* option) { return given.has(option); });
   if (decided != kDecided.end())
     chosen.why_not = "--" + std::string(*decided) + " is given";
   else if (config.ranks.sync_batch_norm)

@@ -40,34 +40,29 @@ Reader<ExchangePlan> exchange() {
 Rows<TrainConfig> component_rows() {
   return {
       within(&TrainConfig::data,
-             {
-                 opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
-                     {kPaths, kFree, kModelIn},
-                     "UntrainedModelDirectory to train, as written by `kiln init-model`, or a "
-                     "trained model to continue from: its folder or model.tar.gz.")
-                     .unless("model-name"),
-                 opt(&DataConfig::train_path, "train-data-path", path("DIR"),
-                     {kPaths, kFree, kDataIn, kFirst},
-                     "Training images: an ImageDirectory, class folders, a COCO folder, an "
-                     "archive, record files (TFRecord, RecordIO) or a folder of shards. Or a "
-                     "stream (tar, TFRecord, RecordIO): a named pipe, - for standard input, or a "
-                     "path with {epoch}, which is replaced by the epoch number, from 0 at each "
-                     "start. {rank} in a path is replaced by the rank's number on its host: each "
-                     "has its own images.")
-                     .required_or("data-path"),
-                 opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
-                     {kPaths, kFree, kDataIn, kFirst, kPositional},
-                     "Validation images, in the same formats; a stream is read once and kept.")
-                     .required_or("data-path"),
-             }),
+             {opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
+                  {kPaths, kFree, kModelIn},
+                  "UntrainedModelDirectory to train, as written by `kiln init-model`, or a trained "
+                  "model to continue from: its folder or model.tar.gz.")
+                  .unless("model-name"),
+              opt(&DataConfig::train_path, "train-data-path", path("DIR"),
+                  {kPaths, kFree, kDataIn, kFirst},
+                  "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
+                  "record files (TFRecord, RecordIO) or a folder of shards. Or a stream (tar, "
+                  "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
+                  "{epoch}, which is replaced by the epoch number, from 0 at each start. {rank} in "
+                  "a path is replaced by the rank's number on its host: each has its own images.")
+                  .required_or("data-path"),
+              opt(&DataConfig::valid_path, "valid-data-path", path("DIR"),
+                  {kPaths, kFree, kDataIn, kFirst, kPositional},
+                  "Validation images, in the same formats; a stream is read once and kept.")
+                  .required_or("data-path")}),
       within(&TrainConfig::output, {opt(&OutputConfig::trained_model_path, "trained-model-path",
                                         path("DIR"), {kPaths, kFree, kModelOut, kForOneRun, kFirst},
                                         "Output folder for the ModelDirectory.")
                                         .otherwise("model")}),
-      within(
-          &TrainConfig::optimization,
-          {
-              opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
+      within(&TrainConfig::optimization,
+             {opt(&OptimizationConfig::epochs, "epochs", from(1, kMillion, "epochs"),
                   {kTraining, kFree, kParameter, kFirst}, "Passes over the training dataset.")
                   .noted_in(&OptimizationConfig::epochs_given),
               opt(&OptimizationConfig::batch_size, "batch-size", from(1, kMillion, "images"),
@@ -84,12 +79,10 @@ Rows<TrainConfig> component_rows() {
               opt(&OptimizationConfig::patience, "patience", from(1, kNoEarlyStop, "epochs"),
                   {kTraining, kResult, kParameter, kOfRecipe},
                   "Stop early after this many consecutive epochs whose validation loss is not "
-                  "below the previous epoch's."),
-          }),
+                  "below the previous epoch's.")}),
       within(&TrainConfig::output,
              {opt(&OutputConfig::print_freq, "print-freq", from(1, 1000 * kMillion, "steps"),
-                  {kReporting, kFree, kParameter}, "Steps between log lines.")}),
-  };
+                  {kReporting, kFree, kParameter}, "Steps between log lines.")})};
 }
 
 Rows<DataConfig> image_rows() {
@@ -134,8 +127,7 @@ Rows<DataConfig> image_rows() {
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           {kMachine, kFree, kMayDiffer},
           "Threads that load and decode images. auto: half of the processors at first, then as "
-          "many as an epoch needed; with a GPU all but two."),
-  };
+          "many as an epoch needed; with a GPU all but two.")};
 }
 
 Rows<TrainConfig> machine_rows() {
@@ -155,50 +147,42 @@ Rows<TrainConfig> machine_rows() {
                   "decoded and resized images. auto: decoded if all images fit and their pixels do "
                   "not change between epochs, else bytes for network storage, else none. At most a "
                   "quarter of the available memory is used, shared by all ranks of a host.")}),
-      within(&TrainConfig::ranks,
-             {
-                 opt(&RanksConfig::launch, "ranks", auto_or(1, 4096, "processes"),
-                     {kRanks, kBits, kRanksOfHost, kFirst},
-                     "Start this many processes to train one model, like `kiln launch`. auto: one "
-                     "per GPU of this host, or just this process if there is none.")
-                     .shown_as("N|auto"),
-                 opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits},
-                     "Device to train on. auto: the GPU if an NVIDIA device is present, else the "
-                     "CPU."),
-                 opt(&RanksConfig::deterministic, "deterministic", on_off(), {kMachine, kBits},
-                     "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a "
-                     "CPU always are. Slower: cuDNN cannot benchmark its convolution algorithms "
-                     "and pick the fastest."),
-             }),
-      within(&TrainConfig::optimization,
-             {
-                 opt(&OptimizationConfig::precision, "precision", kPrecisions,
-                     {kTraining, kResult, kOfRecipe},
-                     "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: "
-                     "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
-                     "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; "
-                     "on CPUs bf16 with AMX or AVX512-BF16, else fp32."),
-                 opt(&OptimizationConfig::save, "save",
-                     {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
-                     {kReporting, kResult, kParameter},
-                     "Which epoch's model to save: the best one (see --best-by), or the last."),
-             }),
       within(
-          &TrainConfig::output,
-          {
-              opt(&OutputConfig::no_hashes, "no-hashes", on_off(), {kReporting, kFree},
+          &TrainConfig::ranks,
+          {opt(&RanksConfig::launch, "ranks", auto_or(1, 4096, "processes"),
+               {kRanks, kBits, kRanksOfHost, kFirst},
+               "Start this many processes to train one model, like `kiln launch`. auto: one per "
+               "GPU of this host, or just this process if there is none.")
+               .shown_as("N|auto"),
+           opt(&RanksConfig::device, "device", kDevices, {kMachine, kBits},
+               "Device to train on. auto: the GPU if an NVIDIA device is present, else the CPU."),
+           opt(&RanksConfig::deterministic, "deterministic", on_off(), {kMachine, kBits},
+               "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a CPU "
+               "always are. Slower: cuDNN cannot benchmark its convolution algorithms and pick the "
+               "fastest.")}),
+      within(&TrainConfig::optimization,
+             {opt(&OptimizationConfig::precision, "precision", kPrecisions,
+                  {kTraining, kResult, kOfRecipe},
+                  "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
+                  "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
+                  "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
+                  "bf16 with AMX or AVX512-BF16, else fp32."),
+              opt(&OptimizationConfig::save, "save",
+                  {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
+                  {kReporting, kResult, kParameter},
+                  "Which epoch's model to save: the best one (see --best-by), or the last.")}),
+      within(&TrainConfig::output,
+             {opt(&OutputConfig::no_hashes, "no-hashes", on_off(), {kReporting, kFree},
                   "Leave seen_images.bin out of the model: the hashes of its training and "
                   "validation images, which reveal whether it has seen an image."),
               opt(&OutputConfig::log_path, "log-path", path("DIR"),
                   {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
-                  "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
-                  "tensorboard) and module_statistics/error_info.json.")
+                  "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, tensorboard) "
+                  "and module_statistics/error_info.json.")
                   .noted_in(&OutputConfig::log_path_given),
               opt(&OutputConfig::explain, "explain", path("DIR"), {kReporting, kFree, kForOneRun},
                   "Folder for heat maps of the validation mistakes in the report: what in the "
-                  "image led to the saved model's prediction."),
-          }),
-  };
+                  "image led to the saved model's prediction.")})};
 }
 
 // A single dataset that is split into training and validation images.
@@ -223,32 +207,25 @@ Rows<SplitConfig> split_rows() {
           "valid), that assigns each image of --data-path."),
       opt(&Config::labels, "labels", path("FILE"), {kPaths, kFree},
           "CSV file with columns path and label that corrects labels of --data-path before it is "
-          "split. A new label is a new class; images with an empty label are dropped."),
-  };
+          "split. A new label is a new class; images with an empty label are dropped.")};
 }
 
 Rows<DataConfig> dataset_rows() {
   using Config = DataConfig;
-  return {
-      opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
-          "TransformationDirectory, as written by `kiln transform init`, instead of --image-size, "
-          "--augment, --eval-resize and --eval-crop: its operations are applied to each training "
-          "image, with new random draws in each epoch. Validation and inference skip those whose "
-          "names begin with Random."),
-      within(&Config::split, split_rows()),
-      within(&Config::records, record_rows().is(kResult)),
-      within(&Config::stream,
-             {
-                 opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
-                     from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
-                     "Optimizer steps per epoch of a stream, whose length is unknown; an epoch "
-                     "ends earlier if its stream does."),
-                 opt(&StreamConfig::shuffle_buffer, "shuffle-buffer", from(1, kMillion, "images"),
-                     {kImages, kResult},
-                     "Size of a stream's shuffle buffer in images, with 1 MiB each on average at "
-                     "most. 1: no shuffling."),
-             }),
-  };
+  return {opt(&Config::transform_path, "transform-path", path("DIR"), {kImages, kFree, kFolderIn},
+              "TransformationDirectory, as written by `kiln transform init`, instead of "
+              "--image-size, --augment, --eval-resize and --eval-crop: its operations are applied "
+              "to each training image, with new random draws in each epoch. Validation and "
+              "inference skip those whose names begin with Random."),
+          within(&Config::split, split_rows()), within(&Config::records, record_rows().is(kResult)),
+          within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
+                                       from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
+                                       "Optimizer steps per epoch of a stream, whose length is "
+                                       "unknown; an epoch ends earlier if its stream does."),
+                                   opt(&StreamConfig::shuffle_buffer, "shuffle-buffer",
+                                       from(1, kMillion, "images"), {kImages, kResult},
+                                       "Size of a stream's shuffle buffer in images, with 1 MiB "
+                                       "each on average at most. 1: no shuffling.")})};
 }
 
 Rows<OptimizationConfig> optimization_rows() {
@@ -289,22 +266,21 @@ Rows<OptimizationConfig> optimization_rows() {
           "Cross-validation, for --freeze backbone and --augment none: split the training images "
           "into this many folds, and judge each by a layer fitted to the others; the saved one is "
           "fitted to all. 0: off."),
-      within(&Config::automatic,
-             {opt(&AutoConfig::asked, "auto", true_or_false(), {kTraining, kResult, kFirst},
-                  "True: fit the last linear layer to the features of the frozen network, then "
-                  "fine-tune the entire network from there while --time-limit allows, and keep "
-                  "that only if it is better on the validation images by McNemar's test at 5 %. "
-                  "Default: True for --data-path with given weights and under 5000 images, unless "
-                  "an option that it decides is given, such as --freeze, --epochs or "
-                  "--learning-rate.")}),
+      within(
+          &Config::automatic,
+          {opt(&AutoConfig::asked, "auto", true_or_false(), {kTraining, kResult, kFirst},
+               "True: fit the last linear layer to the features of the frozen network, then "
+               "fine-tune the entire network from there while --time-limit allows, and keep that "
+               "only if it is better on the validation images by McNemar's test at 5 %. Default: "
+               "True for --data-path with given weights and under 5000 images, unless an option "
+               "that it decides is given, such as --freeze, --epochs or --learning-rate.")}),
       opt(&Config::time_limit_s, "time-limit", duration(), {kTraining, kResult, kForOneRun, kFirst},
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
           "at most --epochs, or 90 if that is omitted."),
       opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
-          "covers --epochs, or if that is omitted these steps."),
-  };
+          "covers --epochs, or if that is omitted these steps.")};
 }
 
 Rows<RecipeConfig> recipe_rows() {
@@ -341,8 +317,7 @@ Rows<RecipeConfig> recipe_rows() {
           "off."),
       opt(&Config::cutmix, "cutmix", from(0, 100), {kRecipe, kResult, kOfRecipe},
           "Paste rectangles between pairs of training images, with an area drawn from Beta(X, X); "
-          "with --mixup, a pair gets either. 0: off."),
-  };
+          "with --mixup, a pair gets either. 0: off.")};
 }
 
 Rows<CheckpointConfig> checkpoint_rows() {
@@ -362,8 +337,7 @@ Rows<CheckpointConfig> checkpoint_rows() {
            {"require", ResumeChoice::kRequire}},
           {group, kFree, kForOneRun},
           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
-          "checkpoints are removed once a new one is written. require: fail if there is none."),
-  };
+          "checkpoints are removed once a new one is written. require: fail if there is none.")};
 }
 
 Rows<OutputConfig> tracking_rows() {
@@ -374,21 +348,18 @@ Rows<OutputConfig> tracking_rows() {
       opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"),
           {kReporting, kFree, kKubeflowRun, kForOneRun},
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
-          "epoch's metrics go to its output of type Metrics."),
-  };
+          "epoch's metrics go to its output of type Metrics.")};
 }
 
 Rows<InsightConfig> insight_rows() {
   using Config = InsightConfig;
-  return {
-      opt(&Config::trace_path, "trace", path("FILE"), {kReporting, kFree, kForOneRun},
-          "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps and "
-          "their phases, the device, all-reduces, and the loader threads. Rank 0 writes FILE; the "
-          "others write their own files next to it, such as trace-rank1.json."),
-      opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), {kReporting, kFree},
-          "Cost per hour of all machines of the run, in any currency: the forecast, the result and "
-          "the report then include costs."),
-  };
+  return {opt(&Config::trace_path, "trace", path("FILE"), {kReporting, kFree, kForOneRun},
+              "Write a timeline of steps 20 to 40 for chrome://tracing or ui.perfetto.dev: steps "
+              "and their phases, the device, all-reduces, and the loader threads. Rank 0 writes "
+              "FILE; the others write their own files next to it, such as trace-rank1.json."),
+          opt(&Config::price_per_hour, "price-per-hour", above_zero(kMillion), {kReporting, kFree},
+              "Cost per hour of all machines of the run, in any currency: the forecast, the result "
+              "and the report then include costs.")};
 }
 
 Rows<TrainConfig> rank_rows() {
@@ -419,45 +390,40 @@ Rows<TrainConfig> rank_rows() {
                   {kRanks, kBits, kParameter},
                   "Batches that each process accumulates before an optimizer step.")}),
       within(&TrainConfig::ranks,
-             {
-                 opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(),
-                     {kRanks, kResult, kParameter},
-                     "Compute BatchNorm statistics over the global batch."),
-                 opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
-                     {{"fp32", false}, {"bf16", true}}, {kRanks, kBits},
-                     "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
-                     "precision."),
-                 opt(&RanksConfig::collective_timeout_s, "collective-timeout",
-                     from(1, 86400, "seconds"), {kRanks, kFree},
-                     "Fail the job after waiting this long for other ranks; each fifth of it, the "
-                     "missing ranks are logged."),
-                 opt(&RanksConfig::expect_ranks, "expect-ranks", from(1, kMillion, "processes"),
-                     {kRanks, kFree}, "Fail unless the job has exactly this many ranks."),
-             }),
-  };
+             {opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(),
+                  {kRanks, kResult, kParameter},
+                  "Compute BatchNorm statistics over the global batch."),
+              opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
+                  {{"fp32", false}, {"bf16", true}}, {kRanks, kBits},
+                  "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
+                  "precision."),
+              opt(&RanksConfig::collective_timeout_s, "collective-timeout",
+                  from(1, 86400, "seconds"), {kRanks, kFree},
+                  "Fail the job after waiting this long for other ranks; each fifth of it, the "
+                  "missing ranks are logged."),
+              opt(&RanksConfig::expect_ranks, "expect-ranks", from(1, kMillion, "processes"),
+                  {kRanks, kFree}, "Fail unless the job has exactly this many ranks.")})};
 }
 
 Rows<TrainConfig> train_rows() {
-  return {
-      component_rows(),
-      within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
-      opt(&TrainConfig::options_file, "config", path("FILE"),
-          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
-          "YAML or JSON file that sets any of these options; flags override it. Relative paths in "
-          "it are relative to the working directory."),
-      within(&TrainConfig::data, image_rows()),
-      machine_rows(),
-      within(&TrainConfig::data, dataset_rows()),
-      within(&TrainConfig::optimization, optimization_rows()),
-      within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
-      within(&TrainConfig::checkpoint, checkpoint_rows()),
-      within(&TrainConfig::output, tracking_rows()),
-      within(&TrainConfig::insight, insight_rows()),
-      rank_rows(),
-      within(&TrainConfig::ranks,
-             {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
-                  "How processes combine their gradients. " + descriptions(kKnownExchanges))}),
-  };
+  return {component_rows(),
+          within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
+          opt(&TrainConfig::options_file, "config", path("FILE"),
+              {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
+              "YAML or JSON file that sets any of these options; flags override it. Relative paths "
+              "in it are relative to the working directory."),
+          within(&TrainConfig::data, image_rows()),
+          machine_rows(),
+          within(&TrainConfig::data, dataset_rows()),
+          within(&TrainConfig::optimization, optimization_rows()),
+          within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
+          within(&TrainConfig::checkpoint, checkpoint_rows()),
+          within(&TrainConfig::output, tracking_rows()),
+          within(&TrainConfig::insight, insight_rows()),
+          rank_rows(),
+          within(&TrainConfig::ranks,
+                 {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
+                      "How processes combine their gradients. " + descriptions(kKnownExchanges))})};
 }
 
 }  // namespace
