@@ -12,7 +12,6 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {

@@ -120,9 +120,7 @@ std::string fault_of(const fs::path& path) {
 }
 
 bool is_file_in(const FolderEntries& entries, std::string_view name) {
-  const auto found =
-      std::lower_bound(entries.begin(), entries.end(), name,
-                       [](const FolderEntry& entry, std::string_view n) { return entry.name < n; });
+  const auto found = std::ranges::lower_bound(entries, name, {}, &FolderEntry::name);
   return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
 }
 
@@ -275,7 +273,7 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   }
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
   if (classes.empty()) context.fail(shown + " is empty. Give one class name per line.");
-  if (const auto empty = std::find(classes.begin(), classes.end(), ""); empty != classes.end())
+  if (const auto empty = std::ranges::find(classes, ""); empty != classes.end())
     context.fail(shown + ", line " + std::to_string(empty - classes.begin() + 1) +
                  ", is empty. Name the class.");
   require_distinct(classes, shown, context);
@@ -371,14 +369,13 @@ ArchiveFiles::ArchiveFiles(const ArchiveListing& listing, std::string_view base,
     for (std::size_t i = 0; i < table->size(); ++i)
       if (std::string_view name = table->file_name(i); name.starts_with(base))
         members_.emplace_back(name.substr(base.size()), table->member(i));
-  std::sort(members_.begin(), members_.end());
+  std::ranges::sort(members_);
 }
 
 const ArchiveMember* ArchiveFiles::find(std::string_view name) const {
   const std::string normal = normal_name(name);
-  const auto found = std::lower_bound(
-      members_.begin(), members_.end(), normal,
-      [](const auto& member, const std::string& wanted) { return member.first < wanted; });
+  const auto found = std::ranges::lower_bound(members_, std::string_view(normal), {},
+                                              [](const auto& member) { return member.first; });
   return found != members_.end() && found->first == normal ? found->second : nullptr;
 }
 

@@ -1,7 +1,6 @@
 #include "data/dataset/found_labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <set>
@@ -576,51 +575,6 @@ std::int64_t class_number(const std::string& text) {
   return is_class_number(text) ? std::stoll(text) : -1;
 }
 
-std::vector<std::string> to_texts(const FoundLabels& found) {
-  std::vector<std::string> texts = {found.where, found.note, found.named_by,
-                                    std::to_string(static_cast<int>(found.reads_numbers)),
-                                    std::to_string(found.labels.size())};
-  for (std::size_t i = 0; i < found.labels.size(); ++i) {
-    texts.push_back(std::to_string(found.labels[i].number));
-    texts.push_back(found.labels[i].text);
-    texts.push_back(std::to_string(static_cast<int>(found.labels[i].is_written)));
-    texts.push_back(std::to_string(found.ids[i]));
-  }
-  texts.insert(texts.end(), found.names.begin(), found.names.end());
-  return texts;
-}
-
-FoundLabels from_texts(const std::vector<std::string>& texts) {
-  auto next = texts.begin();
-  const auto text = [&]() -> const std::string& {
-    if (next == texts.end()) throw InternalError("the labels are truncated");
-    return *next++;
-  };
-  const auto number = [&] {
-    const std::string& digits = text();
-    std::int64_t value = -1;
-    const char* end = digits.data() + digits.size();
-    const auto [stop, fault] = std::from_chars(digits.data(), end, value);
-    if (fault != std::errc() || stop != end || (value < 0 && digits != "-1"))
-      throw InternalError("the labels have a wrong number");
-    return value;
-  };
-  FoundLabels found;
-  found.where = text();
-  found.note = text();
-  found.named_by = text();
-  found.reads_numbers = number() == 1;
-  for (std::int64_t left = number(); left > 0; --left) {
-    RawLabel& label = found.labels.emplace_back();
-    label.number = number();
-    label.text = text();
-    label.is_written = number() == 1;
-    found.ids.push_back(static_cast<int>(number()));
-  }
-  found.names.assign(next, texts.end());
-  return found;
-}
-
 void take_texts(const std::vector<std::string>& texts, FoundLabels& found) {
   for (const std::string& text : texts) {
     if (!is_utf8(text))
@@ -636,8 +590,9 @@ std::string decide_readings(const std::vector<FoundLabels*>& parts) {
   for (FoundLabels* found : parts) {
     all.push_back(written_in(*found));
     if (all.back().number != nullptr ||
-        std::any_of(found->labels.begin(), found->labels.end(),
-                    [](const RawLabel& label) { return label.number >= 0 && label.text.empty(); }))
+        std::ranges::any_of(found->labels, [](const RawLabel& label) {
+          return label.number >= 0 && label.text.empty();
+        }))
       numbered = found;
   }
   const std::string* both = nullptr;

@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace kiln {
 
 // Which label file belongs to which image is one rule for folders, archives, shards and streams,
@@ -106,10 +108,21 @@ struct FoundLabels {
   std::string note = {};
 };
 
-// What is needed to decide again together with other parts. from_texts() throws InternalError for
-// anything but the result of to_texts().
-std::vector<std::string> to_texts(const FoundLabels& found);
-FoundLabels from_texts(const std::vector<std::string>& texts);
+// What is needed to decide again together with other parts, for base/bytes.h: all but the places.
+void visit_fields(Is<RawLabel> auto& label, auto&& field) {
+  field("number", label.number);
+  field("text", label.text);
+  field("is_written", label.is_written);
+}
+void visit_fields(Is<FoundLabels> auto& found, auto&& field) {
+  field("labels", found.labels);
+  field("names", found.names);
+  field("named_by", found.named_by);
+  field("where", found.where);
+  field("reads_numbers", found.reads_numbers);
+  field("ids", found.ids);
+  field("note", found.note);
+}
 
 // Up to five digits; their number, or -1 for any other text.
 bool is_class_number(const std::string& text);

@@ -85,13 +85,29 @@ void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& 
   cut_image(member, buffer);
 }
 
-using Texts = std::vector<std::string>;
+// What a set says about itself in numbers; the last three are 0 or 1.
+struct SetFacts {
+  std::int64_t kind, first_label;  // the latter is -1: none
+  std::int64_t is_image_directory, applies_exif, sizes_apply_exif;
+};
+
+// The members of a set that are written as they are, for both writing and reading.
+void visit_lists(Is<Dataset> auto& set, SetParts parts, auto&& field) {
+  for (auto* text : {&set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
+    field(*text);
+  field(set.classes);
+  if (parts == SetParts::kList) return;
+  field(set.notes);
+  field(set.stamps);
+}
 
 // Checks that all indices are in range.
 void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
-  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream;
+  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kStream &&
+              set.found.ids.size() == set.found.labels.size() &&
+              std::ranges::all_of(set.found.labels, [](auto& label) { return label.number >= -1; });
   std::vector<bool> is_found(set.classes.size(), set.found.ids.empty());
   for (const int id : set.found.ids) {
     good = good && id >= 0 && id < num_classes;
@@ -155,53 +171,33 @@ void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std:
 }
 
 std::string to_bytes(const Dataset& set, SetParts parts) {
-  std::string bytes;
-  const auto append = [&](const auto& value) { append_bytes(bytes, value); };
-  const auto append_number = [&](std::int64_t number) { append(number); };
-  append_number(static_cast<std::int64_t>(set.kind));
-  append_number(set.is_image_directory ? 1 : 0);
-  append(set.classes);
-  append(Texts{set.list_name, set.schema_json, set.samples_json, set.read_with});
-  append_number(set.first_label.value_or(-1));
-  append_number(set.exif == Exif::kApply ? 1 : 0);
-  append_number(set.sizes_with == Exif::kApply ? 1 : 0);
   FoundLabels found = set.found;
   found.where.clear();  // it may be elsewhere when it is read
-  append(to_texts(found));
-  Texts archives;
+  std::string bytes = to_bytes(SetFacts{static_cast<std::int64_t>(set.kind),
+                                        set.first_label.value_or(-1), set.is_image_directory,
+                                        set.exif == Exif::kApply, set.sizes_with == Exif::kApply});
+  visit_lists(set, parts, [&](const auto& list) { append_bytes(bytes, list); });
+  append_bytes(bytes, found);
+  std::vector<std::string> archives;
   for (const ImageArchive& archive : set.archives) archives.push_back(archive.name);
-  append(archives);
-  if (parts == SetParts::kWithSources) {
-    append(set.notes);
-    append(set.stamps);
-  }
+  append_bytes(bytes, archives);
   set.samples.append_to(bytes);
   return bytes;
 }
 
 Dataset dataset_of(std::string_view bytes, SetParts parts) {
-  const auto number = [&] { return taken_from<std::int64_t>(bytes); };
+  const auto facts = taken_from<SetFacts>(bytes);
   Dataset set;
-  set.kind = static_cast<Dataset::Kind>(number());
-  set.is_image_directory = number() == 1;
-  take_bytes(bytes, set.classes);
-  const auto texts = taken_from<Texts>(bytes);
-  if (texts.size() != 4) throw InternalError("the image list is from a different program");
-  set.list_name = texts[0];
-  set.schema_json = texts[1];
-  set.samples_json = texts[2];
-  set.read_with = texts[3];
-  if (const std::int64_t first = number(); first >= 0)
-    set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
-  for (Exif* exif : {&set.exif, &set.sizes_with})
-    *exif = number() == 1 ? Exif::kApply : Exif::kIgnore;
-  set.found = from_texts(taken_from<Texts>(bytes));
-  for (std::string& name : taken_from<Texts>(bytes))
+  set.kind = static_cast<Dataset::Kind>(facts.kind);
+  set.is_image_directory = facts.is_image_directory == 1;
+  if (facts.first_label >= 0)
+    set.first_label = static_cast<int>(std::min<std::int64_t>(facts.first_label, 1));
+  set.exif = facts.applies_exif == 1 ? Exif::kApply : Exif::kIgnore;
+  set.sizes_with = facts.sizes_apply_exif == 1 ? Exif::kApply : Exif::kIgnore;
+  visit_lists(set, parts, [&](auto& list) { take_bytes(bytes, list); });
+  take_bytes(bytes, set.found);
+  for (std::string& name : taken_from<std::vector<std::string>>(bytes))
     set.archives.emplace_back().name = std::move(name);
-  if (parts == SetParts::kWithSources) {
-    take_bytes(bytes, set.notes);
-    take_bytes(bytes, set.stamps);
-  }
   set.samples = SampleTable::take_from(bytes);
   require_consistent(set);
   return set;

@@ -189,54 +189,7 @@ class LineReader {
   std::unordered_map<std::int64_t, int> lines_by_id_;
 };
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 constexpr std::size_t kMaxSampleBytes = 64 << 20;
-
-constexpr std::string_view kImageAndIdColumns = R"({
-  "columnAttributes": [
-    {
-      "name": "image",
-      "type": "Bytes",
-      "isFeature": true,
-      "elementType": {
-        "typeName": "bytes",
-        "isNullable": false
-      },
-      "properties": {
-        "mime_type": "image/png",
-        "image_ref": "image_info"
-      }
-    },
-    {
-      "name": "id",
-      "type": "Numeric",
-      "isFeature": false,
-      "elementType": {
-        "typeName": "int64",
-        "isNullable": false
-      }
-    })";
-
-constexpr std::string_view kLabelColumn = R"(,
-    {
-      "name": "category",
-      "type": "String",
-      "isFeature": false,
-      "elementType": {
-        "typeName": "str",
-        "isNullable": false
-      },
-      "properties": {
-        "annotation_type": "COCO_classification",
-        "categories": [)";
-
-constexpr std::string_view kLabelColumnEnd = R"(
-        ]
-      }
-    })";
 
 using Json = nlohmann::ordered_json;
 
@@ -393,7 +346,7 @@ ListedImages parse_image_list(std::string_view bytes, const std::string& file,
     try {
       if (text.size() > kMaxLineBytes)
         fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
-      if (is_blank(text)) continue;
+      if (text.find_first_not_of(" \t\r") == text.npos) continue;
       reader.read(text, line, images);
     } catch (const JsonFault& found) {
       context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
@@ -409,17 +362,30 @@ std::string meta_text() {
 }
 
 std::string schema_text(const std::vector<std::string>& classes) {
-  std::string text(kImageAndIdColumns);
-  if (!classes.empty()) {
-    text += kLabelColumn;
-    for (std::size_t id = 0; id < classes.size(); ++id) {
-      text += id == 0 ? "\n" : ",\n";
-      text += "          {\n            \"id\": " + std::to_string(id) +
-              ",\n            \"name\": " + quote_json(classes[id]) + "\n          }";
-    }
-    text += kLabelColumnEnd;
-  }
-  return text + "\n  ]\n}";
+  const auto type = [](const char* name) -> Json {
+    return {{"typeName", name}, {"isNullable", false}};
+  };
+  Json columns = Json::array();
+  columns.push_back({{"name", "image"},
+                     {"type", "Bytes"},
+                     {"isFeature", true},
+                     {"elementType", type("bytes")},
+                     {"properties", {{"mime_type", "image/png"}, {"image_ref", "image_info"}}}});
+  columns.push_back(
+      {{"name", "id"}, {"type", "Numeric"}, {"isFeature", false}, {"elementType", type("int64")}});
+  Json categories = Json::array();
+  for (std::size_t id = 0; id < classes.size(); ++id)
+    categories.push_back({{"id", id}, {"name", classes[id]}});
+  if (!classes.empty())
+    columns.push_back(
+        {{"name", "category"},
+         {"type", "String"},
+         {"isFeature", false},
+         {"elementType", type("str")},
+         {"properties",
+          {{"annotation_type", "COCO_classification"}, {"categories", std::move(categories)}}}});
+  const Json schema = {{"columnAttributes", std::move(columns)}};
+  return schema.dump(2, ' ', /*ensure_ascii=*/true);
 }
 
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label) {
@@ -447,17 +413,14 @@ std::string samples_text(const Dataset& set) {
 }
 
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i)
-    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes) {
-      const Sample item = set.samples[i];
-      text += text.empty() ? "\n" : ",\n";
-      text += "  {\n    \"image\": \"" + base64(images[i]) +
-              "\",\n    \"id\": " + std::to_string(item.id);
-      if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
-      text += "\n  }";
-    }
-  return text.empty() ? "[]" : "[" + text + "\n]";
+  Json samples = Json::array();
+  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i) {
+    if (images[i].empty() || images[i].size() > kMaxSampleBytes) continue;
+    const Sample item = set.samples[i];
+    Json& sample = samples.emplace_back(Json{{"image", base64(images[i])}, {"id", item.id}});
+    if (item.label >= 0) sample["category"] = set.classes[item.label];
+  }
+  return samples.dump(2, ' ', /*ensure_ascii=*/true);
 }
 
 std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,

@@ -37,9 +37,8 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
                          const RecordOptions& records) {
   std::error_code fault;
   const std::string file = path.filename().string();
-  if (!fs::is_regular_file(path, fault) || has_archive_extension(file) || has_record_name(file)) {
+  if (!fs::is_regular_file(path, fault) || has_archive_extension(file) || has_record_name(file))
     return read_of_any_kind({.root = path, .name = name, .every_image = true, .records = records});
-  }
   Dataset set = unlabeled_files(path.parent_path(), name);
   set.samples.add(file);
   return set;

@@ -1,16 +1,13 @@
 #include "run/prepare/shared_sources.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "base/content_hash.h"
 #include "base/error.h"
@@ -19,7 +16,6 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
 #include "data/image/image.h"
 
 namespace kiln {
@@ -171,13 +167,8 @@ void require_equal_sets(World& world, const Dataset& set) {
 
 // Decides what the labels of all ranks' parts mean.
 void settle_labels_of_ranks(World& world, const DataConfig& config, Sources& sources) {
-  const auto gathered = [&](const Dataset& set) {
-    std::vector<FoundLabels> all;
-    for (const auto& texts : world.gather(to_texts(found_labels(set))))
-      all.push_back(from_texts(texts));
-    return all;
-  };
-  const std::vector<FoundLabels> trains = gathered(sources.train), valids = gathered(sources.valid);
+  const std::vector<FoundLabels> trains = world.gather(found_labels(sources.train)),
+                                 valids = world.gather(found_labels(sources.valid));
   world.agree([&] {
     settle_labels(trains, valids, static_cast<std::size_t>(world.rank()),
                   config.records.first_label, sources.train, sources.valid);

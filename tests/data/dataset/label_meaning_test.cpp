@@ -168,20 +168,18 @@ TEST(LabelMeaning, WhatBecameOfNumbersIsTold) {
   EXPECT_NE(meaning({of_texts({"0", "7"})}, {}).note.find("0 to 7, of which 2"), std::string::npos);
 }
 
-TEST(LabelMeaning, TextsHoldAllThatIsDecidedUpon) {
+TEST(LabelMeaning, BytesHoldAllThatIsDecidedUpon) {
   FoundLabels found = of_records({{1, "cat"}, {-1, "x"}}, kNames);
   found.ids = {0, 2};
   found.note = "n";
   found.reads_numbers = true;
-  const FoundLabels again = from_texts(to_texts(found));
+  const FoundLabels again = from_bytes<FoundLabels>(to_bytes(found));
   EXPECT_EQ(again.labels, found.labels);
   EXPECT_EQ(again.names, found.names);
   EXPECT_TRUE(again.reads_numbers);
   EXPECT_EQ(again.ids, found.ids);
   EXPECT_EQ(again.note + again.named_by + again.where, "nclasses.txtA");
-  Texts texts = to_texts(found);
-  texts[4] = "7";
-  EXPECT_THROW(from_texts(texts), InternalError);
+  EXPECT_THROW(from_bytes<FoundLabels>(to_bytes(found).substr(1)), InternalError);
 }
 
 }  // namespace
