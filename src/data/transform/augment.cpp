@@ -1,7 +1,6 @@
 #include "data/transform/augment.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>

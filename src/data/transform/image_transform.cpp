@@ -172,8 +172,7 @@ std::vector<double> Arguments::numbers(std::string_view name, Range allowed,
     right = right && is_number_in(allowed, item);
     if (right) found.push_back(item.get<double>());
   }
-  if (right && std::find(lengths.begin(), lengths.end(), found.size()) != lengths.end())
-    return found;
+  if (right && std::ranges::find(lengths, found.size()) != lengths.end()) return found;
   refuse(name, either(lengths) + " numbers" + text_of(allowed));
   return {};
 }
