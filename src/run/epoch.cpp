@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "data/loader/batch_loader.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/frozen/automatic_run.h"
+#include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"

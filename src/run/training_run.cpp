@@ -9,7 +9,7 @@
 #include "base/system.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
-#include "run/frozen/automatic_run.h"
+#include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
 #include "run/prepare/prepare.h"
 

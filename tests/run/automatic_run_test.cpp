@@ -1,4 +1,4 @@
-#include "run/frozen/automatic_run.h"
+#include "run/frozen/frozen_run.h"
 
 #include <gtest/gtest.h>
 

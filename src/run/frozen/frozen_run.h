@@ -1,10 +1,14 @@
 // Trains only the head, while the rest of the network and the images' pixels stay the same: each
-// image passes through the network once, and the head is fitted to the resulting features.
+// image passes through the network once, and the head is fitted to the resulting features. With
+// --auto this is the first epoch; later epochs of fine-tuning are kept only if they are better on
+// the validation images.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/image_model.h"
+#include "record/evaluation.h"
 #include "record/training_record.h"
 #include "run/run.h"
 #include "train/evaluation.h"
@@ -29,5 +33,26 @@ struct FrozenResult {
 // must not be used afterwards. --time-limit does not shorten this; a warning says so if it matters.
 // A collective.
 FrozenResult train_on_features(Run& run, ImageModel& model);
+
+// With --auto, runs the first epoch unless a resumed run has already done it: the frozen network
+// with the fitted head becomes the state's best epoch and the starting point of fine-tuning. With
+// features alone (Plan::uses_features) that is all training. A run that is stopped here starts
+// over. A collective.
+void fit_head_first(Run& run);
+
+// Whether an epoch of fine-tuning may become the best one: if it is better than the frozen network,
+// significant at 5 % by McNemar's test; always without --auto. Keeps its own account of every
+// epoch. `predictions` are this rank's. A collective.
+bool is_better_than_head(Run& run, const EpochRecord& record,
+                         const std::vector<Prediction>& predictions);
+
+// Call at the end of training: records which of the two is kept, and why.
+void record_automatic(Run& run);
+
+// One character per image, as in AutomaticProgress::answers.
+std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images);
+
+// Counts the images that both have answered. `second` may be in any order.
+PairedAnswers paired(const std::string& first, const std::vector<Prediction>& second);
 
 }  // namespace kiln
