@@ -132,18 +132,8 @@ double scale_for_people(ImageSize size) {
 // Scales down an image produced by a chain of operations.
 Image reduced(const Image& image) {
   const double scale = scale_for_people(image.size);
-  const auto axis = [scale](int length) {
-    const int shorter = std::max(1, static_cast<int>(length * scale));
-    return ResampleAxis{
-        .length = static_cast<double>(length), .resized = shorter, .count = shorter};
-  };
-  const ResampleAxis rows = axis(image.size.height), columns = axis(image.size.width);
-  Image small{.size = {rows.count, columns.count}, .pixels = {}};
-  small.pixels.resize(static_cast<std::size_t>(rows.count) *
-                      static_cast<std::size_t>(columns.count) * 3);
-  Resampler().write({image.pixels.data(), {0, 0, image.size}}, rows, columns, /*mirror=*/false,
-                    small.pixels.data());
-  return small;
+  const auto side = [scale](int length) { return std::max(1, static_cast<int>(length * scale)); };
+  return resized(image, {side(image.size.height), side(image.size.width)});
 }
 
 TransformSpec plan_for_people(const TransformSpec& plan) {

@@ -146,6 +146,15 @@ ImageSize covering_size(ImageSize from, ImageSize out) {
   return is_tall ? with_width(from, out.width) : with_height(from, out.height);
 }
 
+Image resized(const Image& image, ImageSize to) {
+  const Region whole{0, 0, image.size};
+  const auto [rows, columns] = place_crop(whole, to);
+  Image result{to, std::vector<std::uint8_t>(to.num_pixels() * 3)};
+  Resampler().write({image.pixels.data(), whole}, rows, columns, /*mirror=*/false,
+                    result.pixels.data());
+  return result;
+}
+
 void copy_region(const PixelView& view, const Region& wanted, bool mirror, std::uint8_t* target) {
   const std::size_t stride = static_cast<std::size_t>(view.region.size.width) * 3;
   const std::size_t bytes = static_cast<std::size_t>(wanted.size.width) * 3;

@@ -83,6 +83,9 @@ class Resampler {
   std::vector<std::uint16_t> row_;             // one output row before its columns are combined
 };
 
+// The whole image at another size.
+Image resized(const Image& image, ImageSize to);
+
 // How values between pixels are interpolated; numbered as in Pillow.
 enum class Interpolation { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };
 

@@ -1,13 +1,11 @@
 #include "data/split/groups.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <numbers>
 #include <unordered_map>
-#include <utility>
 
 #include "base/content_hash.h"
 #include "base/error.h"
@@ -157,15 +155,7 @@ void join_pattern(const std::vector<LookPrint>& looks, std::uint32_t i, std::uin
 }  // namespace
 
 LookPrint look_of(const Image& image) {
-  const ResampleAxis rows{.begin = 0,
-                          .length = static_cast<double>(image.size.height),
-                          .resized = kGraySide,
-                          .first = 0,
-                          .count = kGraySide};
-  ResampleAxis columns = rows;
-  columns.length = image.size.width;
-  std::array<std::uint8_t, 3 * kGraySide * kGraySide> small{};
-  Resampler().write({image.pixels.data(), {0, 0, image.size}}, rows, columns, false, small.data());
+  const std::vector<std::uint8_t> small = resized(image, {kGraySide, kGraySide}).pixels;
   Gray gray{};
   for (std::size_t i = 0; i < gray.size(); ++i)
     gray[i] = 0.299F * static_cast<float>(small[3 * i]) +

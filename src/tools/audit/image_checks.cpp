@@ -77,14 +77,7 @@ Image shrunk(const Image& image) {
     return std::max(
         1, static_cast<int>(std::lround(length * static_cast<double>(kLongestSide) / longest)));
   };
-  const ImageSize size{side(image.size.height), side(image.size.width)};
-  Image small{size, std::vector<std::uint8_t>(static_cast<std::size_t>(size.height) *
-                                              static_cast<std::size_t>(size.width) * 3)};
-  Resampler().write({image.pixels.data(), {0, 0, image.size}},
-                    {0, static_cast<double>(image.size.height), size.height, 0, size.height},
-                    {0, static_cast<double>(image.size.width), size.width, 0, size.width},
-                    /*mirror=*/false, small.pixels.data());
-  return small;
+  return resized(image, {side(image.size.height), side(image.size.width)});
 }
 
 struct Moments {
@@ -187,21 +180,9 @@ ImageMeasures measure_image(const Image& image, ImageSize stored) {
 }
 
 std::string flaw_name(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::kEmpty:
-      return "nearly empty";
-    case Flaw::kDark:
-      return "dark";
-    case Flaw::kBright:
-      return "bright";
-    case Flaw::kBlurred:
-      return "blurred";
-    case Flaw::kSmall:
-      return "small";
-    case Flaw::kOddShape:
-      return "odd shape";
-  }
-  return "";
+  constexpr const char* kNames[] = {"nearly empty", "dark",  "bright",
+                                    "blurred",      "small", "odd shape"};
+  return kNames[static_cast<std::size_t>(flaw)];
 }
 
 UsualImage usual_image(std::span<const ImageMeasures> images) {
@@ -367,8 +348,7 @@ std::vector<Outlier> find_outliers(const FeatureRows& images) {
           extent > kFarOut)
         outliers.push_back({i, static_cast<double>(distances[i]), usual, extent});
   }
-  std::stable_sort(outliers.begin(), outliers.end(),
-                   [](const Outlier& a, const Outlier& b) { return a.extent > b.extent; });
+  std::ranges::stable_sort(outliers, std::ranges::greater(), &Outlier::extent);
   return outliers;
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -58,20 +57,12 @@ TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
 }
 
 // A JPEG file of the image, reduced if a side is longer than kLongestSide.
-std::string picture_of(Image image) {
+std::string picture_of(const Image& image) {
   const ImageSize size = image.size;
   const int longest = std::max(size.height, size.width);
   if (longest <= kLongestSide) return encode_jpeg(image, kQuality);
   const auto scaled = [&](int length) { return std::max(1, length * kLongestSide / longest); };
-  Image small{{scaled(size.height), scaled(size.width)}, {}};
-  small.pixels.resize(static_cast<std::size_t>(small.size.height) *
-                      static_cast<std::size_t>(small.size.width) * 3);
-  const auto axis = [](int length, int resized) {
-    return ResampleAxis{0, static_cast<double>(length), resized, 0, resized};
-  };
-  Resampler().write({image.pixels.data(), {0, 0, size}}, axis(size.height, small.size.height),
-                    axis(size.width, small.size.width), /*mirror=*/false, small.pixels.data());
-  return encode_jpeg(small, kQuality);
+  return encode_jpeg(resized(image, {scaled(size.height), scaled(size.width)}), kQuality);
 }
 
 // Empty for an image that cannot be decoded.
@@ -89,7 +80,7 @@ std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
       Image image{plan.output, std::vector<std::uint8_t>(image_bytes(plan))};
       pipeline.write(bytes, plan, {seed, static_cast<std::uint64_t>(epoch), i},
                      image.pixels.data());
-      shown.variants.push_back(picture_of(std::move(image)));
+      shown.variants.push_back(picture_of(image));
     }
   } catch (const ImageFault&) {
     return {};
@@ -161,9 +152,8 @@ int check_images(const Dataset& set, Report& report) {
 void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
-  for (const Sample& item : set.samples) {
+  for (const Sample& item : set.samples)
     ++(item.label < 0 ? unlabeled : counts.at(static_cast<std::size_t>(item.label)));
-  }
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
   Report classes = Report::array();

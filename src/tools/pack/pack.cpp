@@ -66,7 +66,7 @@ std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& ord
   std::vector<long long> counts(set.classes.size());
   for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(set.samples.label(i))];
   if (counts.size() > kMaxClassesNamed) {
-    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    const auto [least, most] = std::ranges::minmax_element(counts);
     return grouped(*least) + " to " + grouped(*most);
   }
   std::string text;
@@ -98,42 +98,17 @@ struct PackedImage {
   bool is_reduced = false, is_undecodable = false;
 };
 
-Image reduced(const Image& image, int short_side) {
-  const ImageSize from = image.size;
-  const auto scaled = [&](int side) {
-    const std::int64_t product = static_cast<std::int64_t>(side) * short_side;
-    return static_cast<int>(product / std::min(from.height, from.width));
-  };
-  const ImageSize to{scaled(from.height), scaled(from.width)};
-  Image result{.size = to, .pixels = {}};
-  result.pixels.resize(static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
-                       3);
-  const auto whole = [](int length, int resized) {
-    return ResampleAxis{
-        .length = static_cast<double>(length), .resized = resized, .count = resized};
-  };
-  Resampler().write({image.pixels.data(), {0, 0, from}}, whole(from.height, to.height),
-                    whole(from.width, to.width), /*mirror=*/false, result.pixels.data());
-  return result;
-}
-
-std::string lower_extension(std::string_view name) {
-  std::string extension(name.substr(name.rfind('.') + 1));
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
-}
-
 PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan) {
-  PackedImage packed{.bytes = {}, .extension = lower_extension(set.samples.file_name(i))};
+  const std::string_view name = set.samples.file_name(i);
+  PackedImage packed{.bytes = {}, .extension = in_small_letters(name.substr(name.rfind('.') + 1))};
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
-    refuse(set, "'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
+    refuse(set, "'" + std::string(name) + "' cannot be used: " + fault.what() +
                     ". Fix the file, or remove it.");
   }
   if (image_kind(packed.bytes).empty())
-    refuse(set, "'" + std::string(set.samples.file_name(i)) +
+    refuse(set, "'" + std::string(name) +
                     "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
   try {
     if (plan.short_side == 0) {
@@ -143,7 +118,8 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
     const DecodedImage decoded = decode_image(packed.bytes, set.exif);
     const ImageSize size = decoded.image.size;
     if (std::min(size.height, size.width) <= plan.short_side) return packed;
-    packed.bytes = encode_jpeg(reduced(decoded.image, plan.short_side), plan.quality);
+    packed.bytes =
+        encode_jpeg(resized(decoded.image, resized_size(size, plan.short_side)), plan.quality);
     packed.extension = "jpg";
     packed.is_reduced = true;
   } catch (const ImageFault&) {
@@ -168,8 +144,7 @@ std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
     const double place = static_cast<double>(seen[label]++) + 0.5;
     places.emplace_back(place / static_cast<double>(counts[label]), i);
   }
-  std::stable_sort(places.begin(), places.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(places, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::uint32_t> spread;
   spread.reserve(places.size());
   for (const auto& [place, i] : places) spread.push_back(i);
