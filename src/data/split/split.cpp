@@ -52,8 +52,8 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
 std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups) {
   std::vector<std::size_t> order(groups.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return groups[a].key < groups[b].key; });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return groups[a].key < groups[b].key; });
   return order;
 }
 
@@ -101,7 +101,7 @@ class Chooser {
   // True if the group can still go to validation and leave every class an image for training.
   bool may_validate(const ImageGroup& group) const {
     return group.part != kValidates &&
-           std::all_of(group.shares.begin(), group.shares.end(), [&](const ClassShare& share) {
+           std::ranges::all_of(group.shares, [&](const ClassShare& share) {
              return valid_[share.label] + share.count < all_[share.label];
            });
   }
@@ -183,10 +183,9 @@ class PartChooser {
     take_if(part, [&](const ImageGroup& group) { return cost_of(group, part) == -size_of(group); });
     take_if(part, [&](const ImageGroup& group) { return cost_of(group, part) < 0; });
     if (order_.size() < before) return;
-    const auto cheapest =
-        std::min_element(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-          return cost_of(groups_[a], part) < cost_of(groups_[b], part);
-        });
+    const auto cheapest = std::ranges::min_element(order_, [&](std::size_t a, std::size_t b) {
+      return cost_of(groups_[a], part) < cost_of(groups_[b], part);
+    });
     take(groups_[*cheapest], part);
     order_.erase(cheapest);
   }
@@ -208,7 +207,7 @@ class PartChooser {
   // True if taking the group leaves images of each of its classes for the earlier parts, if they
   // want any.
   bool leaves_enough(const ImageGroup& group, std::size_t part) const {
-    return std::all_of(group.shares.begin(), group.shares.end(), [&](const ClassShare& share) {
+    return std::ranges::all_of(group.shares, [&](const ClassShare& share) {
       if (left_[share.label] > share.count) return true;
       for (std::size_t earlier = 0; earlier < part; ++earlier)
         if (wanted_[earlier][share.label] > 0) return false;
@@ -312,7 +311,7 @@ std::string why_not_by_class(const std::vector<ClassCounts>& classes,
     if (of_class.count < num_parts)
       return "class '" + printable(of_class.name) + "' has only " + std::to_string(of_class.count) +
              (of_class.count == 1 ? " image" : " images");
-  const long long smallest = *std::min_element(sizes.begin(), sizes.end());
+  const long long smallest = *std::ranges::min_element(sizes);
   if (smallest < static_cast<long long>(classes.size()))
     return "the smallest part has " + std::to_string(smallest) +
            (smallest == 1 ? " image" : " images") + ", fewer than the " +
@@ -341,8 +340,8 @@ PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<
   if (!counts.why_not.empty()) return counts;
   std::vector<std::size_t> by_name(classes.size());  // the order in which ties are drawn
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});
-  std::stable_sort(by_name.begin(), by_name.end(),
-                   [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
+  std::ranges::stable_sort(
+      by_name, [&](std::size_t a, std::size_t b) { return classes[a].name < classes[b].name; });
   std::vector<long long> left;
   left.reserve(by_name.size());
   for (const std::size_t c : by_name) left.push_back(classes[c].count);
@@ -420,7 +419,7 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
 
 void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32_t>& groups,
                        const PartsRequest& request) {
-  const std::size_t num_groups = std::size_t{*std::max_element(groups.begin(), groups.end())} + 1;
+  const std::size_t num_groups = std::size_t{*std::ranges::max_element(groups)} + 1;
   if (num_groups >= request.names.size()) return;
   const std::string reason = request.group_by.empty()
                                  ? "they are duplicates of each other"
@@ -454,7 +453,7 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
                        std::size_t num_classes, bool is_by_class) {
   std::string text;
   for (std::size_t p = 0; p < request.names.size(); ++p) {
-    const auto size = std::count(split.parts.begin(), split.parts.end(), p);
+    const auto size = std::ranges::count(split.parts, p);
     text += (p == 0 ? "" : ", ") + grouped(size) + " " + request.names[p];
   }
   text += " images";

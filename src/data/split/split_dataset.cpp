@@ -26,8 +26,8 @@ struct ImageRow {
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMaxNamed = 5;
 
-[[noreturn]] void fail(const std::string& name, const std::string& fault) {
-  throw Error(ErrorCode::kUserError, name + " cannot be used: " + fault);
+Error unusable(const std::string& name, const std::string& fault) {
+  return {ErrorCode::kUserError, name + " cannot be used: " + fault};
 }
 
 std::string at_line(int line) {
@@ -39,19 +39,16 @@ class PathIndex {
  public:
   explicit PathIndex(const Dataset& set) : samples_(set.samples), order_(set.samples.size()) {
     std::iota(order_.begin(), order_.end(), 0U);
-    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(samples_.file_name(a), a) < std::pair(samples_.file_name(b), b);
     });
   }
 
   // Returns all images with this path, since a list may name a file more than once.
   std::vector<std::uint32_t> images_of(std::string_view path) const {
-    const auto begin = std::lower_bound(
-        order_.begin(), order_.end(), path,
-        [&](std::uint32_t i, std::string_view wanted) { return samples_.file_name(i) < wanted; });
-    auto end = begin;
-    while (end != order_.end() && samples_.file_name(*end) == path) ++end;
-    return {begin, end};
+    const auto found = std::ranges::equal_range(
+        order_, path, {}, [&](std::uint32_t i) { return samples_.file_name(i); });
+    return {found.begin(), found.end()};
   }
 
  private:
@@ -62,12 +59,13 @@ class PathIndex {
 // Returns the position of the column. Throws Error kUserError if it is missing or repeated.
 std::size_t place_of(const std::string& column, const std::vector<std::string>& header,
                      const std::string& name) {
-  const auto count = std::count(header.begin(), header.end(), column);
+  const auto count = std::ranges::count(header, column);
   if (count == 0)
-    fail(name, "its first line is '" + excerpt(printable(joined(header, ","))) +
-                   "', but must name the columns, one of them '" + column + "'.");
-  if (count > 1) fail(name, "its first line names the column '" + column + "' more than once.");
-  return static_cast<std::size_t>(std::find(header.begin(), header.end(), column) - header.begin());
+    throw unusable(name, "its first line is '" + excerpt(printable(joined(header, ","))) +
+                             "', but must name the columns, one of them '" + column + "'.");
+  if (count > 1)
+    throw unusable(name, "its first line names the column '" + column + "' more than once.");
+  return static_cast<std::size_t>(std::ranges::find(header, column) - header.begin());
 }
 
 class RowReader {
@@ -78,7 +76,7 @@ class RowReader {
 
   std::vector<ImageRow> run() {
     std::vector<std::string> fields;
-    if (!next(fields)) fail(name_, "it is empty. Its first line must name the columns.");
+    if (!next(fields)) throw unusable(name_, "it is empty. Its first line must name the columns.");
     const std::size_t num_columns = fields.size();
     Problems missing;
     std::size_t path_at = 0, value_at = 0;
@@ -87,9 +85,10 @@ class RowReader {
     missing.throw_if_any();
     while (next(fields)) {
       if (fields.size() != num_columns)
-        fail(name_, at_line(reader_.line()) + std::to_string(fields.size()) +
-                        " fields, but the first line names " + std::to_string(num_columns) +
-                        " columns. Put a path with a comma in double quotes.");
+        throw unusable(name_, at_line(reader_.line()) + std::to_string(fields.size()) +
+                                  " fields, but the first line names " +
+                                  std::to_string(num_columns) +
+                                  " columns. Put a path with a comma in double quotes.");
       add(fields[path_at], fields[value_at]);
     }
     return std::move(rows_);
@@ -103,7 +102,7 @@ class RowReader {
     try {
       return reader_.next(fields);
     } catch (const std::invalid_argument& fault) {
-      fail(name_, at_line(reader_.line()) + fault.what() + ".");
+      throw unusable(name_, at_line(reader_.line()) + fault.what() + ".");
     }
   }
 
@@ -145,9 +144,9 @@ std::vector<ImageRow> parse_image_rows(std::string_view text, const std::string&
   RowReader reader(text, name, column, set);
   problems.collect([&] { rows = reader.run(); });
   if (!reader.contradictions().empty())
-    problems.add(Error(ErrorCode::kUserError,
-                       name + " cannot be used: it gives a path more than one " + column + ": " +
-                           first_of(reader.contradictions()) + ". Keep one line for each."));
+    problems.add(unusable(name, "it gives a path more than one " + column + ": " +
+                                    first_of(reader.contradictions()) +
+                                    ". Keep one line for each."));
   return rows;
 }
 
@@ -161,12 +160,12 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
     if (row.images.empty() && !std::binary_search(known.begin(), known.end(), row.path))
       unknown.push_back(row.path);
   if (unknown.empty()) return;
-  problems.add(Error(ErrorCode::kUserError,
-                     name + " cannot be used: " + std::to_string(unknown.size()) +
-                         (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
-                         set.root.string() + "': " + printable(quoted_names(unknown, kMaxNamed)) +
-                         ". Write each as in the dataset, such as '" +
-                         printable(set.samples.file_name(0)) + "', or remove its line."));
+  problems.add(unusable(name, std::to_string(unknown.size()) +
+                                  (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
+                                  set.root.string() +
+                                  "': " + printable(quoted_names(unknown, kMaxNamed)) +
+                                  ". Write each as in the dataset, such as '" +
+                                  printable(set.samples.file_name(0)) + "', or remove its line."));
 }
 
 constexpr std::size_t kMaxLabelBytes = 200;
@@ -176,9 +175,8 @@ void check_label(const ImageRow& row, const std::string& name, Problems& problem
   if (row.value.size() <= kMaxLabelBytes && printable(row.value) == row.value &&
       row.value.find('\t') == row.value.npos)
     return;
-  problems.add(Error(ErrorCode::kUserError,
-                     name + " cannot be used: line " + std::to_string(row.line) + ": the label '" +
-                         excerpt(printable(row.value)) +
+  problems.add(
+      unusable(name, at_line(row.line) + "the label '" + excerpt(printable(row.value)) +
                          "' must be UTF-8 of at most 200 bytes, without control characters."));
 }
 
@@ -227,7 +225,7 @@ std::string read_image_rows(const std::string& path, const std::string& name) {
     throw Error(ErrorCode::kUserError,
                 name + " cannot be read: " + why_unreadable(fault) + "." + did_you_mean_path(path));
   } catch (const std::length_error&) {
-    fail(name, "it is larger than 1 GiB.");
+    throw unusable(name, "it is larger than 1 GiB.");
   }
 }
 
@@ -241,12 +239,11 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
     relabeling.take(row);
   }
   const std::vector<int>& labels = relabeling.labels;
-  if (problems.empty() && std::all_of(labels.begin(), labels.end(), [](int id) { return id < 0; }))
+  if (problems.empty() && std::ranges::all_of(labels, [](int id) { return id < 0; }))
     problems.add(Error(ErrorCode::kUserError,
                        name + " drops every image in '" + set.root.string() + "'. Keep some."));
   if (problems.empty() && relabeling.classes.size() > std::max(kMaxClasses, set.classes.size()))
-    problems.add(Error(ErrorCode::kUserError,
-                       name + " cannot be used: it results in more than 100,000 classes."));
+    problems.add(unusable(name, "it results in more than 100,000 classes."));
   problems.throw_if_any();
 
   LabelChanges changes;
@@ -266,7 +263,7 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
     set.samples.set_label(i,
                           labels[i] < 0 ? kLeftOut : new_ids[static_cast<std::size_t>(labels[i])]);
   }
-  std::sort(changes.left_out.begin(), changes.left_out.end());
+  std::ranges::sort(changes.left_out);
   if (!changes.left_out.empty()) set.samples.remove_unlabeled();
   if (!changes.new_classes.empty() || !changes.gone_classes.empty()) {
     set.classes = std::move(classes);
@@ -291,17 +288,16 @@ class Reading {
     refuse_unnamed();
     problems_.throw_if_any();
     std::vector<Side> sides(sides_.size());
-    std::transform(sides_.begin(), sides_.end(), sides.begin(),
-                   [](const std::optional<Side>& side) { return side.value_or(Side::kTrain); });
+    std::ranges::transform(sides_, sides.begin(), [](const std::optional<Side>& side) {
+      return side.value_or(Side::kTrain);
+    });
     refuse_missing_sides(sides);
     problems_.throw_if_any();
     return sides;
   }
 
  private:
-  void fail(const std::string& fault) {
-    problems_.add(Error(ErrorCode::kUserError, name_ + " cannot be used: " + fault));
-  }
+  void fail(const std::string& fault) { problems_.add(unusable(name_, fault)); }
 
   void take(const ImageRow& row) {
     std::optional<Side> side;
@@ -336,7 +332,7 @@ class Reading {
     std::vector<long long> train(set_.classes.size()), valid(set_.classes.size());
     for (std::size_t i = 0; i < sides.size(); ++i)
       ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(set_.samples.label(i))];
-    const auto num_valid = std::count(sides.begin(), sides.end(), Side::kValid);
+    const auto num_valid = std::ranges::count(sides, Side::kValid);
     if (num_valid == 0) fail("it has no image with the set 'valid'. Give some of each class.");
     std::vector<std::string> only_valid;
     for (std::size_t c = 0; c < train.size(); ++c)
@@ -394,15 +390,11 @@ std::string named(const char* option, const std::string& path) {
   return std::string("--") + option + " '" + path + "'";
 }
 
-const std::string& class_of(const Dataset& set, std::uint32_t i) {
-  return set.classes[static_cast<std::size_t>(set.samples.label(i))];
-}
-
 void refuse_one_class(const Dataset& set) {
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  if (std::count_if(counts.begin(), counts.end(), [](long long count) { return count > 0; }) > 1)
-    return;
-  fail(set, "all its images belong to one class, '" + class_of(set, 0) +
+  if (std::ranges::count_if(counts, [](long long count) { return count > 0; }) > 1) return;
+  fail(set, "all its images belong to one class, '" +
+                set.classes[static_cast<std::size_t>(set.samples.label(0))] +
                 "', so there is nothing to learn. Give the folder that contains the class folders, "
                 "or add images of another class.");
 }
@@ -410,8 +402,7 @@ void refuse_one_class(const Dataset& set) {
 // Throws the error for a dataset of which no group can be spared for validation.
 [[noreturn]] void fail_unsplittable(const SplitDataset& split, const SplitRequest& request) {
   const std::size_t num_images = split.groups.size();
-  const std::size_t num_groups =
-      std::size_t{*std::max_element(split.groups.begin(), split.groups.end())} + 1;
+  const std::size_t num_groups = std::size_t{*std::ranges::max_element(split.groups)} + 1;
   const std::string advice =
       " Add images, or give a separate validation dataset (--train-data-path and "
       "--valid-data-path).";
@@ -446,12 +437,11 @@ std::size_t count_groups(const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> sizes(groups.size());
   for (const std::uint32_t group : groups) ++sizes[group];
   return static_cast<std::size_t>(
-      std::count_if(sizes.begin(), sizes.end(), [](std::uint32_t size) { return size > 1; }));
+      std::ranges::count_if(sizes, [](std::uint32_t size) { return size > 1; }));
 }
 
 std::string summary_of(const SplitDataset& split, const std::string& how) {
-  const auto num_valid =
-      static_cast<long long>(std::count(split.sides.begin(), split.sides.end(), Side::kValid));
+  const auto num_valid = static_cast<long long>(std::ranges::count(split.sides, Side::kValid));
   const auto num_train = static_cast<long long>(split.sides.size()) - num_valid;
   return grouped(num_train) + " training, " +
          plural(num_valid, "validation image", "validation images") + " (" + how + ")";
@@ -496,7 +486,7 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
     split.sides = choose_sides(images, request.fraction);
   else
     split.sides.assign(set.samples.size(), Side::kTrain);
-  if (is_divided && std::count(split.sides.begin(), split.sides.end(), Side::kValid) == 0)
+  if (is_divided && std::ranges::count(split.sides, Side::kValid) == 0)
     fail_unsplittable(split, request);
   const std::size_t num_copied = count_groups(groups_of(set, split.duplicates, ""));
   const std::size_t num_groups = request.group_by.empty() ? 0 : count_groups(split.groups);
