@@ -1,7 +1,6 @@
 #include "store/model_directory.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <ctime>
 #include <system_error>
@@ -9,7 +8,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
@@ -85,10 +83,9 @@ std::vector<std::string> read_labels(const fs::path& path, int num_classes) {
 // The model specification also stores mean and std, for the designer's programs; they must match.
 Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
   Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
-  if (spec.normalization && *spec.normalization != found.normalization) {
+  if (spec.normalization && *spec.normalization != found.normalization)
     fail(path, "has a different mean or std than " + std::string(kSpecFile),
          "Train the model again or copy its complete directory.");
-  }
   return found;
 }
 
@@ -137,15 +134,13 @@ ModelSpec read_model_spec(const fs::path& folder) {
   finish_interrupted_save(folder);
   std::error_code error;
   const fs::path meta_path = folder / kMetaFile;
-  if (!fs::exists(meta_path, error)) {
+  if (!fs::exists(meta_path, error))
     fail(folder, "has no _meta.yaml, so it is not a model directory, or an incomplete one",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
-  }
   const DirectoryMeta meta = read_directory_meta(meta_path);
-  if (meta.type != "ModelDirectory") {
+  if (meta.type != "ModelDirectory")
     fail(folder, "is of type '" + meta.type.substr(0, 100) + "', not ModelDirectory",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
-  }
   const fs::path spec_path = folder / meta.model_spec;
   return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
 }
@@ -203,8 +198,8 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   ModelSpec spec = model.spec;
   spec.normalization = model.preprocessing.normalization;
   std::vector<OutputFile> files = untrained_model_files(spec, model.state, model.labels);
-  const auto meta = std::find_if(files.begin(), files.end(),
-                                 [](const OutputFile& file) { return file.name == kMetaFile; });
+  const auto meta =
+      std::ranges::find_if(files, [](const OutputFile& file) { return file.name == kMetaFile; });
   meta->bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
   files.push_back({std::string(kSafetensorsFile), write_safetensors(model.state)});
   files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
@@ -246,10 +241,9 @@ std::vector<std::string> parse_label_map(std::string_view csv) {
   while (!csv.empty()) {
     const std::size_t line = labels.size() + 2;
     std::vector<std::string> fields = take_line(csv, line);
-    if (fields[0] != std::to_string(labels.size())) {
+    if (fields[0] != std::to_string(labels.size()))
       throw FormatFault("line " + std::to_string(line) + " has id '" + fields[0].substr(0, 40) +
                         "' instead of " + std::to_string(labels.size()));
-    }
     labels.push_back(std::move(fields[1]));
   }
   return labels;
@@ -259,7 +253,7 @@ namespace {
 
 bool is_known_name(std::string_view name) {
   const auto holds = [name](const auto& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   return name == kMetaFile || holds(kOwnFiles) || holds(kDesignerFiles);
 }
@@ -284,7 +278,7 @@ std::vector<std::string> foreign_names(const fs::path& folder) {
   }
   if (!known.empty() && !is_model_directory(folder / kMetaFile))
     foreign.insert(foreign.end(), known.begin(), known.end());
-  std::sort(foreign.begin(), foreign.end());
+  std::ranges::sort(foreign);
   return foreign;
 }
 
@@ -330,8 +324,7 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
   // Files that only the earlier model has would contradict the new one.
   std::vector<fs::path> stale;
   for (const std::string_view name : kOwnFiles)
-    if (std::none_of(files.begin(), files.end(),
-                     [name](const OutputFile& file) { return file.name == name; }))
+    if (std::ranges::none_of(files, [name](const OutputFile& file) { return file.name == name; }))
       stale.emplace_back(name);
   folder.replace(std::move(complete), stale);
 }
@@ -353,7 +346,7 @@ std::uint64_t shortened(std::uint64_t content_hash) {
 
 std::vector<std::uint64_t> to_list(std::vector<std::uint64_t> hashes) {
   for (std::uint64_t& hash : hashes) hash = shortened(hash);
-  std::sort(hashes.begin(), hashes.end());
+  std::ranges::sort(hashes);
   hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
   return hashes;
 }

@@ -102,10 +102,9 @@ bool is_timestamp(const std::string& text) {
 void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
   if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
-  if (time.Tag() == "?" && is_timestamp(time.Scalar())) {
+  if (time.Tag() == "?" && is_timestamp(time.Scalar()))
     reader.fail("its key 'time_created' is not a string but a time (" + shortened(time.Scalar()) +
                 "); put it in quotes");
-  }
 }
 
 void read_parameter(const SpecReader& reader, const std::string& key, const YAML::Node& value,
@@ -173,10 +172,9 @@ void read_inputs(const SpecReader& reader, const YAML::Node& inputs, ModelSpec& 
 
 ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   if (!root.IsMap()) reader.fail("it is not a mapping");
-  if (root["file_name"].IsDefined()) {
+  if (root["file_name"].IsDefined())
     reader.fail(
         "its key 'file_name' says that the model is a pickled Python object, not a state dict");
-  }
   const YAML::Node flavor = reader.map_at(root, "flavor");
   if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch")
     reader.fail("its flavor " + shortened(name) + " is not pytorch");

@@ -7,8 +7,6 @@
 #include <iterator>
 #include <utility>
 
-#include "store/state_dict_file.h"
-
 namespace kiln {
 namespace {
 
@@ -159,10 +157,9 @@ class PickleMachine {
   }
 
   void recall(std::size_t index) {
-    if (index >= memo_.size() || memo_[index] == nullptr) {
+    if (index >= memo_.size() || memo_[index] == nullptr)
       throw FormatFault("its pickle uses memo entry " + std::to_string(index) +
                         " before it is set");
-    }
     push(memo_[index]);
   }
 
@@ -178,10 +175,9 @@ class PickleMachine {
 
   void extend(PickleValue& container, const Items& items) {
     num_items_ += items.size();
-    if (num_items_ > kMaxItems) {
+    if (num_items_ > kMaxItems)
       throw FormatFault("the containers of its pickle hold more than " + std::to_string(kMaxItems) +
                         " items");
-    }
     container.items.insert(container.items.end(), items.begin(), items.end());
   }
 
@@ -268,10 +264,9 @@ class PickleMachine {
     PickleValue& dict = make(PickleKind::kDict);
     if (arguments.items.empty()) return;
     const PickleValue& pairs = *arguments.items[0];
-    if (arguments.items.size() != 1 || pairs.kind != PickleKind::kList) {
+    if (arguments.items.size() != 1 || pairs.kind != PickleKind::kList)
       throw FormatFault(
           "its pickle creates an OrderedDict from something other than a list of pairs");
-    }
     for (const PickleValue* pair : pairs.items) {
       const bool sequence = pair->kind == PickleKind::kList || pair->kind == PickleKind::kTuple;
       if (!sequence || pair->items.size() != 2)

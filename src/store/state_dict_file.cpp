@@ -8,7 +8,6 @@
 #include <regex>
 #include <unordered_set>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -207,17 +206,15 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   });
   std::uint64_t at = 0;
   for (const Entry& entry : entries) {
-    if (entry.begin != at) {
+    if (entry.begin != at)
       throw FormatFault(
           "the data of its tensor " + shortened(entry.name) +
           (entry.begin < at ? " overlap another tensor's" : " leave a gap before them"));
-    }
     at = entry.end;
   }
-  if (at != data_size) {
+  if (at != data_size)
     throw FormatFault("its tensors need " + std::to_string(at) + " bytes of data but it has " +
                       std::to_string(data_size) + "; the file is truncated or damaged");
-  }
   return entries;
 }
 
@@ -248,18 +245,16 @@ void rename_old_densenet_keys(StateDict& state) {
 
 StateDict read_safetensors(std::string_view bytes) {
   const auto size = little_endian<std::uint64_t>(bytes, 0, "the header's length");
-  if (size > kMaxHeader) {
+  if (size > kMaxHeader)
     throw FormatFault("it declares a header of " + std::to_string(size) +
                       " bytes, more than the limit of " + std::to_string(kMaxHeader));
-  }
   const std::string_view header = range_of(bytes, 8, size, "the header");
   if (!header.starts_with('{')) throw FormatFault("its header does not begin with '{'");
   const std::string_view data = bytes.substr(8 + size);
   StateDict state;
-  for (Entry& entry : read_entries(parse_header(header), data.size())) {
+  for (Entry& entry : read_entries(parse_header(header), data.size()))
     state.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                      std::string(data.substr(entry.begin, entry.end - entry.begin))});
-  }
   return state;
 }
 

@@ -6,9 +6,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -58,10 +55,9 @@ ZipArchive::ZipArchive(std::string_view bytes) {
   }
   // Checked last: entries are now known not to overlap, so each byte is read only once.
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (checksum_of(entries_[i].bytes) != checksums[i]) {
+    if (checksum_of(entries_[i].bytes) != checksums[i])
       throw FormatFault("the checksum of its zip entry " + zip_name(entries_[i].name) +
                         " is wrong; the file is damaged");
-    }
   }
 }
 
@@ -153,10 +149,9 @@ Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t
   Layout layout;
   layout.shape = sizes_of(name, *tensor.items[2]);
   layout.strides = sizes_of(name, *tensor.items[3]);
-  if (layout.shape.size() != layout.strides.size() || layout.shape.size() > kMaxDimensions) {
+  if (layout.shape.size() != layout.strides.size() || layout.shape.size() > kMaxDimensions)
     fail(name, "has " + std::to_string(layout.shape.size()) + " dimensions and " +
                    std::to_string(layout.strides.size()) + " strides");
-  }
   if (tensor.items[1]->number < 0) fail(name, "begins before its data");
   layout.first = static_cast<std::uint64_t>(tensor.items[1]->number);
   std::uint64_t last = layout.first;
@@ -371,10 +366,9 @@ std::map<std::string_view, const PickleValue*> referenced_storages(const PickleD
   for (const PickleValue& value : object.values) {
     if (value.kind != PickleKind::kStorage) continue;
     const auto [known, is_new] = storages.emplace(value.text, &value);
-    if (!is_new && (known->second->dtype != value.dtype || known->second->number != value.number)) {
+    if (!is_new && (known->second->dtype != value.dtype || known->second->number != value.number))
       throw FormatFault("it describes storage '" + std::string(value.text) +
                         "' twice, differently");
-    }
   }
   return storages;
 }
@@ -391,10 +385,9 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
       throw FormatFault("it lists a storage that no tensor of a known kind uses");
     const auto count = little_endian<std::uint64_t>(bytes, at, "the size of a storage");
     const std::string what = "the storage '" + std::string(key->text.substr(0, 200)) + "'";
-    if (count != static_cast<std::uint64_t>(found->second->number)) {
+    if (count != static_cast<std::uint64_t>(found->second->number))
       throw FormatFault(what + " has " + std::to_string(count) + " elements where " +
                         std::to_string(found->second->number) + " are declared");
-    }
     const std::size_t width = byte_size(found->second->dtype);
     if (count > bytes.size() / width) throw FormatFault(what + " is truncated");
     if (!storages.emplace(key->text, range_of(bytes, at + 8, count * width, what)).second)
