@@ -14,8 +14,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/text.h"
-
 namespace kiln {
 namespace {
 

@@ -28,10 +28,9 @@ void check_depth(std::string_view text) {
     if (c == '"') in_string = true;
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
-    if (depth > kMaxJsonDepth) {
+    if (depth > kMaxJsonDepth)
       throw JsonFault(line_of(text, i),
                       "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
-    }
   }
 }
 

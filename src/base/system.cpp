@@ -8,8 +8,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -17,7 +15,6 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <tuple>

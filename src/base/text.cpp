@@ -1,7 +1,6 @@
 #include "base/text.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdarg>

@@ -1,7 +1,6 @@
 #include "base/unicode_form.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "record/run_file.h"
 
 namespace kiln {

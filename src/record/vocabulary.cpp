@@ -1,7 +1,6 @@
 #include "record/vocabulary.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -29,12 +28,6 @@ std::vector<std::string> chosen(Augment augment,
   for (std::size_t i = 0; i < texts.size(); ++i)
     if (augment.has(static_cast<AugmentStep>(i))) found.emplace_back(texts[i]);
   return found;
-}
-
-std::string lower(std::string_view text) {
-  std::string word(text);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return word;
 }
 
 const Augment* named_set(std::string_view word) {
@@ -77,7 +70,7 @@ std::string augment_text(Augment augment) {
 }
 
 Augment parse_augment(std::string_view text) {
-  const std::string words = lower(text);
+  const std::string words = in_small_letters(text);
   if (const Augment* set = named_set(words)) return *set;
   Augment augment;
   for (std::size_t begin = 0; begin <= words.size();) {

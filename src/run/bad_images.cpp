@@ -1,7 +1,5 @@
 #include "run/bad_images.h"
 
-#include <string>
-
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"

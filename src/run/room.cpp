@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"

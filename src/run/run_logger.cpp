@@ -4,9 +4,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 
-#include "base/system.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
 #include "report/console.h"

@@ -1,6 +1,5 @@
 #include "run/stop.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"

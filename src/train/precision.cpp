@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "model/image_model.h"
 
 namespace kiln {
 namespace {

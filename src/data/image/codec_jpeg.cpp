@@ -241,10 +241,9 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
                 static_cast<std::size_t>(missing) * stride);
     return text;
   }
-  if (end.seen || (end.source_ended && !all_bits_sent(info))) {
+  if (end.seen || (end.source_ended && !all_bits_sent(info)))
     return "JPEG data ends early: color or detail is missing after scan " +
            std::to_string(info.input_scan_number);
-  }
   if (end.corrupt) return "JPEG data is corrupt in places";
   return {};
 }
@@ -269,9 +268,8 @@ ImageSize open_image(JpegReader& reader, std::string_view bytes) {
   const auto pixels = std::uint64_t{reader.info.image_width} * reader.info.image_height;
   if (reader.info.arith_code == 0) require_bytes(bytes.size(), pixels / kMaxPixelsAByte, "JPEG");
   const int components = reader.info.num_components;
-  if (components != 1 && components != 3 && components != 4) {
+  if (components != 1 && components != 3 && components != 4)
     throw ImageFault("a JPEG with " + std::to_string(components) + " channels is not supported");
-  }
   reader.info.out_color_space = components == 4 ? JCS_CMYK : JCS_RGB;
   return size;
 }

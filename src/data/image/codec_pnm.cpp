@@ -47,9 +47,8 @@ Header read_header(std::string_view bytes) {
   const std::uint32_t height = number();
   header.size = checked_size(width, height);
   header.maximum = number();
-  if (header.maximum < 1 || header.maximum > 65535) {
+  if (header.maximum < 1 || header.maximum > 65535)
     throw ImageFault("broken PNM: invalid maximum " + std::to_string(header.maximum));
-  }
   if (at >= bytes.size()) fail_in_header("PNM");
   header.data = at + 1;  // after one blank
   return header;

@@ -179,10 +179,9 @@ bool reads_by_sample(TIFF* tiff, Layout& layout) {
 
 // Undoes premultiplied alpha as Pillow does.
 void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
-  for (int channel = 0; channel < 3; ++channel) {
+  for (int channel = 0; channel < 3; ++channel)
     rgb[channel] =
         alpha == 0 ? 0 : static_cast<std::uint8_t>(std::min(255, rgb[channel] * 255 / alpha));
-  }
 }
 
 void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* rgb) {
@@ -216,9 +215,8 @@ class BlockReader {
     const tmsize_t size = tiled_ ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
     const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
     const std::uint64_t needed = pixels * plane_samples() * bytes_per_sample();
-    if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes) {
+    if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes)
       throw ImageFault("broken TIFF: implausible size of strips or tiles");
-    }
     block_.resize(static_cast<std::size_t>(size));
     samples_.resize(static_cast<std::size_t>(pixels * kept_samples()));
   }
@@ -302,9 +300,8 @@ void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t
   const auto width = static_cast<std::uint32_t>(size.width);
   const auto height = static_cast<std::uint32_t>(size.height);
   std::vector<std::uint32_t> pixels(std::size_t{width} * height);
-  if (TIFFReadRGBAImageOriented(tiff, width, height, pixels.data(), ORIENTATION_TOPLEFT, 1) == 0) {
+  if (TIFFReadRGBAImageOriented(tiff, width, height, pixels.data(), ORIENTATION_TOPLEFT, 1) == 0)
     fail(source);
-  }
   for (const std::uint32_t pixel : pixels) {
     *out++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
     *out++ = static_cast<std::uint8_t>(TIFFGetG(pixel));

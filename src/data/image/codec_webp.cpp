@@ -1,7 +1,6 @@
 // Decodes lossy and lossless WebP with libwebp. Alpha is dropped. Of an animation, only the first
 // frame is decoded.
 #include <new>
-#include <string>
 
 #include <webp/decode.h>
 

@@ -1,7 +1,5 @@
 #include "data/loader/sampler.h"
 
-#include <algorithm>
-
 #include "base/random.h"
 
 namespace kiln {

@@ -13,10 +13,8 @@
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/dataset.h"
-#include "data/loader/batch_loader.h"
 
 namespace kiln {
 namespace {

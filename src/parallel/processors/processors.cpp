@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/processors/sleeping_team.h"

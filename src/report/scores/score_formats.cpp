@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -225,13 +224,9 @@ std::string csv_line(const std::vector<ScoreCell>& cells) {
 }
 
 const ScoreFormat* find_score_format(std::string_view extension) {
-  const auto is_it = [&](const ScoreFormat& format) {
-    return std::equal(
-        extension.begin(), extension.end(), format.extension.begin(), format.extension.end(),
-        [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
-  };
-  const auto found = std::find_if(kFormats.begin(), kFormats.end(), is_it);
-  return found == kFormats.end() ? nullptr : &*found;
+  const auto* const found =
+      std::ranges::find(kFormats, in_small_letters(extension), &ScoreFormat::extension);
+  return found == kFormats.end() ? nullptr : found;
 }
 
 std::string score_extensions() {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "record/run_json.h"
 #include "record/run_summary.h"
-#include "store/model_directory.h"
 
 namespace kiln {
 

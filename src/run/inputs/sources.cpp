@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_index.h"
-#include "data/split/split_dataset.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"

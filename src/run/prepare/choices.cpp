@@ -38,8 +38,7 @@ std::string scalar(const std::string& text) {
 }
 
 const Choice* find_choice(const std::vector<Choice>& choices, const std::string& option) {
-  const auto found = std::find_if(choices.begin(), choices.end(),
-                                  [&](const Choice& one) { return one.option == option; });
+  const auto found = std::ranges::find(choices, option, &Choice::option);
   return found == choices.end() ? nullptr : &*found;
 }
 
@@ -119,8 +118,7 @@ std::string config_text(const RepeatedRun& run) {
   const CommandInfo& command = *find_command("train");
   for (const Option& option : command.options) {
     const Choice* choice = find_choice(run.choices, option.name);
-    const auto given = std::find_if(run.options.begin(), run.options.end(),
-                                    [&](const auto& one) { return one.first == option.name; });
+    const auto given = std::ranges::find(run.options, option.name, &OptionTexts::value_type::first);
     if (choice != nullptr) {
       text += (choice->value.empty() ? "# " + option.name + ": "
                                      : option.name + ": " + scalar(choice->value) + "  # ") +

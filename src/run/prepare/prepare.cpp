@@ -5,7 +5,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"

@@ -1,18 +1,12 @@
 #include "run/prepare/rank_agreement.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
 #include "base/platform/installation.h"
 #include "base/platform/launch_environment.h"
-#include "base/system.h"
-#include "base/text.h"
 #include "cli/options.h"
-#include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
-#include "parallel/device/device.h"
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
 #include "report/error_info.h"

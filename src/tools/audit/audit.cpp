@@ -217,7 +217,7 @@ struct AuditFindings {
     for (std::uint32_t i = 0; i < looks.measures.size(); ++i)
       for (FoundFlaw& flaw : flaws_of(looks.measures[i], usual))
         flawed.emplace_back(i, std::move(flaw));
-    std::stable_sort(flawed.begin(), flawed.end(), [](const auto& a, const auto& b) {
+    std::ranges::stable_sort(flawed, [](const auto& a, const auto& b) {
       return std::tuple(a.second.flaw, -a.second.extent) <
              std::tuple(b.second.flaw, -b.second.extent);
     });
@@ -333,8 +333,7 @@ void log_start(const Parts& parts, Log& log) {
 bool has_two_judged_classes(const std::vector<std::int32_t>& labels, const Folds& folds) {
   std::map<std::int32_t, std::set<int>> parts;
   for (std::size_t i = 0; i < labels.size(); ++i) parts[labels[i]].insert(folds.of[i]);
-  return std::count_if(parts.begin(), parts.end(),
-                       [](const auto& part) { return part.second.size() > 1; }) > 1;
+  return std::ranges::count_if(parts, [](const auto& part) { return part.second.size() > 1; }) > 1;
 }
 
 Folds divide(const AuditConfig& config, const LabeledFeatures& features,

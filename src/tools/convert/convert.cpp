@@ -93,15 +93,13 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   if (contents.files.empty()) return {};
   const std::string advice = " Empty it or choose another output.";
   const DatasetContext earlier{.root = folder, .name = "Earlier output"};
-  if (!is_image_directory(FolderFiles(earlier))) {
+  if (!is_image_directory(FolderFiles(earlier)))
     refuse(folder, "it contains '" + contents.files.front().string() +
                        "' and is not an earlier ImageDirectory." + advice);
-  }
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
   try {
-    for (const std::string& file : listed_files(earlier)) {
+    for (const std::string& file : listed_files(earlier))
       known.insert(fs::path(file).lexically_normal());
-    }
   } catch (const Error& fault) {
     refuse(folder, "it is not empty, and is not a valid ImageDirectory to replace (" +
                        fault.message() + ")." + advice);
@@ -328,14 +326,12 @@ void leave_out_other_contents(Dataset& set) {
 void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path output_place = resolved(folder);
   const fs::path input_place = resolved(input);
-  if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
+  if (is_within(output_place, input_place) || is_within(input_place, output_place))
     refuse(folder, "it is the input '" + input.string() +
                        "', or one is inside the other. Choose an output outside of it.");
-  }
   std::error_code fault;
-  if (fs::exists(folder, fault) && !fs::is_directory(folder, fault)) {
+  if (fs::exists(folder, fault) && !fs::is_directory(folder, fault))
     refuse(folder, "it is a file. Choose another output.");
-  }
   make_folders(folder);
   { DurableFile probe(folder / "probe"); }
 }
@@ -406,11 +402,10 @@ int run(const ConvertConfig& config, Process& process) {
   const Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
-  if (!set.labeled()) {
+  if (!set.labeled())
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels and "
         "cannot be used for training.");
-  }
   prepare_image_output(config.output_path, config.input_path);
   const OtherContents others = write_image_directory(set, config.output_path);
   if (const std::string note = others.note(); !note.empty()) log.warning(note);

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -14,7 +13,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
@@ -132,9 +130,8 @@ void report_state(const StateDict& state, Report& report) {
   report["elements"] = all.elements;
   report["parameters"] = all.elements - buffers;
   Report types = Report::array();
-  for (const auto& [name, sum] : by_type) {
+  for (const auto& [name, sum] : by_type)
     types.push_back({{"type", name}, {"tensors", sum.tensors}, {"elements", sum.elements}});
-  }
   report["types"] = std::move(types);
 }
 
@@ -170,9 +167,8 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report_state(directory.state, report);
   if (directory.labels.empty()) return;
   Report labels = Report::array();
-  for (std::size_t i = 0; i < directory.labels.size(); ++i) {
+  for (std::size_t i = 0; i < directory.labels.size(); ++i)
     labels.push_back({{"id", i}, {"label", directory.labels[i]}});
-  }
   report["label_map"] = std::move(labels);
 }
 

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
-#include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/transform/operations.h"
 #include "run/inputs/sources.h"

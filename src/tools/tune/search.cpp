@@ -7,7 +7,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "record/run_file.h"
