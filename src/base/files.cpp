@@ -393,11 +393,7 @@ void AppendedFile::append(std::string_view piece) {
   refuse(path_, reason);
 }
 
-namespace {
-
 constexpr double kPatienceSeconds = 3;
-
-}  // namespace
 
 LockResult lock_soon(int descriptor, const std::function<void()>& waiting) {
   const Stopwatch watch;

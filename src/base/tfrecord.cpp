@@ -71,11 +71,7 @@ std::string tfrecord(std::string_view bytes) {
          little_endian(masked_crc32c(crc32c(bytes)), 4);
 }
 
-namespace {
-
 constexpr int kVarint = 0, kEightBytes = 1, kCounted = 2, kFourBytes = 5;
-
-}  // namespace
 void ProtoMessage::varint(std::uint64_t value) {
   for (; value > 127; value >>= 7) bytes_ += static_cast<char>(value | 128U);
   bytes_ += static_cast<char>(value);

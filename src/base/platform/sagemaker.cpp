@@ -138,11 +138,7 @@ SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems&
   throw of_files;
 }
 
-namespace {
-
 constexpr std::size_t kMaxBytes = 1024;
-
-}  // namespace
 
 void leave_failure_note(const std::string& text) {
   const std::string note = cut_to_bytes(text, kMaxBytes);

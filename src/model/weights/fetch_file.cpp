@@ -397,9 +397,7 @@ fs::path fetch_file(const FetchRequest& request, Log& log) {
   }
 }
 
-namespace {
-
-void check_file(const std::string& path, const std::string& sha256) {
+static void check_file(const std::string& path, const std::string& sha256) {
   std::string found;
   try {
     found = sha256_of_file(path);
@@ -414,8 +412,6 @@ void check_file(const std::string& path, const std::string& sha256) {
                   ", but --weights-sha256 is " + sha256 +
                   ": it is damaged or a different file. Check both.");
 }
-
-}  // namespace
 
 std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log) {
   const auto [file, part] = file_and_part(weights);

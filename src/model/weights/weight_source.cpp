@@ -458,15 +458,13 @@ std::string fingerprint_of(const WeightSource& source) {
   return hex_digits(hash.value());
 }
 
-namespace {
-
 constexpr std::size_t kNamedRows = 10;  // classes listed in the log
 
-std::string count_text(std::int64_t count, const char* one, const char* more) {
+static std::string count_text(std::int64_t count, const char* one, const char* more) {
   return std::to_string(count) + " " + (count == 1 ? one : more);
 }
 
-ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
+static ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
   ClassRows match{std::vector<std::int64_t>(num_classes, kFreshRow), ""};
   if (static_cast<std::int64_t>(num_classes) != num_rows) {
     match.text = "the last layer is fresh, since the weights have " +
@@ -480,8 +478,6 @@ ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
       "have the same order";
   return match;
 }
-
-}  // namespace
 
 bool ClassRows::any() const {
   return std::any_of(rows.begin(), rows.end(), [](std::int64_t row) { return row != kFreshRow; });

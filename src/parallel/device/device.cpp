@@ -334,18 +334,14 @@ CudaVersions cuda_versions() {
           dotted(nccl / 10000, nccl % 10000 / 100, nccl % 100)};
 }
 
-namespace {
-
 // Opens LibTorch's part for GPUs, which in a wheel only the part that is loaded already can find.
-bool open_torch_cuda() {
+static bool open_torch_cuda() {
   void* loaded = ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
   link_map* place = nullptr;
   if (loaded == nullptr || ::dlinfo(loaded, RTLD_DI_LINKMAP, &place) != 0) return false;
   const auto part = std::filesystem::path(place->l_name).parent_path() / "libtorch_cuda.so";
   return ::dlopen(part.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr;
 }
-
-}  // namespace
 
 const CudaModule* open_cuda_module(std::string* fault) {
   const auto open = [] { return ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL); };

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -44,12 +45,8 @@ bool is_set(const char* name) {
 
 // True if the comma-separated list contains the name.
 bool lists(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    if (list.substr(0, end) == name) return true;
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return false;
+  const auto fenced = [](std::string_view text) { return "," + std::string(text) + ","; };
+  return fenced(list).find(fenced(name)) != std::string::npos;
 }
 
 bool is_passed_on(std::string_view name) {
@@ -57,8 +54,7 @@ bool is_passed_on(std::string_view name) {
     return true;
   for (const std::string_view prefix : kPassedOn)
     if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
-  return std::find(std::begin(kPassedOnWhole), std::end(kPassedOnWhole), name) !=
-         std::end(kPassedOnWhole);
+  return std::ranges::find(kPassedOnWhole, name) != std::end(kPassedOnWhole);
 }
 
 void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
@@ -82,15 +78,13 @@ void use_own_open_mpi() {
 
 std::string find_on_path(const std::string& name) {
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    std::string candidate = std::string(rest.substr(0, end)) + "/" + name;
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = folder + "/" + name;
     std::error_code fault;
-    if (end > 0 && std::filesystem::is_regular_file(candidate, fault) &&
+    if (!folder.empty() && std::filesystem::is_regular_file(candidate, fault) &&
         ::access(candidate.c_str(), X_OK) == 0)
       return candidate;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return "";
 }
