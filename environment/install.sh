@@ -84,6 +84,11 @@ install_clients() {
     -r "$here/clients.txt" >>"$log" 2>&1 || { rm -rf "$deps/clients"; return 1; }
 }
 
+install_serving() {
+  rm -rf "$deps/serving"
+  unpack wheels-serving.txt "$deps/serving"
+}
+
 install_mlflow() {
   rm -rf "$deps/mlflow"
   unpack wheels-mlflow.txt "$deps/mlflow"
@@ -114,5 +119,6 @@ if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
   step "The platforms' clients" "$deps/clients.stamp" clients.txt -- install_clients ||
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
+  step "Clients of servers" "$deps/serving.stamp" wheels-serving.txt -- install_serving
   step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
 fi

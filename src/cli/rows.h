@@ -428,6 +428,8 @@ CommandInfo evaluate_command();
 CommandInfo audit_command();
 CommandInfo init_model_command();
 
+CommandInfo serve_command();  // serve_options.cpp
+
 // data_options.cpp
 CommandInfo convert_command();
 CommandInfo split_command();

@@ -315,6 +315,23 @@ struct ScoreConfig {
   PredictionConfig prediction;
 };
 
+// `kiln serve`.
+struct ServeConfig {
+  std::string trained_model_path;  // empty: where the platforms put one, or `model`
+  std::optional<std::string> host;
+  std::optional<int> port;
+  std::string key_file;  // empty: no key is needed
+  // As in ScoreConfig.
+  std::optional<double> min_confidence, answer_at;
+  int max_body_mib = 0;  // 0: auto
+  int max_megapixels = 50;
+  int max_seconds = 60;
+  int max_connections = 1000;
+  int max_queue = 256;
+  int max_delay_ms = 5;
+  PredictionConfig prediction;
+};
+
 struct EvaluateConfig {
   std::vector<std::string> trained_model_paths;
   std::string data_path, output_path;
@@ -461,8 +478,8 @@ struct VersionRequest {};
 
 // tools/commands.h has a run() for each.
 using Command =
-    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig, TuneConfig,
-                 InitModelConfig, ConvertConfig, SplitImagesConfig, TransformInitConfig,
+    std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig, LaunchConfig,
+                 TuneConfig, InitModelConfig, ConvertConfig, SplitImagesConfig, TransformInitConfig,
                  TransformApplyConfig, PackConfig, DemoDataConfig, InspectConfig, WatchConfig,
                  DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 

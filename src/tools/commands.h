@@ -67,6 +67,11 @@ int run(const InitModelConfig& config, Process& process);
 // Writes predictions as rows of a file, or prints them.
 int run(const ScoreConfig& config, Process& process);
 
+// Answers requests until SIGTERM or SIGINT: 0, once what was running is answered; 128 + n after
+// another stop signal n in the meantime. SIGHUP reloads the model. Throws Error kUserError if the
+// address cannot be listened on.
+int run(const ServeConfig& config, Process& process);
+
 // Measures trained models on labeled images, and writes a page, JSON, CSV and TensorBoard events
 // into a folder; sends them to MLflow if it is configured.
 int run(const EvaluateConfig& config, Process& process);

@@ -32,6 +32,7 @@ bool prints_news_only(const Command& command) {
          (split != nullptr && !split->check_leaks) ||
          std::holds_alternative<TrainConfig>(command) ||
          std::holds_alternative<EvaluateConfig>(command) ||
+         std::holds_alternative<ServeConfig>(command) ||
          std::holds_alternative<LaunchConfig>(command) ||
          std::holds_alternative<TuneConfig>(command) ||
          std::holds_alternative<InitModelConfig>(command) ||

@@ -178,27 +178,11 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
   return "";
 }
 
-// 0: the model always answers. Throws Error kUserError if the validation results do not give a
-// threshold for --answer-at.
-double answer_threshold(const ScoreConfig& config, const Calibration& calibration) {
-  // Rounded to float, like the confidences that users read in the output and pass back here.
-  if (!config.answer_at) return static_cast<float>(config.min_confidence.value_or(0));
-  if (const auto rate = answer_rate_for(calibration.answers, *config.answer_at))
-    return rate->threshold;
-  const std::string wanted = formatted("--answer-at %g%%: ", 100 * *config.answer_at);
-  throw Error(ErrorCode::kUserError,
-              wanted + (calibration.answers.empty()
-                            ? "the model has no record of its validation accuracy "
-                              "(calibration.json). Use --min-confidence."
-                            : "the model did not reach this accuracy on validation at any "
-                              "confidence. Use a lower value, or --min-confidence."));
-}
-
 // Logs what --answer-at amounts to on validation, and warns if there are too few validation answers
 // to rely on it. Does nothing without --answer-at.
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
   if (!config.answer_at) return;
-  const double threshold = answer_threshold(config, calibration);
+  const double threshold = answer_threshold(config.min_confidence, config.answer_at, calibration);
   const AnswerRate rate = answer_rate(calibration.answers, threshold);
   const Interval interval = rate.interval();
   log.info(
@@ -260,7 +244,8 @@ class Scoring {
         log_(log),
         total_(job.rows.count()),
         true_labels_(job.set, job.predictor->labels()),
-        threshold_(answer_threshold(config, job.predictor->calibration())),
+        threshold_(answer_threshold(config.min_confidence, config.answer_at,
+                                    job.predictor->calibration())),
         columns_(columns_of(config, job, true_labels_)),
         encoder_(job.format->encoder(columns_)),
         notable_(columns_.guesses),
@@ -625,6 +610,20 @@ ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_
   return {.begin = first_of(num_batches * (part.number - 1) / part.count),
           .end = first_of(num_batches * part.number / part.count),
           .num_images = num_images};
+}
+
+double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
+                        const Calibration& calibration) {
+  // Rounded to float, like the confidences that users read in the output and pass back here.
+  if (!answer_at) return static_cast<float>(min_confidence.value_or(0));
+  if (const auto rate = answer_rate_for(calibration.answers, *answer_at)) return rate->threshold;
+  const std::string wanted = formatted("--answer-at %g%%: ", 100 * *answer_at);
+  throw Error(ErrorCode::kUserError,
+              wanted + (calibration.answers.empty()
+                            ? "the model has no record of its validation accuracy "
+                              "(calibration.json). Use --min-confidence."
+                            : "the model did not reach this accuracy on validation at any "
+                              "confidence. Use a lower value, or --min-confidence."));
 }
 
 fs::path part_note_path(const fs::path& file) {

@@ -1,0 +1,391 @@
+// Service: from a request to its response, by the table of routes. run() owns what lives as long as
+// the server, and acts on signals: SIGHUP reloads the model, SIGTERM and SIGINT end it.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "tools/commands.h"
+#include "tools/serve/batcher.h"
+#include "tools/serve/contracts.h"
+#include "tools/serve/http_server.h"
+#include "tools/serve/metrics.h"
+#include "tools/serve/served_model.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUsualBodyMib = 25;  // of a SageMaker endpoint in real time
+constexpr std::size_t kMebibyte = 1 << 20, kLeastTotalBytes = 256 * kMebibyte;
+constexpr std::size_t kBodiesHeld = 8;     // of the largest size, at a time
+constexpr rlim_t kOtherDescriptors = 256;  // besides those of connections
+constexpr std::size_t kMaxKeyBytes = 4096;
+// While the server ends: how long it takes new connections, and waits for the last responses. A
+// proxy learns within the former that the server is not ready.
+constexpr double kSecondsListening = 2, kSecondsQuiet = 0.5, kMaxSecondsEnding = 25;
+
+std::vector<Route> all_routes(const ServingPlace& place) {
+  std::vector<Route> all;
+  for (std::vector<Route> routes : {vertex_routes(place), own_routes(), sagemaker_routes(),
+                                    azure_routes(), inference_protocol_routes()})
+    std::ranges::move(routes, std::back_inserter(all));
+  return all;
+}
+
+// Takes a time that does not depend on where they differ.
+bool is_same_secret(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+struct ServicePlan {
+  std::vector<Route> routes;
+  std::string key = {};  // empty: none is needed
+  long long max_body_mib = 0;
+  std::size_t max_queued = 0;
+};
+
+// Thread-safe.
+class Service final : public HttpHandler, public ServerState {
+ public:
+  // The arguments must outlive it.
+  Service(ServicePlan plan, const HttpServer& server, const Batcher::Plan& batches, Log& log)
+      : plan_(std::move(plan)), server_(server), log_(log), batcher_(batches, metrics_, log) {}
+
+  void use(std::shared_ptr<ServedModel> model) {
+    const std::scoped_lock lock(mutex_);
+    model_ = std::move(model);
+    is_ready_ = true;
+  }
+  void end() { is_ready_ = false; }
+  ServerMetrics& counters() { return metrics_; }
+
+  std::optional<HttpResponse> refuse(const HttpRequest& head) override {
+    std::optional<HttpResponse> response;
+    const Route* route = find(head);
+    if (route == nullptr)
+      response = error_response(404, "There is no " + excerpt(head.path) + " here.");
+    else if (!is_method_of(*route, head.method))
+      response = wrong_method(*route);
+    else if (!route->is_open && !has_key(head))
+      response = no_key();
+    if (response) count(route ? route->path : "none", response->status);
+    return response;
+  }
+
+  void handle(HttpRequest request, std::shared_ptr<Responder> responder) override {
+    const Route& route = *find(request);
+    if (route.tell) return respond(route, *responder, route.tell(*this, request));
+    auto place = batcher_.take_place(1);
+    if (!place) return respond(route, *responder, error_response(503, kFull));
+    const auto call = std::make_shared<Call>(
+        Call{route, std::move(request), std::move(responder), {std::move(place)}, {}});
+    batcher_.run([this, call] { guarded(*call, [&] { ask(call); }); });
+  }
+
+  void note_refusal(int status) override { count("none", status); }
+
+  bool is_ready() const override { return is_ready_; }
+  std::string metrics() const override {
+    std::vector<std::pair<std::string, double>> now = {
+        {"kiln_ready", is_ready_ ? 1 : 0},
+        {"kiln_connections", server_.num_connections()},
+        {"kiln_queued_images", static_cast<double>(batcher_.num_queued())}};
+    if (const auto unsure = model()->unsure_in_validation())
+      now.emplace_back("kiln_validation_unsure_ratio", *unsure);
+    return metrics_.text(now);
+  }
+  std::shared_ptr<const ServedModel> model() const override { return current_model(); }
+  long long max_body_mib() const override { return plan_.max_body_mib; }
+
+ private:
+  static constexpr const char* kFull = "The queue is full (--max-queue): try again.";
+
+  // A request to the model.
+  struct Call {
+    const Route& route;
+    HttpRequest request;
+    std::shared_ptr<Responder> responder;
+    std::vector<std::shared_ptr<Batcher::Place>> places;
+    Stopwatch watch;
+  };
+
+  std::shared_ptr<ServedModel> current_model() const {
+    const std::scoped_lock lock(mutex_);
+    return model_;
+  }
+
+  // The route with the path and the method, or else one with the path.
+  const Route* find(const HttpRequest& request) const {
+    const Route* found = nullptr;
+    for (const Route& route : plan_.routes) {
+      if (!is_path_of(route, request.path)) continue;
+      if (is_method_of(route, request.method)) return &route;
+      found = &route;
+    }
+    return found;
+  }
+
+  static bool is_method_of(const Route& route, const std::string& method) {
+    return method == route.method || (method == "HEAD" && route.method == "GET");
+  }
+
+  static HttpResponse wrong_method(const Route& route) {
+    HttpResponse response =
+        error_response(405, "This path takes " + std::string(route.method) + ".");
+    response.headers.push_back({"Allow", std::string(route.method)});
+    return response;
+  }
+
+  static HttpResponse no_key() {
+    HttpResponse response = error_response(
+        401, "The header Authorization: Bearer KEY is missing, or its key is wrong.");
+    response.headers.push_back({"WWW-Authenticate", "Bearer"});
+    return response;
+  }
+
+  bool has_key(const HttpRequest& head) const {
+    constexpr std::string_view kBearer = "Bearer ";
+    std::string_view given = head.header("authorization");
+    if (plan_.key.empty()) return true;
+    if (!given.starts_with(kBearer)) return false;
+    given.remove_prefix(kBearer.size());
+    return is_same_secret(given, plan_.key);
+  }
+
+  void count(const std::string& route, int status) {
+    metrics_.count("kiln_requests_total", "route=\"" + route + formatted("\",code=\"%d\"", status));
+  }
+
+  void respond(const Route& route, Responder& responder, HttpResponse response) {
+    count(route.path, response.status);
+    responder.answer(std::move(response));
+  }
+
+  void respond(Call& call, HttpResponse response) {
+    metrics_.observe("kiln_request_duration_seconds", call.watch.seconds());
+    call.places.clear();
+    respond(call.route, *call.responder, std::move(response));
+  }
+
+  // Reads a request, on a loader thread.
+  void ask(const std::shared_ptr<Call>& call) {
+    std::shared_ptr<ServedModel> model = current_model();
+    Question question = call->route.ask(*model, std::move(call->request));
+    const std::size_t count = question.images.size();
+    if (count > plan_.max_queued)
+      throw BadRequest("These are more images than the queue may hold (--max-queue).", 413);
+    if (count > 1) {
+      auto place = batcher_.take_place(count - 1);
+      if (!place) return respond(*call, error_response(503, kFull));
+      call->places.push_back(std::move(place));
+    }
+    const auto use = [this, call, model,
+                      to = std::move(question.respond)](const std::vector<ServedAnswer>& answers) {
+      guarded(*call, [&] { respond(*call, to(*model, answers)); });
+    };
+    batcher_.ask(model, std::move(question.images), use);
+  }
+
+  // Answers with what `work` throws.
+  template <typename Work>
+  void guarded(Call& call, const Work& work) {
+    try {
+      work();
+    } catch (const BadRequest& fault) {
+      respond(call, error_response(fault.status(), fault.what()));
+    } catch (const JsonFault& fault) {
+      respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
+    } catch (const std::exception& failure) {
+      log_.warning(std::string("a request was not answered: ") + failure.what());
+      respond(call, error_response(500, "The server could not answer; its log says why."));
+    }
+  }
+
+  const ServicePlan plan_;
+  const HttpServer& server_;
+  Log& log_;
+  ServerMetrics metrics_;
+  std::atomic<bool> is_ready_ = false;
+  mutable std::mutex mutex_;
+  std::shared_ptr<ServedModel> model_;
+  Batcher batcher_;  // last: its threads use the others
+};
+
+// The signals that the server waits for. Other threads, which are created later, do not get them.
+class Signals {
+ public:
+  Signals() {
+    ::sigemptyset(&set_);
+    for (const int signal : kStopSignals) ::sigaddset(&set_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  // The next one; 0 if none comes in time.
+  int wait(std::chrono::milliseconds most) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
+    const timespec limit{seconds.count(), std::chrono::nanoseconds(most - seconds).count()};
+    return std::max(0, ::sigtimedwait(&set_, nullptr, &limit));
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+std::string key_of(const std::string& file) {
+  if (file.empty()) return "";
+  std::string key;
+  try {
+    key = read_text(file, kMaxKeyBytes);
+  } catch (const std::exception& fault) {
+    throw Error(ErrorCode::kUserError, std::string("--key-file cannot be read: ") + fault.what() +
+                                           ". Give a text file with the key.");
+  }
+  key.erase(key.find_last_not_of(" \t\r\n") + 1);
+  if (key.empty() || key.find_first_of(" \t\r\n") != key.npos)
+    throw Error(ErrorCode::kUserError, "--key-file " + quoted_path(file) +
+                                           " must hold one word, the key that clients send.");
+  return key;
+}
+
+void allow_descriptors(int connections, Log& log) {
+  rlimit limit{};
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kOtherDescriptors;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
+    log.warning(
+        formatted("The system allows only %llu open files (ulimit -Hn), too few for "
+                  "--max-connections %d.",
+                  static_cast<unsigned long long>(limit.rlim_cur), connections));
+}
+
+HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {
+  const int asked = config.max_body_mib > 0 ? config.max_body_mib : place.max_body_mib;
+  const std::size_t body_bytes =
+      static_cast<std::size_t>(asked > 0 ? asked : kUsualBodyMib) * kMebibyte;
+  return {.body_bytes = body_bytes,
+          .total_bytes = std::max(kBodiesHeld * body_bytes, kLeastTotalBytes),
+          .connections = static_cast<std::size_t>(config.max_connections),
+          .seconds = config.max_seconds};
+}
+
+Batcher::Plan batches_of(const ServeConfig& config, const Inference& inference) {
+  const LoaderThreadCount loaders = inference.loader_threads();
+  return {.num_decoders = std::max(loaders.first, loaders.most),
+          .max_batch = static_cast<std::size_t>(inference.batch_size()),
+          .max_delay = std::chrono::milliseconds(config.max_delay_ms),
+          .max_queued = static_cast<std::size_t>(config.max_queue),
+          .max_pixels = config.max_megapixels * 1'000'000LL};
+}
+
+void log_start(const ServedModel& model, const Inference& inference, const std::string& host,
+               const HttpServer& server, Log& log) {
+  log.info("model:     " + model.predictor().spec().model_name +
+           formatted(", %zu classes, ", model.labels().size()) +
+           precision_name(inference.precision()) + ", " + inference.device().description);
+  if (!inference.precision_warning().empty()) log.warning(inference.precision_warning());
+  for (const std::string& note : model.predictor().notes()) log.warning(note);
+  log.info(formatted("serving:   http://%s:%d", host.c_str(), server.port()));
+}
+
+void reload(const ServeConfig& config, const ServingPlace& place, const Inference& inference,
+            Service& service, Log& log) {
+  try {
+    const FoundModel found = find_served_model(config.trained_model_path, place);
+    service.use(open_served_model(config, found.path, inference));
+    service.counters().count("kiln_model_reloads_total", "result=\"done\"");
+    log.info("reloaded:  the model " + quoted_path(found.path));
+  } catch (const std::exception& fault) {
+    service.counters().count("kiln_model_reloads_total", "result=\"failed\"");
+    log.warning(std::string("The model is not reloaded, the earlier one answers on: ") +
+                fault.what());
+  }
+}
+
+// Answers what is running. 128 + n after another stop signal n, else 0.
+int end(HttpServer& server, Service& service, const Signals& signals, Log& log) {
+  service.end();
+  server.end_connections();
+  log.info("ending:    running requests are answered");
+  Stopwatch quiet;
+  bool is_listening = true;
+  for (const Stopwatch watch; watch.seconds() < kMaxSecondsEnding;) {
+    if (const int signal = signals.wait(std::chrono::milliseconds(20));
+        signal != 0 && signal != SIGHUP)
+      return 128 + signal;
+    if (server.num_active() > 0) quiet.lap();
+    if (quiet.seconds() >= kSecondsQuiet) return 0;
+    if (is_listening && watch.seconds() >= kSecondsListening) {
+      server.stop_listening();
+      is_listening = false;
+    }
+  }
+  log.warning(formatted("%d requests were not answered in time.", server.num_active()));
+  return 0;
+}
+
+}  // namespace
+
+bool is_path_of(const Route& route, std::string_view path) {
+  std::string_view wanted = route.path;
+  for (;;) {
+    const std::string_view part = path.substr(0, path.find('/')),
+                           own = wanted.substr(0, wanted.find('/'));
+    if (own == "*" ? part.empty() : own != part) return false;
+    if (part.size() == path.size() || own.size() == wanted.size())
+      return part.size() == path.size() && own.size() == wanted.size();
+    path.remove_prefix(part.size() + 1);
+    wanted.remove_prefix(own.size() + 1);
+  }
+}
+
+int run(const ServeConfig& config, Process& process) {
+  Log& log = process.log;
+  survive_broken_pipes();
+  const Signals signals;
+  const ServingPlace place = read_serving_place();
+  const Inference inference(config.prediction);
+  const FoundModel found = find_served_model(config.trained_model_path, place);
+  const std::string host =
+      config.host.value_or(found.is_of_platform ? kEveryInterface : place.host);
+  const HttpLimits limits = limits_of(config, place);
+  std::optional<HttpServer> server;
+  std::shared_ptr<ServedModel> model;
+  ServicePlan plan{.routes = all_routes(place),
+                   .max_body_mib = static_cast<long long>(limits.body_bytes / kMebibyte),
+                   .max_queued = static_cast<std::size_t>(config.max_queue)};
+  Problems problems;
+  problems.collect([&] { model = open_served_model(config, found.path, inference); });
+  problems.collect([&] { plan.key = key_of(config.key_file); });
+  problems.collect([&] { server.emplace(host, config.port.value_or(place.port), limits, log); });
+  problems.throw_if_any();
+  allow_descriptors(config.max_connections, log);
+  Service service(std::move(plan), *server, batches_of(config, inference), log);
+  log_start(*model, inference, host, *server, log);
+  service.use(std::move(model));
+  server->start(service);
+  for (int signal = 0; signal == 0 || signal == SIGHUP;) {
+    signal = signals.wait(std::chrono::hours(1));
+    if (signal == SIGHUP) reload(config, place, inference, service, log);
+  }
+  const int code = end(*server, service, signals, log);
+  server->stop();
+  return code;
+}
+
+}  // namespace kiln

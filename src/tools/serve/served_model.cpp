@@ -1,0 +1,218 @@
+#include "tools/serve/served_model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/archive/archive.h"
+#include "predict/explanations.h"
+#include "record/evaluation.h"
+#include "store/model_spec.h"
+#include "tools/score/score.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPackedModel = "model.tar.gz";
+constexpr int kMaxDepth = 3;  // of folders with a single folder in them
+
+bool is_there(const fs::path& path) {
+  std::error_code failure;
+  return fs::exists(path, failure);
+}
+
+// A model directory or a packed one at `path` or below it, where only folders with nothing else lie
+// in between; empty if there is none.
+fs::path model_at(const fs::path& path, int depth = 0) {
+  std::error_code failure;
+  if (fs::is_regular_file(path, failure)) return depth == 0 ? path : fs::path();
+  if (is_there(path / kMetaFile)) return path;
+  if (is_there(path / kPackedModel)) return path / kPackedModel;
+  std::vector<fs::path> inside;
+  for (auto entry = fs::directory_iterator(path, failure);
+       !failure && entry != fs::directory_iterator(); entry.increment(failure))
+    if (!is_ignored_name(entry->path().filename().string())) inside.push_back(entry->path());
+  if (depth == kMaxDepth || inside.size() != 1 || !fs::is_directory(inside[0], failure)) return {};
+  return model_at(inside[0], depth + 1);
+}
+
+// The files of a packed model directory, in a folder that lives as long as this.
+class UnpackedModel {
+ public:
+  explicit UnpackedModel(const fs::path& archive) {
+    try {
+      const OpenFile packed(archive);
+      const OpenFile file = is_compressed(packed) ? unpacked(archive) : packed.duplicate();
+      std::string name = (fs::temp_directory_path() / "kiln-model-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr)
+        throw std::system_error(errno, std::generic_category(), name);
+      folder_ = name;
+      list_tar(file, [&](std::string_view path, const ArchiveMember& member) {
+        const fs::path target = folder_ / fs::path(path).filename();
+        const std::string base = target.filename().string();
+        if (is_ignored_name(base) || is_there(target)) return;
+        write_member(file, member, target);
+      });
+    } catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
+      remove();
+      throw Error(ErrorCode::kInvalidModelDirectory,
+                  "The model " + quoted_path(archive) + " cannot be unpacked: " + fault.what() +
+                      ". Give a ModelDirectory or a tar of one.");
+    }
+  }
+  ~UnpackedModel() { remove(); }
+  UnpackedModel(const UnpackedModel&) = delete;
+  UnpackedModel& operator=(const UnpackedModel&) = delete;
+
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  static void write_member(const OpenFile& file, const ArchiveMember& member,
+                           const fs::path& target) {
+    constexpr std::uint64_t kPiece = 1 << 20;
+    DurableFile out(target);
+    for (std::uint64_t done = 0; done < member.size; done += kPiece)
+      out.write(file.bytes_at(member.offset + done, std::min(kPiece, member.size - done)));
+    out.commit();
+  }
+  void remove() const {
+    std::error_code failure;
+    if (!folder_.empty()) fs::remove_all(folder_, failure);
+  }
+
+  fs::path folder_;
+};
+
+TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {
+  if (!predictor.pixels())
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The model " + quoted_path(folder) + " does not say how images are prepared (" +
+                    std::string(kPreprocessingFile) +
+                    "), which a server must know: use `kiln score`, or train it anew.");
+  predictor.require_large_enough(predictor.pixels()->output);
+  return *predictor.pixels();
+}
+
+HostBatchLayout layout_for(const Inference& inference, const Normalization& normalization) {
+  return host_batch_layout(
+      inference.torch_device(), normalization,
+      [device = inference.device()](std::size_t bytes) { return pinned_memory(device, bytes); });
+}
+
+ScoreColumns columns_for(const std::vector<std::string>& labels, const ServeConfig& config) {
+  return {.labels = labels,
+          .top_k = 1,
+          .all_classes = true,
+          .guesses = config.min_confidence || config.answer_at};
+}
+
+}  // namespace
+
+FoundModel find_served_model(const std::string& given, const ServingPlace& place) {
+  const auto own = given.empty() ? fs::path("model") : fs::path(given);
+  if (given.empty()) {
+    for (const fs::path& path : place.models)
+      if (const fs::path found = model_at(path); !found.empty()) return {found, true};
+    if (!place.storage_uri.empty() && model_at(own).empty())
+      throw Error(ErrorCode::kUserError,
+                  "AIP_STORAGE_URI is '" + excerpt(place.storage_uri) +
+                      "', but this program does not read buckets: put the model into the image "
+                      "(COPY trained /opt/ml/model) and leave the artifact URI out.");
+  }
+  const fs::path found = model_at(own);
+  return {found.empty() ? own : found, false};
+}
+
+ServedModel::ServedModel(const fs::path& folder, const Inference& inference,
+                         const ServeConfig& config)
+    : predictor_(inference.open(folder)),
+      pixels_(pixels_for(predictor_, folder)),
+      layout_(layout_for(inference, predictor_.normalization())),
+      input_bytes_(image_bytes(pixels_) * (layout_.scaling ? sizeof(float) : 1)),
+      uploader_(inference.torch_device(), pixels_.output, inference.batch_size(),
+                predictor_.normalization()),
+      threshold_(
+          answer_threshold(config.min_confidence, config.answer_at, predictor_.calibration())),
+      columns_(columns_for(predictor_.labels(), config)) {
+  batch_.pixels =
+      layout_.new_buffer(input_bytes_ * static_cast<std::size_t>(inference.batch_size()));
+  if (columns_.guesses && !predictor_.calibration().answers.empty())
+    unsure_in_validation_ = 1 - answer_rate(predictor_.calibration().answers, threshold_).share();
+}
+
+PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Decoder& decoder,
+                                   long long max_pixels) const {
+  PreparedImage prepared;
+  try {
+    const ImageSize size = read_image_size(image.bytes, pixels_.exif);
+    if (static_cast<long long>(size.num_pixels()) > max_pixels)
+      throw ImageFault(text_of(size) + " pixels are more than --max-megapixels");
+    decoder.pixels.resize(image_bytes(pixels_));
+    prepared.fault = decoder.path.write(image.bytes, pixels_, {}, decoder.pixels.data());
+    prepared.input = LoaderThreads::ordinary_buffer(input_bytes_);
+    if (layout_.scaling)
+      normalize_pixels(decoder.pixels.data(), pixels_.output.num_pixels(), *layout_.scaling,
+                       reinterpret_cast<float*>(prepared.input.get()));
+    else
+      std::memcpy(prepared.input.get(), decoder.pixels.data(), input_bytes_);
+    if (image.wants_heat_map) prepared.pixels = decoder.pixels;
+  } catch (const ImageFault& fault) {
+    prepared.fault = fault.what();
+  }
+  return prepared;
+}
+
+std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedImage*>& images) {
+  batch_.count = batch_.nominal = static_cast<int>(images.size());
+  batch_.labels.assign(images.size(), 0);
+  for (std::size_t i = 0; i < images.size(); ++i)
+    std::memcpy(batch_.pixels.get() + i * input_bytes_, images[i]->input.get(), input_bytes_);
+  const at::Tensor input = uploader_.upload(batch_).images;
+  const at::Tensor logits = predictor_.logits(input).take();
+  const at::Tensor probabilities =
+      (logits / predictor_.calibration().temperature).softmax(1).contiguous();
+  const auto [confidences, ids] = at::topk(probabilities, 1, 1);
+  const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
+  std::vector<ServedAnswer> answers(images.size());
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    Score& score = answers[i].score;
+    const float confidence = confidences.const_data_ptr<float>()[i];
+    score.fault = images[i]->fault;
+    if (!std::isfinite(confidence)) {
+      score.fault = kNoNumberFault;
+      continue;
+    }
+    const auto id = static_cast<int>(ids.const_data_ptr<std::int64_t>()[i]);
+    score.best = {{id, confidence}};
+    score.is_unsure = confidence < threshold_;
+    const float* row = probabilities.const_data_ptr<float>() + i * num_classes;
+    score.probabilities.assign(row, row + num_classes);
+    if (images[i]->pixels.empty()) continue;
+    const auto place = static_cast<std::int64_t>(i);
+    const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];
+    if (map.numel() > 1)
+      answers[i].heat_map = with_heat_map({pixels_.output, images[i]->pixels}, map);
+  }
+  return answers;
+}
+
+std::shared_ptr<ServedModel> open_served_model(const ServeConfig& config, const fs::path& path,
+                                               const Inference& inference) {
+  std::error_code failure;
+  if (!fs::is_regular_file(path, failure))
+    return std::make_shared<ServedModel>(path, inference, config);
+  const UnpackedModel files(path);
+  return std::make_shared<ServedModel>(files.folder(), inference, config);
+}
+
+}  // namespace kiln

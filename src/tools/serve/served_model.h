@@ -1,0 +1,92 @@
+// The model of a server: where it is, images as its network takes them, its answers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/platform/serving.h"
+#include "cli/run_config.h"
+#include "data/loader/device_uploader.h"
+#include "data/loader/loader_threads.h"
+#include "predict/inference.h"
+#include "report/scores/score_formats.h"
+
+namespace kiln {
+
+// The image file of a request. Its bytes are a part of `owner`.
+struct EncodedImage {
+  std::shared_ptr<const std::string> owner;
+  std::string_view bytes;
+  std::string name = {};  // as the client calls it; empty: it does not
+  bool wants_heat_map = false;
+};
+
+// An image on its way to the network.
+struct PreparedImage {
+  LoaderThreads::Buffer input;            // floats, or bytes for a GPU; nullptr: the image is bad
+  std::vector<std::uint8_t> pixels = {};  // for a heat map
+  std::string fault = {};                 // why it is bad, or what is damaged
+};
+
+// The answer for one image.
+struct ServedAnswer {
+  Score score;
+  std::optional<Image> heat_map = {};  // none: not wanted, or the last feature map is one pixel
+};
+
+class ServedModel {
+ public:
+  // Throws what Inference::open() throws, Error kInvalidModelDirectory if the model does not say
+  // how images are prepared, kUserError if --answer-at cannot be reached.
+  ServedModel(const std::filesystem::path& folder, const Inference& inference,
+              const ServeConfig& config);
+
+  const Predictor& predictor() const { return predictor_; }
+  const std::vector<std::string>& labels() const { return predictor_.labels(); }
+  // What the row of an answer contains, as `kiln score --all-classes` writes it.
+  const ScoreColumns& columns() const { return columns_; }
+  const std::optional<double>& unsure_in_validation() const { return unsure_in_validation_; }
+
+  // On any thread. A larger image than `max_pixels` is bad.
+  PreparedImage prepare(const EncodedImage& image, LoaderThreads::Decoder& decoder,
+                        long long max_pixels) const;
+  // On one thread. The images are not bad, and at most a batch.
+  std::vector<ServedAnswer> answer(const std::vector<const PreparedImage*>& images);
+
+ private:
+  Predictor predictor_;
+  const TransformSpec pixels_;
+  const HostBatchLayout layout_;
+  const std::size_t input_bytes_;
+  DeviceUploader uploader_;
+  HostBatch batch_;
+  const double threshold_;
+  const ScoreColumns columns_;
+  std::optional<double> unsure_in_validation_;
+};
+
+struct FoundModel {
+  std::filesystem::path path;   // a folder or a packed one
+  bool is_of_platform = false;  // which put it there for a server
+};
+
+// Where the model is: `given`, or else the first of where the platforms put one, or else `model`; a
+// folder, a model.tar.gz, or a folder with one of these in it. Throws Error kUserError if it is in
+// a bucket.
+FoundModel find_served_model(const std::string& given, const ServingPlace& place);
+
+// Throws what the constructor throws, and Error kInvalidModelDirectory if the model cannot be
+// unpacked.
+std::shared_ptr<ServedModel> open_served_model(const ServeConfig& config,
+                                               const std::filesystem::path& path,
+                                               const Inference& inference);
+
+}  // namespace kiln

@@ -1,0 +1,320 @@
+"""`kiln serve`: answers are those of `kiln score`, image by image, by every contract; limits, reload, end, and hostile clients."""
+import base64
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import tarfile
+import time
+import zlib
+
+from browser import PROGRAM, Browser
+from flow import FlowTest, kiln, main
+from serving import Server, form
+
+ONE_BY_ONE = ("--max-batch", 1)
+
+
+def png(width, height):
+    """A PNG whose header promises that many pixels, and whose data are few."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(bytes(1 << 20))) + chunk(b"IEND", b""))
+
+
+class ServeTest(FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.files = sorted(path for path in (cls.data / "val").rglob("*") if path.is_file())
+        cls.photos = [path.read_bytes() for path in cls.files]
+        cls.classes = sorted(path.name for path in (cls.data / "val").iterdir())
+
+    def scores(self, *options):
+        """The rows of `kiln score` for the photos, without the names of the files."""
+        output = self.folder / "scores.jsonl"
+        done = kiln("score", "--trained-model-path", self.trained_model, "--data-path", self.data / "val", "--output-path", output,
+                    "--all-classes", "--batch-size", 1, "--device", "cpu", "--threads", 2, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [json.loads(line) for line in output.read_text().splitlines()]
+        return [{name: value for name, value in row.items() if name not in ("path", "true_label")} for row in rows]
+
+    def serve(self, *words, **settings):
+        return Server(self, "--trained-model-path", self.trained_model, *words, **settings)
+
+    def assert_rows(self, rows, expected, names=None):
+        self.assertEqual([row.pop("path") for row in rows], names or [None] * len(rows))
+        self.assertEqual(rows, expected)
+
+    def test_answers_are_those_of_score(self):
+        expected, server = self.scores(), self.serve(*ONE_BY_ONE)
+        self.assertEqual(server.host, "127.0.0.1")
+        answers = [server.json("POST", "/predict", photo) for photo in self.photos]
+        self.assertEqual([status for status, _ in answers], [200] * len(self.photos))
+        self.assert_rows([row for _, row in answers], expected)
+        texts = [base64.b64encode(photo).decode() for photo in self.photos]
+        self.assert_rows([server.json("POST", "/predict", {"image": "data:image/jpeg;base64," + texts[0]})[1]], expected[:1])
+        self.assert_rows(server.json("POST", "/predict", {"images": texts})[1]["predictions"], expected)
+        names = [path.name for path in self.files]
+        body, kind = form(*zip(names, self.photos))
+        self.assert_rows(server.json("POST", "/predict", body, Content_Type=kind)[1]["predictions"], expected, names)
+        metrics = server.metrics()
+        self.assertEqual(metrics["kiln_answers_total"], 3 * len(self.photos) + 1)
+        self.assertEqual(metrics['kiln_batch_images_bucket{le="1"}'], metrics["kiln_batch_images_count"])
+        self.assertEqual(metrics['kiln_requests_total{route="/predict",code="200"}'], len(self.photos) + 3)
+
+    def test_batches_of_many_clients(self):
+        expected, server = self.scores("--min-confidence", .5), self.serve("--min-confidence", .5, "--max-batch", 8)
+        with concurrent.futures.ThreadPoolExecutor(16) as clients:
+            answers = list(clients.map(lambda photo: server.json("POST", "/predict", photo), self.photos * 10))
+        for (status, row), wanted in zip(answers, expected * 10):
+            self.assertEqual((status, row["label"], row["guess"]), (200, wanted["label"], wanted["guess"]))
+            for name in self.classes:
+                self.assertAlmostEqual(row["probability_" + name], wanted["probability_" + name], places=5)
+        metrics = server.metrics()
+        self.assertEqual(metrics["kiln_unsure_answers_total"], 10 * sum(row["label"] is None for row in expected))
+        self.assertEqual(metrics["kiln_answers_total"], 10 * len(self.photos))
+        self.assertLess(metrics["kiln_batch_images_count"], metrics["kiln_answers_total"])
+        self.assertTrue(0 <= metrics["kiln_validation_unsure_ratio"] <= 1)
+
+    def test_sagemaker(self):
+        shutil.copytree(self.trained_model, self.folder / "ml/model")
+        expected = self.scores()
+        server = Server(self, *ONE_BY_ONE, environment={"SAGEMAKER_BASE_DIR": str(self.folder / "ml"),
+                                                        "SAGEMAKER_MAX_PAYLOAD_IN_MB": "6"})
+        self.assertEqual(server.host, "0.0.0.0")
+        self.assertEqual(server.status("GET", "/ping"), 200)
+        parameters = server.json("GET", "/execution-parameters")[1]
+        self.assertEqual((parameters["BatchStrategy"], parameters["MaxPayloadInMB"]), ("SINGLE_RECORD", 6))
+        rows = [server.json("POST", "/invocations", photo, Content_Type="application/x-image")[1] for photo in self.photos]
+        self.assert_rows(rows, expected)
+        self.assertEqual(server.status("POST", "/invocations", bytes(7 << 20)), 413)
+
+    def test_azure_ml_and_a_packed_model(self):
+        (self.folder / "registered/1").mkdir(parents=True)
+        with tarfile.open(self.folder / "registered/1/model.tar.gz", "w:gz") as tar:
+            tar.add(self.trained_model, "trained")
+        server = Server(self, *ONE_BY_ONE, environment={"AZUREML_MODEL_DIR": str(self.folder / "registered")})
+        self.assertEqual([server.status("GET", path) for path in ("/healthz", "/readyz")], [200, 200])
+        self.assert_rows([server.json("POST", "/score", photo)[1] for photo in self.photos], self.scores())
+
+    def test_vertex_ai(self):
+        shutil.copytree(self.trained_model, self.folder / "model")
+        server = Server(self, *ONE_BY_ONE, cwd=self.folder, environment={
+            "AIP_HTTP_PORT": "8080", "AIP_HEALTH_ROUTE": "/v1/health", "AIP_PREDICT_ROUTE": "/v1/endpoints/7:predict",
+            "AIP_STORAGE_URI": "gs://bucket/model"})
+        self.assertEqual(server.status("GET", "/v1/health"), 200)
+        texts = [base64.b64encode(photo).decode() for photo in self.photos]
+        for wrap in (lambda text: {"b64": text}, lambda text: {"image_bytes": {"b64": text}}, lambda text: {"content": text}):
+            status, answer = server.json("POST", "/v1/endpoints/7:predict", {"instances": [wrap(text) for text in texts]})
+            self.assertEqual(status, 200)
+            self.assert_rows(answer["predictions"], self.scores())
+        self.assertEqual(server.json("POST", "/v1/endpoints/7:predict", {"instances": [7]})[0], 400)
+
+    def test_open_inference_protocol(self):
+        """In JSON and in binary form, as tests/platforms/test_serving_clients.py does with the clients themselves."""
+        server, expected = self.serve(*ONE_BY_ONE), self.scores()
+        for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/kiln", "/v2/models/kiln/ready",
+                     "/v2/models/kiln/versions/1/ready"):
+            self.assertEqual(server.status("GET", path), 200, path)
+        texts = [base64.b64encode(photo).decode() for photo in self.photos]
+        request = {"id": "a", "inputs": [{"name": "image", "datatype": "BYTES", "shape": [len(texts)], "data": texts}]}
+        status, answer = server.json("POST", "/v2/models/kiln/infer", request)
+        self.assertEqual((status, answer["id"], answer["model_name"]), (200, "a", "kiln"))
+        outputs = {output["name"]: output for output in answer["outputs"]}
+        self.assertEqual(outputs["label"]["data"], [row["label"] for row in expected])
+        self.assertEqual(outputs["probabilities"]["shape"], [len(texts), len(self.classes)])
+        pixels = bytes(range(48)) * 64
+        tensor = {"name": "image", "datatype": "UINT8", "shape": [1, 32, 32, 3]}
+        plain = server.json("POST", "/v2/models/kiln/infer", {"inputs": [{**tensor, "data": list(pixels)}]})[1]
+        head = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": len(pixels)}}],
+                           "outputs": [{"name": "probabilities", "parameters": {"binary_data": True}}]}).encode()
+        status, headers, body = server.ask("POST", "/v2/models/kiln/infer", head + pixels,
+                                           Inference_Header_Content_Length=str(len(head)))
+        binary = struct.unpack(f"<{len(self.classes)}f", body[int(headers["Inference-Header-Content-Length"]):])
+        self.assertEqual((status, list(binary)),
+                         (200, next(output["data"] for output in plain["outputs"] if output["name"] == "probabilities")))
+        raw = server.json("POST", "/v2/models/kiln/infer", self.photos[0], Inference_Header_Content_Length="0")[1]
+        self.assertEqual(raw["outputs"][1]["data"], [expected[0]["label"]])
+        for spoiled in ({"inputs": []}, {"inputs": [{**tensor, "data": [256] * len(pixels)}]}, {"inputs": [{**tensor, "data": [1]}]},
+                        {"inputs": [{**tensor, "shape": [1, -1, 32, 3], "data": [1]}]}, {**request, "outputs": [{"name": "x"}]}, [7]):
+            self.assertEqual(server.json("POST", "/v2/models/kiln/infer", spoiled)[0], 400, spoiled)
+
+    def test_what_is_refused(self):
+        (self.folder / "key").write_text("open sesame\n")
+        self.assert_refused(self.run_serve("--key-file", self.folder / "key"), 1, "--key-file")
+        (self.folder / "key").write_text("sesame\n")
+        server = self.serve("--key-file", self.folder / "key", "--max-body-mib", 1, "--max-megapixels", 1)
+        key = {"Authorization": "Bearer sesame"}
+        for path, method in (("/predict", "POST"), ("/metrics", "GET"), ("/v2/models/a/infer", "POST"), ("/explain", "POST")):
+            self.assertEqual([server.status(method, path, self.photos[0], **headers) for headers in
+                              ({}, {"Authorization": "Bearer sesam"}, {"Authorization": "sesame"})], [401] * 3)
+        self.assertEqual([server.status("GET", path) for path in ("/", "/healthz", "/readyz", "/ping")], [200] * 4)
+        for body, status in ((self.photos[0], 200), (b"", 400), (b"text", 422), (png(1001, 1000), 422), (bytes(2 << 20), 413)):
+            self.assertEqual(server.status("POST", "/predict", body, **key), status, body[:9])
+        self.assertEqual(server.status("POST", "/predict", (bytes(1 << 16) for _ in range(20)), **key), 413)  # in chunks
+        for body in ({}, {"image": 7}, {"image": "?"}, {"images": []}, [[]], "text", {"image": "A" * 7}):
+            self.assertEqual(server.status("POST", "/predict", json.dumps(body), Content_Type="application/json", **key), 400, body)
+        self.assertEqual(server.status("POST", "/predict", "--", Content_Type="multipart/form-data; boundary=a", **key), 400)
+        self.assertEqual(server.status("GET", "/nothing", **key), 404)
+        status, headers, _ = server.ask("GET", "/predict", **key)
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        status, headers, body = server.ask("HEAD", "/healthz")
+        self.assertEqual((status, body, int(headers["Content-Length"]) > 0), (200, b"", True))
+
+    def run_serve(self, *words, model=None, port=0):
+        return kiln("serve", "--trained-model-path", model or self.trained_model, "--device", "cpu", "--port", port, *words)
+
+    def test_a_start_that_fails(self):
+        server = self.serve()
+        self.assert_refused(self.run_serve(port=server.port), 1, "--port", str(server.port))
+        self.assert_refused(self.run_serve(model=self.untrained), 1, "untrained")
+        (self.folder / "text").write_text("no archive")
+        self.assert_refused(self.run_serve(model=self.folder / "text"), 1, "text")
+        self.assert_refused(kiln("serve", cwd=self.folder, environment={"AIP_STORAGE_URI": "gs://bucket/model"}), 1,
+                            "AIP_STORAGE_URI", "gs://bucket/model", "image")
+        self.assert_refused(self.run_serve("--min-confidence", .5, "--answer-at", .9), 2, "--answer-at")
+
+    def test_a_full_queue(self):
+        server = self.serve("--max-queue", 1, "--max-batch", 1)
+        body, kind = form(("a.png", self.photos[0]), ("b.png", self.photos[0]))
+        self.assertEqual(server.status("POST", "/predict", body, Content_Type=kind), 413)
+        large = (b"P6\n4000 4000\n255\n" + bytes(48_000_000))[:20 << 20]
+        with concurrent.futures.ThreadPoolExecutor(8) as clients:
+            answers = list(clients.map(lambda _: server.ask("POST", "/predict", large), range(8)))
+        busy = [headers["Retry-After"] for status, headers, _ in answers if status == 503]
+        self.assertEqual({status for status, _, _ in answers}, {422, 503})
+        self.assertEqual(busy, ["1"] * len(busy))
+        self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
+        self.assertEqual(server.metrics()["kiln_queued_images"], 0)
+
+    def test_reloads_without_a_lost_request(self):
+        model = self.folder / "model"
+        shutil.copytree(self.trained_model, model)
+        server = Server(self, "--trained-model-path", model)
+        renamed = (model / "index_to_label.csv").read_text().replace(self.classes[0], "renamed")
+        found = set()
+        with concurrent.futures.ThreadPoolExecutor(4) as clients:
+            def ask(number):
+                if number == 40:
+                    (model / "index_to_label.csv").write_text(renamed)
+                if number in (40, 80):
+                    server.process.send_signal(signal.SIGHUP)
+                status, row = server.json("POST", "/predict", self.photos[number % len(self.photos)])
+                found.update(name for name in row if name.startswith("probability_"))
+                return status
+            self.assertEqual(set(clients.map(ask, range(200))), {200})
+        self.wait_for(lambda: server.metrics().get('kiln_model_reloads_total{result="done"}'))
+        self.assertLess({"probability_" + name for name in self.classes[1:]}, found)
+        self.assertEqual("probability_renamed" in server.json("POST", "/predict", self.photos[0])[1], True)
+        (model / "model").write_bytes(b"spoiled")
+        server.process.send_signal(signal.SIGHUP)
+        self.wait_for(lambda: server.metrics().get('kiln_model_reloads_total{result="failed"}'))
+        self.assertEqual("probability_renamed" in server.json("POST", "/predict", self.photos[0])[1], True)
+
+    def wait_for(self, what, seconds=30):
+        end = time.monotonic() + seconds
+        while not what():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(.02)
+
+    def test_ends_once_what_runs_is_answered(self):
+        server = self.serve()
+        with server.connect() as slow:
+            photo = self.photos[0]
+            slow.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(photo) + photo[:100])
+            time.sleep(.2)
+            begin = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            self.wait_for(lambda: server.status("GET", "/readyz") == 503)
+            self.assertEqual(server.status("POST", "/predict", photo), 200)
+            slow.sendall(photo[100:])
+            said = server.rest(slow)
+        self.assertEqual(said.split(b"\r\n")[0], b"HTTP/1.1 200 OK")
+        self.assertEqual(server.process.wait(30), 0)
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_hostile_clients(self):
+        """Bounded in count and time; the server neither crashes nor hangs nor grows."""
+        server = self.serve("--max-seconds", 2, "--max-connections", 200, "--max-body-mib", 1)
+        photo = self.photos[0]
+        head = b"POST /predict HTTP/1.1\r\nHost: a\r\n"
+        whole = head + b"Content-Length: %d\r\n\r\n" % len(photo) + photo
+        one = {  # what the server says first to it, or nothing
+            b"\r\n\r\n\0\1\2" * 50: b"400", b"GET / HTTP/9.9\r\n\r\n": b"400", b"GET /\r\n\r\n": b"400", head: b"",
+            head + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello": b"400",
+            head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": b"400",
+            head + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n": b"400",
+            head + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n": b"501",
+            head + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n": b"501",
+            head + b"Content-Length: -1\r\n\r\n": b"400", head + b"Content-Length: 99999999999999999999999\r\n\r\n": b"400",
+            head + b"Content-Length: 9999999999\r\n\r\n": b"413", head + b"Host: b\r\nContent-Length: 0\r\n\r\n": b"400",
+            head + b"X: " + b"y" * 20000 + b"\r\n\r\n": b"431", head + b" folded: a\r\n\r\n": b"400",
+            head + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n": b"400",
+            head + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n": b"400",
+            head + b"Content-Length: 5\r\n\r\nhel": b"", whole[:-7]: b"", whole: b"200",
+            head + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello": b"100"}
+        for data, status in one.items():
+            said = server.raw(data)
+            self.assertEqual(said.split(b" ")[1] if said else b"", status, data[:90])
+        self.assertEqual(server.raw(whole * 20).count(b"HTTP/1.1 200 OK"), 20)  # pipelined
+        bomb = png(13000, 13000)
+        self.assertEqual(server.status("POST", "/predict", bomb), 422)
+        before = self.resident(server)
+        rng = random.Random(7)
+
+        def bother(number):
+            data = bytearray(rng.choice([whole, *one]))
+            for _ in range(rng.randrange(4)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            server.raw(bytes(data[:rng.randrange(1, len(data) + 1)]))
+        with concurrent.futures.ThreadPoolExecutor(16) as clients:
+            list(clients.map(bother, range(int(os.environ.get("KILN_HOSTILE", "600")))))
+        idle = [server.connect() for _ in range(199)]  # and one in a hundred begins a request that never ends
+        for connection in idle[::100]:
+            connection.sendall(head)
+        time.sleep(.3)
+        crowd = [server.connect() for _ in range(20)]
+        self.assertEqual({connection.recv(12) for connection in crowd[2:]}, {b"HTTP/1.1 503"})
+        for connection in idle + crowd:
+            self.assertLessEqual(len(server.rest(connection)), 1000)
+            connection.close()
+        self.wait_for(lambda: server.metrics()["kiln_connections"] == 1)
+        self.assertEqual(server.json("POST", "/predict", photo)[0], 200)
+        self.assertLess(self.resident(server) - before, 64 << 20)
+
+    @staticmethod
+    def resident(server):
+        pages = pathlib.Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def test_page(self):
+        server = self.serve()
+        status, headers, body = server.ask("GET", "/")
+        self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, "text/html"))
+        self.assertLess(len(body), 40_000)
+        if PROGRAM is None:
+            self.skipTest("no Chromium here: install chromium-headless-shell")
+        expected = self.scores()[0]["label"]
+        with Browser() as browser:
+            browser.call("Page.navigate", url=f"http://127.0.0.1:{server.port}/")
+            self.wait_for(lambda: browser.evaluate("document.readyState") == "complete")
+            browser.evaluate(f"""(() => {{
+              const bytes = Uint8Array.from(atob("{base64.b64encode(self.photos[0]).decode()}"), c => c.charCodeAt(0));
+              const data = new DataTransfer();
+              data.items.add(new File([bytes], "photo", {{type: "image/jpeg"}}));
+              document.getElementById("drop").dispatchEvent(new DragEvent("drop", {{dataTransfer: data, bubbles: true}}));
+            }})()""")
+            self.wait_for(lambda: browser.evaluate("!document.getElementById('answer').hidden"))
+            self.assertEqual(browser.evaluate("document.getElementById('label').textContent").split(",")[0], expected)
+            self.assertEqual(browser.evaluate("document.querySelectorAll('#classes li').length"), len(self.classes))
+            self.assertEqual(browser.complaints(), [])
+
+
+if __name__ == "__main__":
+    main()
