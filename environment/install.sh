@@ -94,6 +94,11 @@ install_mlflow() {
   unpack wheels-mlflow.txt "$deps/mlflow"
 }
 
+install_onnx() {
+  rm -rf "$deps/onnx"
+  unpack wheels-onnx.txt "$deps/onnx"
+}
+
 # A container may lack python3 altogether, so the Debian packages come first.
 package_lists=("$here/packages-build.txt")
 if [ "${1:-}" != --no-tests ]; then package_lists+=("$here/packages-test.txt"); fi
@@ -121,4 +126,5 @@ if [ "${1:-}" != --no-tests ]; then
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
   step "Clients of servers" "$deps/serving.stamp" wheels-serving.txt -- install_serving
   step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
+  step "ONNX Runtime for its test" "$deps/onnx.stamp" wheels-onnx.txt -- install_onnx
 fi

@@ -47,7 +47,7 @@ std::string name_of(const Words& words) {
 
 // Commands that other trainers have but kiln does not, each with the one to use instead, or with a
 // sentence.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kMissingCommands = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kMissingCommands = {{
     {"predict", "score"},
     {"infer", "score"},
     {"inference", "score"},
@@ -58,9 +58,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kMissing
     {"validate", "evaluate"},
     {"fit", "train"},
     {"finetune", "train"},
-    {"export",
-     "A trained model needs none: its folder has the weights for torch.load() and as safetensors, "
-     "and `kiln inspect model` shows what is in it."},
     {"serve", "`kiln score --files-from -` answers each path that it reads from standard input."},
 }};
 

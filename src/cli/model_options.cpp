@@ -244,6 +244,16 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
 }
 
+void check_export(Given& given, ExportConfig& config) {
+  if (config.format != "onnx")
+    for (const char* option : {"input", "half"})
+      if (given.has(option))
+        given.fault(option, std::string("--") + option +
+                                " describes an ONNX file: leave it out, or "
+                                "give --format onnx.");
+  given.keep_apart("output-path", {"trained-model-path"});
+}
+
 void imply_backbone(Given& given, const AuditConfig& config) {
   std::error_code failure;
   if (given.has("trained-model-path")) return;
@@ -366,6 +376,29 @@ CommandInfo audit_command() {
        seed_row<Config>(kAnswers, "Seed for the folds."),
        within(&Config::prediction, prediction_rows())},
       check_audit, {imply_backbone});
+}
+
+CommandInfo export_command() {
+  using Config = ExportConfig;
+  return command<ExportConfig>(
+      "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
+      "--output-path FILE [options]",
+      {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
+           "ModelDirectory of a trained model, as written by `kiln train`.")
+           .otherwise("model"),
+       opt(&Config::output_path, "output-path", path("PATH"), {kPaths, kRequired},
+           "The new file or folder; nothing may be there."),
+       opt(&Config::format, "format", one_of({"onnx", "torchvision", "mlflow"}), kModel,
+           "onnx: a file with the preparation of images, the network and the calibration. "
+           "torchvision: a state dict of torchvision's network. mlflow: a folder with a "
+           "python_function."),
+       opt(&Config::takes_pixels, "input", {{"image", false}, {"pixels", true}}, kModel,
+           "What the ONNX model takes. image: uint8 [N, height, width, 3], RGB, of any size. "
+           "pixels: float32 [N, 3, height, width], resized, cropped and normalized."),
+       opt(&Config::half, "half", on_off(), kModel,
+           "Store the weights of the ONNX model as float16, in half the bytes; it computes in "
+           "float32.")},
+      check_export);
 }
 
 CommandInfo evaluate_command() {

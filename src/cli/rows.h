@@ -426,6 +426,7 @@ CommandInfo train_command();  // train_rows.cpp
 CommandInfo score_command();
 CommandInfo evaluate_command();
 CommandInfo audit_command();
+CommandInfo export_command();
 CommandInfo init_model_command();
 
 CommandInfo serve_command();  // serve_options.cpp

@@ -341,6 +341,14 @@ struct EvaluateConfig {
   OptionTexts effective_options;
 };
 
+// `kiln export`.
+struct ExportConfig {
+  std::string trained_model_path, output_path;
+  std::string format = "onnx";
+  bool takes_pixels = false;  // the input is normalized pixels; otherwise images of any size
+  bool half = false;          // weights as float16
+};
+
 struct AuditConfig {
   std::string data_path, output_path;
   std::string valid_data_path;  // also searched for copies; empty: none
@@ -477,10 +485,10 @@ struct HelpRequest {
 struct VersionRequest {};
 
 // tools/commands.h has a run() for each.
-using Command =
-    std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig, LaunchConfig,
-                 TuneConfig, InitModelConfig, ConvertConfig, SplitImagesConfig, TransformInitConfig,
-                 TransformApplyConfig, PackConfig, DemoDataConfig, InspectConfig, WatchConfig,
-                 DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, ScoreConfig, ServeConfig, EvaluateConfig, AuditConfig,
+                             ExportConfig, LaunchConfig, TuneConfig, InitModelConfig, ConvertConfig,
+                             SplitImagesConfig, TransformInitConfig, TransformApplyConfig,
+                             PackConfig, DemoDataConfig, InspectConfig, WatchConfig, DescribeConfig,
+                             ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -67,6 +67,11 @@ class Predictor {
   // Throws Error kInvalidDataset if images of this size are too small for the network.
   void require_large_enough(ImageSize size) const;
 
+  // What the directory stores, without the weights.
+  const ModelDirectory& directory() const { return directory_; }
+  // With BatchNorm folded.
+  ImageModel& network() { return *model_; }
+
   // Has temperature 1 if the directory stores no calibration.
   const Calibration& calibration() const { return directory_.calibration; }
   // Empty if the directory does not store them.

@@ -76,6 +76,10 @@ int run(const ServeConfig& config, Process& process);
 // into a folder; sends them to MLflow if it is configured.
 int run(const EvaluateConfig& config, Process& process);
 
+// Writes a trained model as a file or folder that other programs read. Throws Error
+// kFailedToWriteOutputs if the output exists, kUserError for a model that the format cannot hold.
+int run(const ExportConfig& config, Process& process);
+
 // Finds labeled images that deserve a look. Throws Error kInvalidDataset if all images have the
 // same class, or if they cannot be divided into folds.
 int run(const AuditConfig& config, Process& process);

@@ -33,6 +33,7 @@ bool prints_news_only(const Command& command) {
          std::holds_alternative<TrainConfig>(command) ||
          std::holds_alternative<EvaluateConfig>(command) ||
          std::holds_alternative<ServeConfig>(command) ||
+         std::holds_alternative<ExportConfig>(command) ||
          std::holds_alternative<LaunchConfig>(command) ||
          std::holds_alternative<TuneConfig>(command) ||
          std::holds_alternative<InitModelConfig>(command) ||

@@ -123,7 +123,7 @@ TEST_F(BareWords, OfOtherProgramsAreAnsweredWithTheLine) {
                 " --weights https://download.pytorch.org/models/resnet50-0676ba61.pth --model-name "
                 "resnet50 --image-size 64`.");
   EXPECT_NE(fault({path("photos")}).find("`kiln train " + path("photos") + "`"), std::string::npos);
-  for (const char* word : {"fit", "export", "serve"})
+  for (const char* word : {"fit", "serve"})
     EXPECT_NE(fault({word}).find("`kiln "), std::string::npos) << word;
 }
 

@@ -1,0 +1,72 @@
+#include "tools/export/export.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "record/run_summary.h"
+#include "tools/commands.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportFormat {
+  std::string_view name;  // of --format
+  FormatWriter* files;
+};
+
+constexpr std::array kFormats{
+    ExportFormat{"onnx", onnx_files},
+    ExportFormat{"torchvision", torchvision_files},
+    ExportFormat{"mlflow", mlflow_files},
+};
+
+// An earlier export may be in use, and a folder may hold anything.
+void require_new(const fs::path& output) {
+  std::error_code failure;
+  if (fs::symlink_status(output, failure).type() != fs::file_type::not_found)
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "--output-path: " + quoted_path(output) + " exists: remove it, or give another.");
+}
+
+// All files are complete before the first one appears. Returns their bytes.
+long long write_files(const std::string& output, const std::vector<OutputFile>& files) {
+  long long bytes = 0;
+  std::vector<DurableFile> complete;
+  for (const OutputFile& file : files) {
+    const fs::path path = output + file.name;
+    if (file.name.starts_with('/')) make_folders(path.parent_path());
+    require_new(path);
+    complete.emplace_back(path);
+    complete.back().write(file.bytes);
+    complete.back().finish();
+    bytes += static_cast<long long>(file.bytes.size());
+  }
+  for (DurableFile& file : complete) file.commit();
+  return bytes;
+}
+
+}  // namespace
+
+int run(const ExportConfig& config, Process& process) {
+  end_on_stop_signals();
+  require_new(config.output_path);
+  require_writable(config.output_path);
+  Predictor model(config.trained_model_path, at::kCPU, Precision::kFp32);
+  for (const std::string& note : model.notes()) process.log.warning(note);
+  const auto* const format = std::ranges::find(kFormats, config.format, &ExportFormat::name);
+  const long long bytes = write_files(config.output_path, format->files({config, model}));
+  process.log.info("Wrote '" + config.output_path + "' (" + bytes_text(bytes) + "), " +
+                   config.format + " of " + model.spec().model_name + " with " +
+                   plural(static_cast<long long>(model.labels().size()), "class", "classes") + ".");
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,38 @@
+// `kiln export`: a trained model in a form that other programs run. A format is a file and a row of
+// the table in export.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/run_config.h"
+#include "predict/inference.h"
+#include "store/model_directory.h"
+
+namespace kiln {
+
+// What the formats write.
+struct ExportedModel {
+  const ExportConfig& config;
+  Predictor& model;  // on the CPU, in float32
+};
+
+// Each returns the files to write, the one that makes the rest valid last. Their names are what
+// follows --output-path: "" is the path itself, "/README.md" a file in a folder. Throws Error.
+using FormatWriter = std::vector<OutputFile>(const ExportedModel& exported);
+FormatWriter onnx_files;
+FormatWriter torchvision_files;
+FormatWriter mlflow_files;
+
+// The ONNX file.
+std::string onnx_model(const ExportedModel& exported);
+
+// As JSON, which is Python, too: a text, and a list of texts.
+std::string quoted(const std::string& text);
+std::string quoted_list(const std::vector<std::string>& texts);
+
+// For people, in Markdown: what the model was trained on, how good it is, and its limits. `use`:
+// how its files are used. Throws Error kInvalidModelDirectory for a damaged training.json.
+std::string model_card(const ExportedModel& exported, const std::string& use);
+
+}  // namespace kiln

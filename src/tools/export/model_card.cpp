@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/platform/installation.h"
+#include "base/text.h"
+#include "base/unicode_form.h"
+#include "record/run_summary.h"
+#include "tools/export/export.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMaxRecord = 256 << 20;
+constexpr std::size_t kMaxClasses = 100;  // of the table
+
+// Text in Markdown, which a class's name must not change.
+std::string in_markdown(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("\\`*_{}[]<>()#+-!|").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return escaped;
+}
+
+std::string percent(double share) {
+  return formatted("%.1f %%", 100 * share);
+}
+
+std::int64_t count_of(const Json& counts, const std::string& label, const char* part) {
+  const auto row = counts.find(label);
+  return row == counts.end() ? 0 : row->value(part, std::int64_t{0});
+}
+
+std::string accuracy_text(const Json& training, std::int64_t num_valid) {
+  const Json& epochs = training.at("epochs");
+  const auto saved = training.at("saved_epoch").get<std::int64_t>();
+  const auto epoch = std::ranges::find_if(
+      epochs, [&](const Json& row) { return row.at("epoch").get<std::int64_t>() == saved; });
+  if (epoch == epochs.end() || num_valid == 0)
+    return "Its accuracy was not measured by an epoch of training; `kiln evaluate` measures it.\n";
+  const double top1 = epoch->at("top1").get<double>();
+  const Interval interval =
+      wilson_interval(std::llround(top1 * static_cast<double>(num_valid)), num_valid);
+  return "Of " + plural(num_valid, "validation image", "validation images") + ", " + percent(top1) +
+         " were answered correctly (95 % interval " + percent(interval.low) + " to " +
+         percent(interval.high) + "), after epoch " + std::to_string(saved) + ".\n";
+}
+
+std::string counts_text(const std::vector<std::string>& labels, const Json& counts) {
+  std::string text = "| class | training images | validation images |\n|---|---|---|\n";
+  for (std::size_t i = 0; i < std::min(labels.size(), kMaxClasses); ++i)
+    text += "| " + in_markdown(as_utf8(labels[i])) + " | " +
+            grouped(count_of(counts, labels[i], "train")) + " | " +
+            grouped(count_of(counts, labels[i], "valid")) + " |\n";
+  if (labels.size() > kMaxClasses)
+    text += "\nand " + std::to_string(labels.size() - kMaxClasses) + " more classes.\n";
+  return text;
+}
+
+std::string record_text(const std::vector<std::string>& labels, const Json& training) {
+  const Json& counts = training.at("data").at("counts");
+  std::int64_t num_train = 0, num_valid = 0;
+  for (const std::string& label : labels) {
+    num_train += count_of(counts, label, "train");
+    num_valid += count_of(counts, label, "valid");
+  }
+  return "## What it was trained on\n\n" + plural(num_train, "image", "images") + ", with kiln " +
+         in_markdown(training.at("versions").value("kiln", "")) + ".\n\n" +
+         counts_text(labels, counts) + "\n## How good it is\n\n" +
+         accuracy_text(training, num_valid);
+}
+
+std::string training_text(const fs::path& folder, const std::vector<std::string>& labels) {
+  const fs::path path = folder / "training.json";
+  std::error_code failure;
+  if (!fs::exists(path, failure))
+    return "## What it was trained on\n\nThe model has no record of its training.\n";
+  try {
+    return record_text(labels, parse_json(read_file(path, kMaxRecord)));
+  } catch (const JsonFault& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                quoted_path(path) + " " + fault.what() + ": copy the whole model again.");
+  } catch (const Json::exception&) {
+    throw Error(
+        ErrorCode::kInvalidModelDirectory,
+        quoted_path(path) + " is not the record of a training: copy the whole model again.");
+  }
+}
+
+}  // namespace
+
+std::string quoted(const std::string& text) {
+  return quote_json(as_utf8(text));
+}
+
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  parts.reserve(texts.size());
+  for (const std::string& text : texts) parts.push_back(quoted(text));
+  return "[" + joined(parts, ", ") + "]";
+}
+
+std::string model_card(const ExportedModel& exported, const std::string& use) {
+  const Predictor& model = exported.model;
+  const auto& preprocessing = model.directory().preprocessing;
+  std::string text = "# " + model.spec().model_name + ", " +
+                     plural(static_cast<long long>(model.labels().size()), "class", "classes") +
+                     "\n\nA classifier of images, written by " + in_markdown(program_version()) +
+                     ".\n\n";
+  text += training_text(exported.config.trained_model_path, model.labels());
+  text +=
+      "\n## Its limits\n\n- It knows no other class than these: an image of something else gets "
+      "one "
+      "of them.\n- The accuracy is that on images like the validation images, by which the best "
+      "epoch was chosen; on images of other cameras, places or times it may be lower.\n- " +
+      std::string(model.directory().calibration.answers.empty()
+                      ? "Its confidence is not calibrated.\n"
+                      : "Its confidence is calibrated on the validation images, and slightly "
+                        "optimistic on others.\n");
+  if (preprocessing)
+    text += formatted("- It sees images at %d x %d pixels: smaller details are lost.\n",
+                      preprocessing->width, preprocessing->height);
+  return text + "\n## How it is used\n\n" + use;
+}
+
+}  // namespace kiln

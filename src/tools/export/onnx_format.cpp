@@ -1,0 +1,105 @@
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/platform/installation.h"
+#include "model/catalogue.h"
+#include "tools/export/export.h"
+#include "tools/export/onnx_graph.h"
+#include "tools/export/onnx_network.h"
+
+namespace kiln {
+namespace {
+
+// For the trace of a model that does not say which size its images had.
+constexpr ImageSize kAnySize{224, 224};
+
+// Adds the graph's input and what makes the network's input of it, which is returned.
+std::string add_input(OnnxGraph& graph, const ExportedModel& exported) {
+  const std::optional<TransformSpec>& spec = exported.model.pixels();
+  if (!exported.config.takes_pixels) {
+    if (!spec)
+      throw Error(ErrorCode::kUserError,
+                  "--trained-model-path " + quoted_path(exported.config.trained_model_path) +
+                      " has no " + std::string(kPreprocessingFile) +
+                      ", so how images are prepared is unknown: give --input pixels.");
+    graph.add_input({"image", OnnxType::kUint8, {"batch", "height", "width", 3}});
+    return add_pixels(graph, *spec, exported.model.normalization(), "image");
+  }
+  std::vector<OnnxDimension> shape{"batch", 3, "height", "width"};
+  if (spec) shape = {"batch", 3, spec->output.height, spec->output.width};
+  graph.add_input({"pixels", OnnxType::kFloat, shape});
+  return "pixels";
+}
+
+// Whether the caller turns pictures upright as their EXIF orientation says.
+bool is_turned(const ExportedModel& exported) {
+  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
+  return how && how->exif == Exif::kApply;
+}
+
+// What a user of the file must know and cannot see in the graph.
+std::vector<std::pair<std::string, std::string>> metadata_of(const ExportedModel& exported) {
+  const ModelDirectory& directory = exported.model.directory();
+  std::vector<std::pair<std::string, std::string>> metadata = {
+      {"labels", quoted_list(exported.model.labels())},
+      {"network", exported.model.spec().model_name},
+      {"program", std::string(program_version())},
+      {"model", exported.model.print()},
+      {"exif_orientation", is_turned(exported) ? "apply" : "ignore"},
+      {"calibration", format_calibration(directory.calibration)}};
+  if (directory.preprocessing)
+    metadata.emplace_back("preprocessing", format_preprocessing(*directory.preprocessing));
+  return metadata;
+}
+
+// For the model card.
+std::string lines_to_run(const ExportedModel& exported) {
+  const std::string facts = "\nLabels, preparation and calibration are in the file's metadata.\n";
+  if (exported.config.takes_pixels)
+    return "Its input `pixels` are images that are prepared as in training: float32 [N, 3, height, "
+           "width]. Its outputs are `probabilities` and `logits`, [N, classes].\n" +
+           facts;
+  const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
+  return "```python\nimport json, numpy, onnxruntime\nfrom PIL import Image, ImageOps\n\n"
+         "session = onnxruntime.InferenceSession(" +
+         quoted(file) +
+         ")\nlabels = json.loads(session.get_modelmeta().custom_metadata_map[\"labels\"])\n"
+         "image = " +
+         (is_turned(exported) ? "ImageOps.exif_transpose(Image.open(\"photo.jpg\"))"
+                              : "Image.open(\"photo.jpg\")") +
+         ".convert(\"RGB\")\n"
+         "probabilities, = session.run([\"probabilities\"], {\"image\": "
+         "numpy.asarray(image)[None]})\n"
+         "print(labels[probabilities[0].argmax()], probabilities[0].max())\n```\n" +
+         facts;
+}
+
+}  // namespace
+
+std::string onnx_model(const ExportedModel& exported) {
+  Predictor& model = exported.model;
+  const std::optional<TransformSpec>& spec = model.pixels();
+  OnnxGraph graph(exported.config.half);
+  const std::string pixels = add_input(graph, exported);
+  const std::string answers =
+      add_network(graph, model.network(), spec ? spec->output : kAnySize, pixels);
+  const std::string logits = graph.add("Identity", {answers}, {}, "logits");
+  const auto temperature = static_cast<float>(model.calibration().temperature);
+  graph.add("Softmax", {graph.add("Div", {logits, graph.number(temperature)})},
+            {{"axis", std::int64_t{1}}}, "probabilities");
+  const std::vector<OnnxDimension> shape{"batch", static_cast<std::int64_t>(model.labels().size())};
+  graph.add_output({"probabilities", OnnxType::kFloat, shape});
+  graph.add_output({"logits", OnnxType::kFloat, shape});
+  return graph.model(metadata_of(exported));
+}
+
+std::vector<OutputFile> onnx_files(const ExportedModel& exported) {
+  return {{".md", model_card(exported, lines_to_run(exported))}, {"", onnx_model(exported)}};
+}
+
+}  // namespace kiln

@@ -1,0 +1,94 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "model/weights/starting_weights.h"
+#include "store/state_dict_file.h"
+#include "tools/export/export.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kPrefix = "model.";
+
+// The parameters of the last layer by name. A pretrained network's two are multiplied into one, in
+// double, so that torchvision's network has them.
+StateDict last_layer(ImageModel& network) {
+  std::vector<NamedTensor> head = network.head();
+  if (head.size() == 4) {
+    const at::Tensor outer = head[2].tensor.detach().to(at::kDouble);
+    const at::Tensor weight = outer.mm(head[0].tensor.detach().to(at::kDouble));
+    const at::Tensor bias =
+        outer.mv(head[1].tensor.detach().to(at::kDouble)) + head[3].tensor.detach().to(at::kDouble);
+    head = {{head[0].name, weight.to(at::kFloat)}, {head[1].name, bias.to(at::kFloat)}};
+  }
+  return to_state_dict(std::move(head));
+}
+
+std::string list_of(const std::array<double, 3>& values) {
+  return formatted("[%g, %g, %g]", values[0], values[1], values[2]);
+}
+
+// The lines of Python that prepare `image`, a Pillow image.
+std::string preparation(const ExportedModel& exported) {
+  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
+  if (!how) return "# Resize the image as in training.\n";
+  std::string text;
+  if (how->exif == Exif::kApply) text += "image = ImageOps.exif_transpose(image)\n";
+  text += "image = image.convert(\"RGB\")\n";
+  if (exported.model.pixels()->chain)
+    return text + "# In training, these operations of torchvision.transforms followed: " +
+           exported.model.pixels()->chain->whole.summary() + "\n";
+  const std::string size = formatted("(%d, %d)", how->width, how->height);
+  std::string side = std::to_string(how->resize_short_side);
+  if (how->resize_short_side == 0 && how->height == how->width) side = std::to_string(how->width);
+  if (how->resize_short_side == 0 && how->height != how->width)
+    side = formatted(
+        "[image.height * %d // image.width, %d] if image.height * %d >= image.width * %d else "
+        "[%d, image.width * %d // image.height]",
+        how->width, how->width, how->width, how->height, how->height, how->height);
+  if (how->keep_exact_size) text += "if image.size != " + size + ":\n    ";
+  return text + "image = functional.resize(image, " + side + ")\n" +
+         formatted("image = functional.center_crop(image, [%d, %d])\n", how->height, how->width);
+}
+
+std::string lines_to_load(const ExportedModel& exported) {
+  const Predictor& model = exported.model;
+  const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
+  return "```python\nimport torch, torchvision\nfrom PIL import Image, ImageOps\n"
+         "from torchvision.transforms import functional\n\n"
+         "network = torchvision.models.get_model(\"" +
+         model.spec().model_name + "\", num_classes=" + std::to_string(model.labels().size()) +
+         ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
+         "))\nlabels = " + quoted_list(model.labels()) + "\nimage = Image.open(\"photo.jpg\")\n" +
+         preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
+         list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) +
+         ")\nprobabilities = (network(pixels[None])[0] / " +
+         formatted("%.9g", model.calibration().temperature) +
+         ").softmax(0)\nprint(labels[probabilities.argmax()], probabilities.max().item())\n```\n";
+}
+
+}  // namespace
+
+std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
+  const StateDict head = last_layer(exported.model.network());
+  StateDict state;
+  for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
+    if (!tensor.name.starts_with(kPrefix)) continue;  // the output layer, which is in the head
+    const auto combined = std::ranges::find(head, tensor.name, &StoredTensor::name);
+    state.push_back(combined == head.end() ? std::move(tensor) : *combined);
+    state.back().name.erase(0, kPrefix.size());
+  }
+  return {{".md", model_card(exported, lines_to_load(exported))}, {"", write_torch_zip(state)}};
+}
+
+}  // namespace kiln

@@ -1,0 +1,67 @@
+"""`kiln export`: what it refuses, what it writes, and the model card. tests/parity/export_parity.py runs its files."""
+import json
+import shutil
+
+from flow import FlowTest, files_below, kiln, main
+
+FORMATS = ("onnx", "torchvision", "mlflow")
+
+
+class ExportTest(FlowTest):
+    def export(self, *words, model=None, target="exported"):
+        return kiln("export", "--trained-model-path", model or self.trained_model, "--output-path", self.folder / target, *words)
+
+    def copy_model(self):
+        shutil.copytree(self.trained_model, self.folder / "model")
+        return self.folder / "model"
+
+    def test_every_format_has_a_model_card(self):
+        for name in FORMATS:
+            with self.subTest(format=name):
+                result = self.export("--format", name, target=name)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                card = self.folder / (name + ".md" if name != "mlflow" else "mlflow/README.md")
+                training = json.loads((self.trained_model / "training.json").read_text())
+                top1 = training["epochs"][training["saved_epoch"] - 1]["top1"]
+                self.assert_names(card.read_text(), "resnet18", "| circle | 16 | 4 |", f"{100 * top1:.1f} %", "12 validation")
+
+    def test_a_model_without_a_record_of_its_training(self):
+        model = self.copy_model()
+        (model / "training.json").unlink()
+        self.assertEqual(self.export(model=model).returncode, 0)
+        self.assertNotIn("validation images |", (self.folder / "exported.md").read_text())
+        (model / "training.json").write_text('{"epochs": 3}')
+        self.assert_refused(self.export(model=model, target="other"), 1, "training.json")
+
+    def test_an_output_that_exists_is_left_alone(self):
+        for name in ("exported", "exported.md"):
+            with self.subTest(name=name):
+                (self.folder / name).write_text("precious")
+                self.assert_refused(self.export(), 3, name)
+                self.assertEqual(files_below(self.folder), {name: b"precious"})
+                (self.folder / name).unlink()
+
+    def test_inputs_that_are_refused(self):
+        checkpoint = self.folder / "checkpoint"
+        self.assertEqual(self.train(checkpoint_path=checkpoint).returncode, 0)
+        for model, word in ((checkpoint, "checkpoints"), (self.untrained, "untrained"), (self.data / "train", "images"),
+                            (self.folder / "nowhere", "exist")):
+            with self.subTest(word=word):
+                self.assert_refused(self.export(model=model), 1, "--trained-model-path", word)
+        self.assert_refused(self.export("--format", "tflite"), 2, "--format", *FORMATS)
+        self.assert_refused(self.export("--format", "mlflow", "--half"), 2, "--half")
+        self.assertFalse((self.folder / "exported").exists())
+
+    def test_images_that_onnx_cannot_prepare(self):
+        model = self.copy_model()
+        how = json.loads((model / "preprocessing.json").read_text())
+        path = model / "preprocessing.json"
+        path.write_text(json.dumps({**how, "version": 2, "transforms": [["Resize", 40], ["Grayscale", 3]]}))
+        self.assert_refused(self.export(model=model), 1, "Grayscale", "--input pixels")
+        self.assertEqual(self.export("--input", "pixels", model=model).returncode, 0)
+        path.unlink()
+        self.assert_refused(self.export(model=model, target="other"), 1, "preprocessing.json", "--input pixels")
+
+
+if __name__ == "__main__":
+    main()

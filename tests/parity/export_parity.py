@@ -1,0 +1,288 @@
+"""`kiln export`, run by the libraries that its files are for, beside what `kiln score` answers.
+
+    export_parity.py KILN
+
+ONNX: onnx.checker, and ONNX Runtime on photos of any size and on normalized pixels. By day one network of each kind and every
+sixth photo; with KILN_NIGHTLY=1 all of them. Exit code 77: no onnxruntime (environment/install.sh).
+"""
+import base64
+import contextlib
+import csv
+import io
+import json
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+import tempfile
+
+import torch_packages
+
+PACKAGES = os.environ.get("KILN_ONNX_PACKAGES") or os.path.join(torch_packages.ROOT, ".deps", "onnx")
+if not os.path.isdir(os.path.join(PACKAGES, "onnxruntime")):
+    print(f"skipped: no onnxruntime in {PACKAGES}; run environment/install.sh")
+    sys.exit(77)
+sys.path.append(PACKAGES)
+
+import numpy  # noqa: E402
+import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
+import torch  # noqa: E402
+import torchvision  # noqa: E402
+from PIL import Image  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "examples/predict.py"))
+SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(torch_packages.ROOT).parent / "shared"))
+MODELS = ["resnet18", "resnext50_32x4d", "densenet121"]
+OTHERS = ["resnet34", "resnet50", "resnet101", "resnet152", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2",
+          "densenet161", "densenet169", "densenet201"]
+LABELS = ["ant", "bee, wild", "cät", "dog", "eel"]
+SIZE, SHORT = 64, 73
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+NIGHTLY = bool(os.environ.get("KILN_NIGHTLY"))
+FROM_PHOTOS, FROM_PIXELS, CLEAR = 5e-3, 1e-4, 0.01
+
+
+SPEC = """flavor: {{name: pytorch, serialization_method: state_dict}}
+model_file: model
+time_created: 2026-01-01T00:00:00.000000+0000
+flavor_extras:
+  module: azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.{module}
+  class: {family}
+  is_cuda: false
+  init_params:
+    model_name: {name}
+    pretrained: {pretrained}
+    num_classes: {classes}
+task_type: MultiClassification
+label_map_file: index_to_label.csv
+"""
+
+
+class Model:
+    """A ModelDirectory of a random network whose answers on `photos` differ."""
+
+    def __init__(self, folder, name, photos, with_output_layer=False, **preprocessing):
+        self.folder, self.name = folder, name
+        folder.mkdir()
+        self.how = {"version": 1, "exif": "apply", "resize_short_side": SHORT, "keep_exact_size": True,
+                    "input_size": [SIZE, SIZE], "mean": MEAN, "std": STD, **preprocessing}
+        torch.manual_seed(len(name))
+        network = torchvision.models.get_model(name, weights=None, num_classes=1000 if with_output_layer else len(LABELS))
+        with torch.no_grad():
+            for module in network.modules():
+                if isinstance(module, torch.nn.BatchNorm2d):
+                    module.weight.uniform_(0.5, 1.0)
+                    module.bias.uniform_(-0.2, 0.2)
+                    module.running_mean.uniform_(-0.2, 0.2)
+                    module.running_var.uniform_(0.8, 1.5)
+        state = {"model." + key: value for key, value in network.state_dict().items()}
+        if with_output_layer:
+            state["out_linear_model.weight"] = torch.randn(len(LABELS), 1000) / 30
+            state["out_linear_model.bias"] = torch.randn(len(LABELS)) / 30
+        last = list(state)[-2:]
+        (folder / "preprocessing.json").write_text(json.dumps(self.how))
+        family = "DenseNet" if name.startswith("densenet") else "ResNet"
+        (folder / "model_spec.yaml").write_text(SPEC.format(
+            module=family.lower(), family=family, name=name, pretrained=str(with_output_layer).lower(), classes=len(LABELS)))
+        # Of a random network all answers are nearly the same: without their mean, and as far apart as a trained one's.
+        with torch.inference_mode():
+            logits = self.network(state)(torch.stack([PREDICT["prepare"](photo, self.how) for photo in photos[:32]]))
+        scale = 1 / logits.std(0).mean()
+        state[last[0]] *= scale
+        state[last[1]] = (state[last[1]] - logits.mean(0)) * scale
+        save_file(state, folder / "model")
+        (folder / "_meta.yaml").write_text("type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n")
+        (folder / "index_to_label.csv").write_text(
+            ",label\n" + "".join(f'{i},"{label}"\n' for i, label in enumerate(LABELS)))
+        (folder / "calibration.json").write_text(json.dumps({"version": 1, "temperature": 1.5, "answers": []}))
+
+    def network(self, state):
+        """torchvision's, with this state."""
+        torch.save(state, self.folder / "model")
+        return PREDICT["load_network"](self.folder)
+
+    def score(self, kiln, photos):
+        """Path -> label and probabilities, as the program says."""
+        output = self.folder.with_suffix(".csv")
+        run(kiln, "score", "--trained-model-path", self.folder, "--data-path", photos, "--output-path", output, "--all-classes")
+        with open(output, newline="") as file:
+            return {row["path"]: (row["label"], [float(row["probability_" + label]) for label in LABELS])
+                    for row in csv.DictReader(file)}
+
+    def export(self, kiln, suffix, *words):
+        output = self.folder.with_suffix(suffix)
+        run(kiln, "export", "--trained-model-path", self.folder, "--output-path", output, *words)
+        return output
+
+
+def run(*words):
+    result = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{words}: {result.stdout}{result.stderr}"
+    return result.stdout
+
+
+def compared(what, answers, scores, limit):
+    """The largest difference of `answers` (path -> probabilities) from the scores; labels are the same where they are clear."""
+    assert set(answers) == set(scores), set(answers) ^ set(scores)
+    worst = 0
+    for path, probabilities in answers.items():
+        label, expected = scores[path]
+        worst = max(worst, max(abs(a - b) for a, b in zip(probabilities, expected)))
+        second, first = sorted(expected)[-2:]
+        assert first - second <= CLEAR or LABELS[int(numpy.argmax(probabilities))] == label, f"{what}: {path}: {probabilities}"
+    assert len({label for label, _ in scores.values()}) > 1, f"{what}: all answers are {next(iter(scores.values()))}"
+    assert worst <= limit, f"{what}: a probability is {worst:.2g} from the program's"
+    return worst
+
+
+def open_onnx(path):
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["probabilities", "logits"]
+    return session
+
+
+def from_photo(session, path, how):
+    image = numpy.asarray(PREDICT["read_photo"](path, how["exif"]))
+    return session.run(["probabilities"], {"image": image[None]})[0][0].tolist()
+
+
+def check_onnx(kiln, model, photos, crops):
+    """The largest differences: from photos, with float16 weights, and from pixels."""
+    session = open_onnx(model.export(kiln, ".onnx"))
+    facts = session.get_modelmeta().custom_metadata_map
+    assert json.loads(facts["labels"]) == LABELS
+    assert json.loads(facts["preprocessing"]) == model.how
+    assert facts["exif_orientation"] == "apply"
+    scores = model.score(kiln, photos)
+    answers = {name: from_photo(session, photos / name, model.how) for name in scores}
+    worst = [compared(f"{model.name} from photos", answers, scores, FROM_PHOTOS)]
+
+    half_path = model.export(kiln, ".half.onnx", "--half")
+    assert half_path.stat().st_size < 0.6 * model.folder.with_suffix(".onnx").stat().st_size
+    half = open_onnx(half_path)
+    answers = {name: from_photo(half, photos / name, model.how) for name in scores}
+    worst.append(compared(f"{model.name}, float16", answers, scores, 0.05))
+
+    pixels = open_onnx(model.export(kiln, ".pixels.onnx", "--input", "pixels"))
+    scores = model.score(kiln, crops)
+    batch = numpy.stack([PREDICT["prepare"](crops / name, model.how).numpy() for name in scores])
+    rows, logits = pixels.run(None, {"pixels": batch})
+    assert logits.shape == (len(scores), len(LABELS))
+    worst.append(compared(f"{model.name} from pixels", dict(zip(scores, rows.tolist())), scores, FROM_PIXELS))
+    return worst
+
+
+def check_preparations(kiln, folder, photos, crops):
+    """Every way in which a model prepares images, on photos and on images of its own size."""
+    ways = [{"resize_short_side": None}, {"resize_short_side": None, "input_size": [48, SIZE]}, {"keep_exact_size": False},
+            {"version": 2, "resize_short_side": None, "transforms": [["Resize", 70], ["CenterCrop", SIZE]]},
+            {"version": 2, "resize_short_side": None, "transforms": [["Resize", {"size": [80, 90]}]]}]
+    for number, how in enumerate(ways):
+        model = Model(folder / f"way{number}", "resnet18", sorted(photos.iterdir()), **how)
+        session = open_onnx(model.export(kiln, ".onnx"))
+        for images in (photos, crops):
+            scores = model.score(kiln, images)
+            answers = {name: from_photo(session, images / name, model.how) for name in scores}
+            worst = compared(f"{how}", answers, scores, FROM_PHOTOS)
+            print(f"{json.dumps(how)}, {images.name}: probabilities within {worst:.1e}")
+
+
+def check_torchvision(kiln, model, photos):
+    """The lines in the model card, as they are, for each photo."""
+    card = model.export(kiln, ".pth", "--format", "torchvision").with_name(f"{model.folder.name}.pth.md").read_text()
+    code = card.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) < 20, code
+    code = code.replace('torch.load("', f'torch.load("{model.folder.parent}/')
+    scores, answers, cwd = model.score(kiln, photos), {}, os.getcwd()
+    for name in list(scores)[:8]:
+        os.chdir(photos)
+        named = {}
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code.replace("photo.jpg", name), named)  # noqa: S102
+        os.chdir(cwd)
+        answers[name] = named["probabilities"].tolist()
+    assert named["labels"] == LABELS
+    worst = compared(f"{model.name} in torchvision", answers, {name: scores[name] for name in answers}, FROM_PHOTOS)
+    print(f"{model.name} in torchvision: probabilities within {worst:.1e}")
+
+
+MLFLOW = """
+import base64, json, pathlib, sys
+import mlflow.pyfunc, pandas
+folder, photos, *names = sys.argv[1:]
+model = mlflow.pyfunc.load_model(folder)
+table = pandas.DataFrame({"image": [pathlib.Path(photos, name).read_bytes() for name in names]})
+print(json.dumps(dict(zip(names, model.predict(table)["probabilities"].tolist()))))
+"""
+
+
+def check_mlflow(kiln, model, photos):
+    """pyfunc.load_model and `mlflow models predict` on photos."""
+    packages = os.path.join(torch_packages.ROOT, ".deps", "mlflow")
+    if not os.path.isdir(packages):
+        print(f"MLflow: skipped, not in {packages}")
+        return
+    folder = model.export(kiln, ".mlflow", "--format", "mlflow")
+    scores = model.score(kiln, photos)
+    names = list(scores)[:8]
+    scores = {name: scores[name] for name in names}
+    paths = os.pathsep.join([packages, torch_packages.PACKAGES, PACKAGES])
+    settings = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+    def python(*words):
+        result = subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, env=settings,
+                                cwd=folder.parent, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+    answers = json.loads(python("-c", MLFLOW, folder, photos, *names).splitlines()[-1])
+    worst = compared(f"{model.name} in MLflow", answers, scores, FROM_PHOTOS)
+    request, answer = folder.parent / "request.json", folder.parent / "answer.json"
+    request.write_text(json.dumps({"dataframe_records": [
+        {"image": base64.b64encode((photos / name).read_bytes()).decode()} for name in names]}))
+    python("-m", "mlflow", "models", "predict", "--model-uri", folder, "--input-path", request, "--output-path", answer,
+           "--content-type", "json", "--env-manager", "local")
+    rows = json.loads(answer.read_text())["predictions"]
+    compared(f"{model.name}, mlflow models predict", dict(zip(names, (row["probabilities"] for row in rows))), scores,
+             FROM_PHOTOS)
+    print(f"{model.name} in MLflow: probabilities within {worst:.1e}")
+
+
+def take_photos(kiln, folder):
+    """`photos` of many sizes, and `crops` of the models' input size."""
+    source = SHARED / "data/photos"
+    if not source.is_dir():
+        source = folder / "demo"
+        run(kiln, "demo-data", "--output-path", source, "--images", 120, "--size", 96)
+    photos, crops = folder / "photos", folder / "crops"
+    photos.mkdir()
+    crops.mkdir()
+    files = sorted(path for path in source.rglob("*") if path.suffix in (".jpg", ".JPEG", ".png"))
+    for number, path in enumerate(files if NIGHTLY else files[::6]):
+        (photos / f"{number:03}{path.suffix}").write_bytes(path.read_bytes())
+        image = PREDICT["read_photo"](path, "apply")
+        image.resize((SIZE, SIZE)).save(crops / f"{number:03}.png")
+    return photos, crops
+
+
+def main(kiln):
+    print(f"onnx {onnx.__version__}, ONNX Runtime {onnxruntime.__version__}")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        photos, crops = take_photos(kiln, folder)
+        check_preparations(kiln, folder, photos, crops)
+        for name in MODELS + (OTHERS if NIGHTLY else []):
+            model = Model(folder / name, name, sorted(photos.iterdir()), with_output_layer=name == "resnet18")
+            if name in MODELS:
+                check_torchvision(kiln, model, photos)
+            if name == MODELS[0]:
+                check_mlflow(kiln, model, photos)
+            worst = check_onnx(kiln, model, photos, crops)
+            print(f"{name}, {len(list(photos.iterdir()))} photos: probabilities within {worst[0]:.1e} of score's, with float16 "
+                  f"weights {worst[1]:.1e}, from pixels {worst[2]:.1e}")
+
+
+main(sys.argv[1])
