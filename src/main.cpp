@@ -35,10 +35,12 @@ std::optional<int> answered(const std::vector<std::string>& arguments,
       invocation.command);
 }
 
-int tell_refusal(const std::optional<std::filesystem::path>& error_info) {
-  const FailureReport failure = report_failure(std::current_exception());
-  // All ranks were given the same words: the first one tells what is wrong with them.
-  if (launched_rank() > 0) return failure.exit_code;
+// All ranks of a job were given the same words, and those of a host have the same files: the first
+// one tells what is wrong with them.
+int tell_refusal(const std::optional<std::filesystem::path>& error_info, int rank) {
+  FailureReport failure = report_failure(std::current_exception());
+  if (rank > 0) return failure.exit_code;
+  if (launched_rank() > 0) failure.error_info.clear();
   Log log;
   tell(failure, error_info, log);
   return failure.exit_code;
@@ -46,14 +48,18 @@ int tell_refusal(const std::optional<std::filesystem::path>& error_info) {
 
 int start(int argc, char** argv) {
   std::optional<std::filesystem::path> error_info;
-  Main* run = nullptr;
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     if (!is_sagemaker_start(arguments, sagemaker_folder()))
       if (const std::optional<int> code = answered(arguments, error_info)) return *code;
+  } catch (...) {
+    return tell_refusal(error_info, launched_rank());
+  }
+  Main* run = nullptr;
+  try {
     run = open_library();
   } catch (...) {
-    return tell_refusal(error_info);
+    return tell_refusal(error_info, launched_local_rank());
   }
   return run(argc, argv);
 }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,8 @@ namespace fs = std::filesystem;
 constexpr const char* kLibrary = "libkiln.so";
 constexpr const char* kPackage = "kiln_trainer";  // of the wheel
 constexpr const char* kTorchLibrary = "torch/lib/libtorch_cpu.so";
+// Open MPI's plug-ins and the GPU module use what the library brings.
+constexpr int kAsIfLinked = RTLD_NOW | RTLD_GLOBAL;
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::kFailedToCompleteOperation, sentence);
@@ -59,26 +62,40 @@ std::optional<fs::path> first_with(const std::vector<fs::path>& folders, const f
   return found == folders.end() ? std::nullopt : std::optional(*found);
 }
 
+// The beginning of a file that pip or Python wrote; empty if there is none.
+std::istringstream text_of(const fs::path& path) {
+  std::error_code failure;
+  std::string text;
+  if (fs::is_regular_file(path, failure)) {
+    text.resize(4096);
+    std::ifstream file(path);
+    file.read(text.data(), std::ssize(text));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+  }
+  return std::istringstream(text);
+}
+
 // Where the programs of the Python are that a virtual environment builds on; empty: it is none.
 fs::path base_of_environment(const fs::path& prefix) {
-  std::ifstream settings(prefix / "pyvenv.cfg");
+  std::istringstream settings = text_of(prefix / "pyvenv.cfg");
   for (std::string line; std::getline(settings, line);)
-    if (line.starts_with("home = ")) return line.substr(7);
+    if (line.starts_with("home"))
+      return line.substr(std::min(line.size(), line.find_first_not_of(" =", 4)));
   return {};
 }
 
 // The folders that may hold LibTorch for a wheel in `packages` whose starter is in `bin`, the
-// likeliest first.
+// likeliest first. Paths that depend on the working directory are not followed: it may be
+// anybody's.
 std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& packages) {
-  std::vector<fs::path> folders;
-  if (const char* root = std::getenv("KILN_TORCH_ROOT"); root != nullptr)
-    folders.emplace_back(root);
-  folders.push_back(packages);
+  if (const char* root = std::getenv("KILN_TORCH_ROOT"); root != nullptr && *root != '\0')
+    return {root};
+  std::vector<fs::path> folders = {packages};
   const auto add = [&](const fs::path& of) {
-    std::ranges::copy(package_folders(of), std::back_inserter(folders));
+    if (of.is_absolute()) std::ranges::copy(package_folders(of), std::back_inserter(folders));
   };
   add(bin);
-  if (const fs::path base = base_of_environment(bin.parent_path()); !base.empty()) add(base);
+  add(base_of_environment(bin.parent_path()));
   const char* path = std::getenv("PATH");
   std::istringstream programs(path == nullptr ? "" : path);
   for (std::string folder; std::getline(programs, folder, ':');)
@@ -88,7 +105,7 @@ std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& package
 
 // The version in torch/version.py, such as "2.11.0+cpu".
 std::string version_of_torch(const fs::path& folder) {
-  std::ifstream file(folder / "torch/version.py");
+  std::istringstream file = text_of(folder / "torch/version.py");
   for (std::string line; std::getline(file, line);) {
     const std::size_t begin = line.find('\''), end = line.rfind('\'');
     if (line.starts_with("__version__") && begin < end)
@@ -98,42 +115,88 @@ std::string version_of_torch(const fs::path& folder) {
 }
 
 // What the system's loader says, in words for whoever wants the program to run.
-[[noreturn]] void refuse_unopened(const fs::path& file, const std::string& said) {
-  if (said.find("cannot allocate memory") != said.npos || said.find("failed to map") != said.npos)
-    throw Error(ErrorCode::kModuleOutOfMemory, "Out of memory.");
+[[noreturn]] void refuse_unopened(const fs::path& file, const std::string& said,
+                                  const std::string& remedy) {
+  for (const char* lack : {"annot allocate memory", "zero-fill"})
+    if (said.find(lack) != said.npos) throw Error(ErrorCode::kModuleOutOfMemory, "Out of memory.");
   const std::string opening = "'" + file.string() + "' cannot be opened: ";
   const std::size_t wanted = said.find("version `");
-  if (wanted == said.npos) refuse(opening + said + ". Install Kiln again.");
+  if (wanted == said.npos) refuse(opening + said + ". " + remedy);
   const std::size_t begin = wanted + std::string_view("version `").size();
   refuse(opening + "it needs " + said.substr(begin, said.find('\'', begin) - begin) +
          ", and this system is older (its C library is glibc " + ::gnu_get_libc_version() +
          "). Use the container image, or a newer system.");
 }
 
-void* open(const fs::path& file) {
-  // Global, as if linked: Open MPI's plug-ins and the GPU module use what the library brings.
-  // What throws while libraries initialize themselves is beyond a catch, and only memory is so
-  // little.
-  const std::terminate_handler former = std::set_terminate(end_without_memory);
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  std::set_terminate(former);
-  if (library == nullptr) refuse_unopened(file, ::dlerror());
-  return library;
-}
+// While it exists, a fault of the loader in a file that is cut short ends the process with a
+// sentence.
+class LoaderFaults {
+ public:
+  explicit LoaderFaults(const std::string& sentence) {
+    sentence_ = sentence;
+    struct sigaction action {};
+    action.sa_handler = end;
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &action, &former_[i]);
+  }
+  ~LoaderFaults() {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &former_[i], nullptr);
+  }
+  LoaderFaults(const LoaderFaults&) = delete;
+  LoaderFaults& operator=(const LoaderFaults&) = delete;
 
-// Opens the LibTorch of the environment, which the library then uses; before it the C++ runtime of
-// the wheel, as that of the system may be too old for the library.
+ private:
+  static constexpr int kSignals[] = {SIGBUS, SIGSEGV};
+  static void end(int) {
+    [[maybe_unused]] const auto written =
+        ::write(STDERR_FILENO, sentence_.data(), sentence_.size());
+    ::_exit(exit_code(ErrorCode::kFailedToCompleteOperation));
+  }
+
+  static inline std::string sentence_;  // for the handler
+  struct sigaction former_[std::size(kSignals)]{};
+};
+
+// How whatever is broken is installed again.
+const std::string kUnpackAgain = "Install Kiln again.";
+const std::string kKilnAgain =
+    "Install Kiln again: pip install --force-reinstall --no-deps kiln_trainer-" KILN_VERSION
+    "-….whl";
+const std::string kTorchAgain =
+    "Install PyTorch again: pip install --force-reinstall 'torch==" KILN_LIBTORCH ".*'";
+
+// Opens the LibTorch of the environment, which the library then uses.
 void open_torch(const fs::path& bin, const fs::path& packages) {
-  const std::optional<fs::path> folder = first_with(torch_folders(bin, packages), kTorchLibrary);
+  const std::vector<fs::path> folders = torch_folders(bin, packages);
+  const std::optional<fs::path> folder = first_with(folders, kTorchLibrary);
   const std::string remedy = ": pip install 'torch==" KILN_LIBTORCH ".*'";
+  if (!folder && folders.size() == 1)
+    refuse("KILN_TORCH_ROOT is '" + folders[0].string() + "', which has no " + kTorchLibrary +
+           ": set it to the folder that holds torch/, or unset it.");
   if (!folder)
     refuse("Kiln needs PyTorch " KILN_LIBTORCH ", which is not installed in this environment" +
            remedy + ", or set KILN_TORCH_ROOT to the folder that holds torch/.");
   if (const std::string found = version_of_torch(*folder); !found.starts_with(KILN_LIBTORCH "."))
     refuse("Kiln needs PyTorch " KILN_LIBTORCH ", and '" + (*folder / "torch").string() +
            "' is PyTorch " + found + remedy + ".");
-  open(packages / kPackage / "libstdc++.so.6");
-  open(fs::canonical(*folder / kTorchLibrary));  // whose own libraries lie beside its real place
+  // Whose own libraries lie beside its real place.
+  open_part(fs::canonical(*folder / kTorchLibrary), kAsIfLinked, kTorchAgain);
+}
+
+// Opens the C++ runtime that the library uses: of a wheel its own, as that of the system may be too
+// old. What throws while libraries initialize themselves is beyond a catch, and only memory is so
+// little: calls `open` with a terminate handler that says so.
+template <typename Open>
+void with_runtime(const std::optional<fs::path>& packages, const Open& open) {
+  const std::string name = "libstdc++.so.6";
+  void* runtime = open_part(packages ? *packages / kPackage / name : fs::path(name), kAsIfLinked,
+                            packages ? kKilnAgain : kUnpackAgain);
+  using SetHandler = std::terminate_handler(std::terminate_handler);
+  auto* set_handler = reinterpret_cast<SetHandler*>(::dlsym(runtime, "_ZSt13set_terminatePFvvE"));
+  const std::terminate_handler former = set_handler(end_without_memory);
+  open();
+  set_handler(former);
 }
 
 // MKL ends the process in a folder that was removed, with a message that blames a library.
@@ -175,26 +238,39 @@ fs::path part_of_program(const std::string& name) {
   return is_there(beside) ? beside : folder.parent_path() / "lib" / name;
 }
 
+void* open_part(const fs::path& file, int flags, const std::string& remedy) {
+  const LoaderFaults faults("error: '" + file.string() +
+                            "', or a library that it needs, is damaged or cut short. " + remedy +
+                            "\n");
+  void* library = ::dlopen(file.c_str(), flags);
+  if (library == nullptr) refuse_unopened(file, ::dlerror(), remedy);
+  return library;
+}
+
 Main* open_library() {
   require_working_directory();
   const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
   fs::path file = part_of_program(kLibrary);
+  std::optional<fs::path> packages;
   if (!is_there(file)) {
-    const std::optional<fs::path> packages =
-        first_with(package_folders(bin), fs::path(kPackage) / kLibrary);
+    packages = first_with(package_folders(bin), kPackage);
     if (!packages)
       refuse("The library " + std::string(kLibrary) + " is not beside this program, nor in '" +
-             file.parent_path().string() + "': install Kiln again.");
+             file.parent_path().string() + "'. " + kUnpackAgain);
     file = *packages / kPackage / kLibrary;
-    open_torch(bin, *packages);
   }
-  void* library = open(file);
+  const std::string& remedy = packages ? kKilnAgain : kUnpackAgain;
+  void* library = nullptr;
+  with_runtime(packages, [&] {
+    if (packages) open_torch(bin, *packages);
+    library = open_part(file, kAsIfLinked, remedy);
+  });
   using Version = const char*();
   auto* version = reinterpret_cast<Version*>(::dlsym(library, kVersionSymbol));
   auto* entry = reinterpret_cast<Main*>(::dlsym(library, kMainSymbol));
   if (version == nullptr || entry == nullptr || version() != program_version())
     refuse("'" + file.string() + "' is from another build than this program, " +
-           std::string(program_version()) + ": install Kiln again.");
+           std::string(program_version()) + ". " + remedy);
   return entry;
 }
 

@@ -24,6 +24,11 @@ std::string_view program_version();  // "kiln 0.1.0 (1a2b3c4)"
 // program, or in lib/ beside that folder.
 std::filesystem::path part_of_program(const std::string& name);
 
+// dlopen() of a file that belongs to the program. Throws Error with one sentence, which ends with
+// `remedy`: kFailedToCompleteOperation, or kModuleOutOfMemory. A file that is cut short, which the
+// loader does not survive, ends the process with such a sentence.
+void* open_part(const std::filesystem::path& file, int flags, const std::string& remedy);
+
 // Opens the library with LibTorch; for the starter. Returns its main(). Throws Error, all with one
 // sentence: kFailedToCompleteOperation if a part is missing, of another build or not for this
 // system; kUserError if the working directory is gone, with which LibTorch would end the process.

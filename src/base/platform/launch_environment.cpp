@@ -79,8 +79,14 @@ int num_launched() {
 }
 
 int launched_rank() {
-  return std::max({number_in("OMPI_COMM_WORLD_RANK"), number_in("PMIX_RANK"), number_in("PMI_RANK"),
-                   number_in("SLURM_PROCID")});
+  const int rank = std::max({number_in("OMPI_COMM_WORLD_RANK"), number_in("PMIX_RANK"),
+                             number_in("PMI_RANK"), number_in("SLURM_PROCID")});
+  return rank < num_launched() ? rank : 0;
+}
+
+int launched_local_rank() {
+  return std::min(launched_rank(),
+                  std::max(number_in("OMPI_COMM_WORLD_LOCAL_RANK"), number_in("SLURM_LOCALID")));
 }
 
 JobPart part_of_job() {

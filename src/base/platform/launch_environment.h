@@ -19,8 +19,10 @@ LaunchEnvironment detect_launch_environment();
 
 // The number of processes that a launcher started together with this one; 1 if none did.
 int num_launched();
-// The rank that Open MPI, PMIx, PMI or Slurm gave this process; 0 if none did.
+// The rank that Open MPI, PMIx, PMI or Slurm gave this process, among those of the job and of this
+// host; 0 if none did, or if a variable of theirs is left over.
 int launched_rank();
+int launched_local_rank();
 
 // One of equal parts of a job, which processes do that know nothing of each other.
 struct JobPart {

@@ -138,15 +138,13 @@ class ReadableLines : public ScoreEncoder {
 };
 
 // Parquet files are written by a module, libkiln_parquet.so beside the program, that is loaded only
-// when needed: few runs use it, and Arrow is 50 MB. Throws Error kUserError if it cannot be opened.
+// when needed: few runs use it, and Arrow is 50 MB. Throws Error as open_part().
 const ParquetModule& open_module() {
   const std::filesystem::path path = part_of_program("libkiln_parquet.so");
   // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-  if (library == nullptr)
-    throw Error(ErrorCode::kUserError,
-                "Parquet files cannot be written: " + std::string(::dlerror()) +
-                    ". Use an output that ends in .csv or .jsonl.");
+  void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND,
+                            "Parquet files need pip's extra kiln-trainer[parquet], or Kiln "
+                            "installed again. Or use an output that ends in .csv or .jsonl.");
   auto* entry =
       reinterpret_cast<const ParquetModule* (*)()>(::dlsym(library, kParquetModuleSymbol));
   const ParquetModule* module = entry == nullptr ? nullptr : entry();

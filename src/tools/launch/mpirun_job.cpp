@@ -91,7 +91,10 @@ std::string find_on_path(const std::string& name) {
 
 ProgramCall mpirun_call(const MpirunJob& job) {
   ProgramCall call;
-  const std::string mpirun = find_on_path("mpirun");
+  const std::filesystem::path own = part_of_program("openmpi") / "bin/mpirun";
+  std::error_code fault;
+  const std::string mpirun =
+      std::filesystem::exists(own, fault) ? own.string() : find_on_path("mpirun");
   if (mpirun.empty())
     throw Error(ErrorCode::kUserError,
                 "mpirun, which starts the ranks, is not on PATH: install Open MPI 4.1 (Debian and "
