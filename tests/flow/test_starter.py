@@ -73,6 +73,46 @@ class StarterTest(FlowTest):
         self.program = link
         self.assertEqual(self.start("--version").returncode, 0)
 
+    def test_a_library_that_is_cut_short(self):
+        library = self.folder / "environment/lib/libkiln.so"
+        library.parent.mkdir()
+        library.write_bytes(LIBRARY.read_bytes()[:LIBRARY.stat().st_size // 2])
+        result = self.start("--version")
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (3, 1), result.stderr)
+
+    def test_too_little_memory(self):
+        """Initializers of libraries that throw cannot be caught."""
+        for kib in range(150_000, 600_000, 30_000):
+            with self.subTest(kib=kib):
+                result = subprocess.run(["bash", "-c", f'ulimit -v {kib}; exec "{KILN}" --version'],
+                                        capture_output=True, text=True)
+                self.assertTrue(result.returncode in (0, 3), result.stderr)
+                self.assertLessEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+    def test_a_rank_tells_what_is_wrong_on_its_host(self):
+        rank = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
+        result = self.start(*self.train_arguments(), OMPI_COMM_WORLD_LOCAL_RANK="0", **rank)
+        self.assertEqual(result.returncode, 3)
+        self.assert_names(result.stderr, "libkiln.so")
+        self.assertEqual(self.start("train", "--epochs", "0", OMPI_COMM_WORLD_LOCAL_RANK="0", **rank).stderr, "")
+        self.assertNotEqual(self.start("train", "--epochs", "0", SLURM_PROCID="3").stderr, "")
+
+    def test_folders_that_depend_on_the_working_directory_are_not_used(self):
+        self.packages()
+        (self.folder / "lib").mkdir()
+        (self.folder / "lib/python3.11/site-packages").mkdir(parents=True)
+        (self.folder / "lib/python3.11/site-packages/torch").symlink_to(TORCH_ROOT / "torch")
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin/python3").touch()
+        for settings in ({"PATH": "bin:/usr/bin"}, {"KILN_TORCH_ROOT": ""}):
+            with self.subTest(settings=settings):
+                result = self.start("--version", before=("env", "-C", self.folder), **settings)
+                self.assertEqual(result.returncode, 3, result.stderr)
+
+    def test_a_wrong_torch_root_is_refused(self):
+        (self.packages() / "torch").symlink_to(TORCH_ROOT / "torch")
+        self.assert_fails(self.start(*self.train_arguments(), KILN_TORCH_ROOT="/nowhere"), 3, 39, "KILN_TORCH_ROOT", "/nowhere")
+
     def test_wheel_without_torch(self):
         self.packages()
         self.assert_fails(self.start(*self.train_arguments()), 3, 39, "PyTorch 2.11", "pip install", "KILN_TORCH_ROOT")

@@ -418,6 +418,7 @@ int run(const LaunchConfig& config, Process& process) {
   job.num_ranks = choose_num_ranks(config);
   job.hosts = config.hosts;
   provide_open_files(job.num_ranks);
+  require_temporary_folder();
   lock_log_folder(config.log_path, process);
   process.log_folder = {};  // from here on rank 0 holds it
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -124,6 +126,17 @@ ProgramCall mpirun_call(const MpirunJob& job) {
     call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
   return call;
+}
+
+void require_temporary_folder() {
+  std::error_code fault;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(fault);
+  if (fault || ::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw Error(ErrorCode::kUserError, quoted_path(folder) +
+                                         ", where Open MPI keeps files of a job, cannot be written "
+                                         "(" +
+                                         std::strerror(errno) +
+                                         "): set TMPDIR to a folder that can.");
 }
 
 void provide_open_files(int num_ranks) {

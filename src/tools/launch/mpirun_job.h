@@ -42,6 +42,9 @@ ProgramCall mpirun_call(const MpirunJob& job);
 // many.
 void provide_open_files(int num_ranks);
 
+// Throws Error kUserError if Open MPI could not keep its files, about which it says much.
+void require_temporary_folder();
+
 // The host on which mpirun will place each rank; empty names if not known in advance.
 std::vector<std::string> planned_hosts(const MpirunJob& job);
 
