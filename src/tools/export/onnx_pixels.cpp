@@ -83,16 +83,18 @@ class PixelNodes {
     return graph_.add("Div", {graph_.add("Mul", {size_, numerator}), denominator});
   }
 
-  // A triangle filter that widens with the reduction; rounded to whole levels, as the program's
-  // pixels are (data/image/resample.h).
+  // A triangle filter that widens with the reduction, over the width and then over the height, each
+  // rounded to whole levels, as the program's pixels are (data/image/resample.h).
   void resize(const std::string& size) {
-    pixels_ = graph_.add("Resize", {pixels_, "", "", size},
-                         {{"mode", std::string("linear")},
-                          {"antialias", std::int64_t{1}},
-                          {"coordinate_transformation_mode", std::string("half_pixel")},
-                          {"axes", std::vector<std::int64_t>{2, 3}}});
-    pixels_ = graph_.add("Floor", {graph_.add("Add", {pixels_, graph_.number(0.5F)})});
     size_ = size;
+    for (const std::int64_t axis : {1, 0}) {
+      pixels_ = graph_.add("Resize", {pixels_, "", "", side(axis)},
+                           {{"mode", std::string("linear")},
+                            {"antialias", std::int64_t{1}},
+                            {"coordinate_transformation_mode", std::string("half_pixel")},
+                            {"axes", std::vector<std::int64_t>{axis + 2}}});
+      pixels_ = graph_.add("Floor", {graph_.add("Add", {pixels_, graph_.number(0.5F)})});
+    }
   }
 
   OnnxGraph& graph_;
