@@ -91,6 +91,7 @@ class PixelNodes {
       pixels_ = graph_.add("Resize", {pixels_, "", "", side(axis)},
                            {{"mode", std::string("linear")},
                             {"antialias", std::int64_t{1}},
+                            {"exclude_outside", std::int64_t{1}},
                             {"coordinate_transformation_mode", std::string("half_pixel")},
                             {"axes", std::vector<std::int64_t>{axis + 2}}});
       pixels_ = graph_.add("Floor", {graph_.add("Add", {pixels_, graph_.number(0.5F)})});
