@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -135,7 +136,10 @@ void discard(const fs::path& folder, const Journal& journal) {
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
+  std::error_code fault;
+  const bool is_new = !fs::exists(folder_, fault);
   make_folders(folder_);
+  if (is_new) created_.reset(new fs::path(folder_));
   lock_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_.number() >= 0 && lock_soon(lock_.number(), {}) == LockResult::kInUse)
     fail_output_folder(folder_, "is in use by another run, which is writing to it",
@@ -143,6 +147,11 @@ OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(s
   if (!is_half_replaced(folder_)) return;
   const Journal journal = read_journal(folder_);
   (interrupted == Interrupted::kFinish ? put_in_place : discard)(folder_, journal);
+}
+
+void OutputFolder::RemoveIfEmpty::operator()(const fs::path* folder) const {
+  if (std::uncaught_exceptions() > 0) ::rmdir(folder->c_str());
+  delete folder;
 }
 
 void OutputFolder::replace(std::vector<DurableFile> files,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,14 @@ class OutputFolder {
                const std::vector<std::filesystem::path>& removed) const;
 
  private:
+  // Removes a folder that was created here, if an error ends its use before anything is in it.
+  struct RemoveIfEmpty {
+    void operator()(const std::filesystem::path* folder) const;
+  };
+
   std::filesystem::path folder_;
   Descriptor lock_;
+  std::unique_ptr<const std::filesystem::path, RemoveIfEmpty> created_;
 };
 
 // Whether a program was killed while putting files in place, or is doing so right now. Readers

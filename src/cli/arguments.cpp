@@ -415,7 +415,8 @@ void Given::imply(std::string_view name, const std::string& text, const char* by
   if (reason != nullptr) where += std::string(" (of --") + by + " " + reason->text + ")";
   const Option* option = find_option(command, name);
   mentioned.push_back(option);
-  values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position});
+  values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position,
+                    /*is_implied=*/true});
 }
 
 int Given::position(std::string_view name) const {

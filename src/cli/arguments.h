@@ -16,8 +16,9 @@ namespace kiln {
 struct RawValue {
   const Option* option = nullptr;
   std::string text;
-  std::string where;  // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
-  int position = 0;   // orders messages: place on the command line, then lines of the file
+  std::string where;        // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
+  int position = 0;         // orders messages: place on the command line, then lines of the file
+  bool is_implied = false;  // not typed: see imply()
 };
 
 // Positions of faults that are not on the command line.

@@ -2,6 +2,7 @@
 // `audit`; and those of `kiln train` that describe a network.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
@@ -298,7 +299,28 @@ Rows<NetworkConfig> network_rows() {
               {kModel, kFree, kOfRecipe}, kZeroInitHelp)};
 }
 
+namespace {
+
+// The network that a model directory, or the one of a file, names; null if there is none. Whether
+// the directory is sound is checked when its weights are read.
+const KnownNetwork* network_in(const std::string& weights) {
+  std::error_code failure;
+  const std::filesystem::path path(weights);
+  const bool is_folder = std::filesystem::is_directory(path, failure);
+  std::ifstream spec((is_folder ? path : path.parent_path()) / "model_spec.yaml");
+  constexpr int kMostLines = 200;
+  constexpr std::string_view kKey = "model_name: ";
+  std::string line;
+  for (int i = 0; i < kMostLines && std::getline(spec, line); ++i)
+    if (const std::size_t at = line.find(kKey); at != line.npos)
+      return find_network(line.substr(at + kKey.size()));
+  return nullptr;
+}
+
+}  // namespace
+
 std::string network_of(const std::string& weights) {
+  if (const KnownNetwork* stored = network_in(weights)) return std::string(stored->name);
   const std::string file = std::filesystem::path(weights).filename().string();
   const KnownNetwork* named = find_network(file.substr(0, file.find_first_of("-.")));
   return std::string(named == nullptr ? kUsualNetwork : named->name);

@@ -165,11 +165,12 @@ struct RecipeConfig {
 struct OptimizationConfig {
   int epochs = 5;  // the maximum with a time limit; `steps` may end training earlier
   bool epochs_given = false;
-  std::int64_t steps = 0;       // total optimizer steps; 0: determined by `epochs`
-  double time_limit_s = 0;      // 0: none
-  int batch_size = 16;          // per rank
-  int accumulate = 1;           // batches per step
-  double num_warmup_steps = 0;  // epochs, despite its name
+  std::int64_t steps = 0;          // total optimizer steps; 0: determined by `epochs`
+  double time_limit_s = 0;         // 0: none
+  int batch_size = 16;             // per rank
+  int accumulate = 1;              // batches per step
+  double num_warmup_steps = 0;     // epochs, despite its name
+  bool warmup_is_implied = false;  // by the number of epochs; a resumed run keeps its own
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: the same as learning_rate
   Freeze freeze = Freeze::kNone;

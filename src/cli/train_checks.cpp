@@ -414,6 +414,8 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
+  const RawValue* warmup = given.find("num-warmup-steps");
+  config.optimization.warmup_is_implied = warmup != nullptr && warmup->is_implied;
   for (auto& [name, text] : config.effective_options)
     if (name == "epochs" && !config.optimization.epochs_given)
       text = std::to_string(config.optimization.epochs);

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "record/run_json.h"
-#include "record/run_summary.h"
 
 namespace kiln {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "record/run_record.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 
@@ -60,6 +61,7 @@ struct AuditRecord {
   std::string device, precision;
   std::int64_t num_images = 0;  // labeled images in the dataset
   std::int64_t num_judged = 0;  // the same without bad images
+  std::int64_t num_seen = 0;    // of those judged, images that the backbone was trained on
   int num_folds = 0;
   // Images for which models that have not seen them predict the given label.
   std::int64_t num_agreed = 0;

@@ -254,15 +254,15 @@ std::string name_of(const EvaluatedModel& model) {
 
 std::vector<std::string> seen_texts(const SeenCounts& seen) {
   std::vector<std::string> texts;
-  const auto add = [&](long long count, const char* text) {
-    if (count > 0) texts.push_back(plural(count, "image is ", "images are ") + text);
+  const auto add = [&](long long count, const char* text, const char* result) {
+    if (count > 0)
+      texts.push_back(plural(count, "image is ", "images are ") + text +
+                      (count == 1 ? "it" : "them") + result);
   };
-  add(seen.training,
-      "identical, byte for byte, to training images of the model: the accuracy is optimistic. "
-      "Remove them.");
-  add(seen.validation,
-      "also among the validation images that selected the model: the accuracy is slightly "
-      "optimistic.");
+  add(seen.training, "identical, byte for byte, to training images of the model: results on ",
+      " are better than on new images.");
+  add(seen.validation, "also among the validation images that selected the model: results on ",
+      " are slightly better than on new images.");
   return texts;
 }
 

@@ -164,7 +164,8 @@ const EpochRecord* kept_epoch(const RunRecord& run) {
 }
 
 std::string status_text(const RunEnd& end) {
-  if (end.status == RunStatus::kFinished && !end.stopped_early.empty()) return "stopped early";
+  if (end.status == RunStatus::kFinished && !end.stopped_early.empty())
+    return end.stopped_early == "time-limit" ? "ended by the time limit" : "stopped early";
   constexpr const char* kTexts[] = {"running or killed", "finished", "stopped by a signal",
                                     "failed"};
   return kTexts[static_cast<std::size_t>(end.status)];

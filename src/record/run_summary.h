@@ -29,6 +29,13 @@ struct Interval {
 // proportions near 1. 0 to 1 for a count of 0.
 Interval wilson_interval(std::int64_t hits, std::int64_t count);
 
+// Whether models that agree with `agreed` of `judged` labels know the classes well enough to doubt
+// one: if they agree with at least half of all such labels, by the lower end of the interval. If
+// not, no label counts as wrong.
+inline bool can_judge_labels(std::int64_t agreed, std::int64_t judged) {
+  return wilson_interval(agreed, judged).low >= 0.5;
+}
+
 // Whether `hits` of `count` are significantly more than the share `guessing`: the exact binomial
 // test, one-sided at 2.5 % (C. J. Clopper and E. S. Pearson, The Use of Confidence or Fiducial
 // Limits, Biometrika 26, 1934). The lower bound of Wilson's interval is too high for few hits.
@@ -84,7 +91,7 @@ std::string resume_text(const Interruption& interruption);
 // "once", "2 times; 40 steps (2 min 3 s) repeated"; empty without interruptions.
 std::string interruptions_text(const RunRecord& run);
 
-std::string status_text(const RunEnd& end);    // "finished", "stopped early", "running or killed"
+std::string status_text(const RunEnd& end);    // "finished", "stopped early", …
 std::string run_title(const RunStart& start);  // "resnet18 on cifar10-small": model, data folder
 
 // Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time

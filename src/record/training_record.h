@@ -224,12 +224,6 @@ struct OutOfFoldRecord {
   Totals totals;
 };
 
-// Whether models that agree with `agreed` of `judged` labels know the classes well enough to doubt
-// one: with at least half of them. If not, no label counts as wrong.
-inline bool can_judge_labels(std::int64_t agreed, std::int64_t judged) {
-  return 2 * agreed >= judged;
-}
-
 // Validation details of the epoch whose model is kept.
 struct ValidationDetails {
   int epoch = 0;  // 0: none

@@ -148,9 +148,11 @@ class ConsoleSink : public RunSink {
     const auto result = [this](const std::string& label, const std::string& text) {
       log_.info(labeled("  " + label, kResultColumn, text));
     };
-    result("saved epoch",
-           formatted("%d of %zu", end.saved_epoch, run.epochs.size()) +
-               (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
+    result("saved epoch", formatted("%d of %zu", end.saved_epoch, run.epochs.size()) +
+                              (end.stopped_early.empty() ? ""
+                               : end.stopped_early == "time-limit"
+                                   ? " (ended by --time-limit)"
+                                   : " (stopped early: " + end.stopped_early + ")"));
     if (end.automatic) result("kept by --auto", end.automatic->reason);
     const RunSummary summary = summary_of(run);
     const Totals& valid = summary.kept->valid;
@@ -183,8 +185,7 @@ class ConsoleSink : public RunSink {
            duration_text(end.total_seconds) +
                formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
     if (const std::string cost = cost_text(run); !cost.empty()) result("cost", cost);
-    if (const std::string text = interruptions_text(run); !text.empty())
-      result("interrupted", text);
+    if (const std::string text = interruptions_text(run); !text.empty()) result("resumed", text);
     result("peak memory",
            bytes_text(end.peak_memory_bytes) +
                (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : ""));
@@ -210,6 +211,10 @@ class ConsoleSink : public RunSink {
 };
 
 }  // namespace
+
+static std::string rate_text(double images_per_second) {
+  return "  " + plural(std::llround(images_per_second), "image/s", "images/s");
+}
 
 std::string iteration_line(const StepRecord& record) {
   return formatted("Epoch: [%d/%d]\tIter: [%d/%d]\t", record.epoch, record.num_epochs, record.step,
@@ -256,7 +261,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
                    timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
   if (timing.max_seconds_left) seconds = std::min(seconds, *timing.max_seconds_left);
   const std::string begin = formatted(" %d/%d", timing.step, timing.num_steps);
-  const std::string rate = formatted("  %.0f images/s", timing.epoch_images_per_second);
+  const std::string rate = rate_text(timing.epoch_images_per_second);
   const bool has_trained = !std::isnan(live.top1);
   const std::string loss = has_trained ? formatted("  loss %.4f", live.loss) : "";
   const std::string top1 = has_trained ? formatted("  top-1 %.1f %%", 100 * live.top1) : "";
@@ -275,7 +280,7 @@ std::string validation_line(const StepRecord& at, const LiveLine& live) {
 std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
                          long long before) {
   const double per_second = seconds > 0 ? static_cast<double>(done - before) / seconds : 0;
-  const std::string rate = formatted("  %.0f images/s", per_second);
+  const std::string rate = rate_text(per_second);
   if (total == 0) return grouped(done) + " images" + rate;
   const std::string begin = " " + grouped(done) + "/" + grouped(total) + " images";
   const std::string left =

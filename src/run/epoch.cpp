@@ -274,6 +274,7 @@ void check_images(Run& run, EpochRecord& record) {
   if (record.epoch == 1 && !run.sources.train.is_stream())
     record.valid_in_train =
         warn_of_shared_images(run.world, run.console, run.sources, record.valid.count);
+  if (record.epoch == 1 && run.world.leads()) warn_of_seen_images(run.console, run.sources);
   if (record.epoch == 1) share_hashes(run.world, run.plan, run.sources);
   warn_of_changed_images(run.world, run.console, run.sources);
   record.bad_train_images = run.state->bad_train.num_bad;

@@ -60,7 +60,7 @@ int finish(Run& run) {
 
 }  // namespace
 
-int run_training(const TrainConfig& config, Process& process) {
+int run_training(TrainConfig config, Process& process) {
   end_on_stop_signals();  // until there is something to save
   keep_freed_memory();
   // It must outlive the catch block, since collectives on its members may be in flight.

@@ -1,6 +1,9 @@
 // `kiln train`: the network by its name, in place of a directory.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "cli/parse.h"
 
 namespace kiln {
@@ -44,6 +47,17 @@ TEST(Network, HasTheNameInItsWeightsUnlessItIsGiven) {
   EXPECT_EQ(name({"--weights", "my/best.pth"}), "resnet18");
   EXPECT_EQ(name({"--weights", "resnet50.pth", "--model-name", "resnet34"}), "resnet34");
   EXPECT_EQ(parse_as<TrainConfig>(train()).data.network.model_name, "");
+}
+
+TEST(Network, IsThatOfAModelDirectory) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "kiln-network-test";
+  fs::create_directories(folder);
+  std::ofstream(folder / "model_spec.yaml") << "a:\n  b:\n    model_name: resnet34\n";
+  for (const fs::path& weights : {folder, folder / "model.safetensors"})
+    EXPECT_EQ(parse_as<TrainConfig>(named({"--weights", weights.string()})).data.network.model_name,
+              "resnet34");
+  fs::remove_all(folder);
 }
 
 TEST(Network, ItsOptionsNeedItsName) {

@@ -177,6 +177,14 @@ class EndTest(ResumeTest):
         self.ended(self.job("run"))
         self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2])
 
+    def test_more_epochs_keep_the_warm_up_of_the_recipe(self):
+        options = {"recipe": "modern", "precision": "fp32", "patience": None}
+        self.ended(self.job("run", epochs=1, **options))
+        job = self.job("run", epochs=2, **options)
+        self.ended(job)
+        self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2])
+        self.assertEqual(json.loads((job.folder / "model/training.json").read_text())["options"]["num-warmup-steps"], "0.1")
+
     def test_a_run_killed_between_its_model_and_the_end_of_its_record(self):
         straight, killed = self.job("straight"), self.job("killed")
         for job in (straight, killed):

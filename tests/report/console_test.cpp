@@ -56,7 +56,7 @@ TEST(Console, AResumedRunShowsItsPlanAndWhereItGoesOnButNoOldSteps) {
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
   EXPECT_NE(text.find("resuming:         epoch 2, step 1"), std::string::npos) << text;
-  EXPECT_NE(text.find("  interrupted       once; 2 steps (5.0 s)"), std::string::npos) << text;
+  EXPECT_NE(text.find("  resumed           once; 2 steps (5.0 s)"), std::string::npos) << text;
   EXPECT_EQ(count_of(text, "Avg_Loss_Batch"), 0);
 }
 

@@ -100,6 +100,12 @@ const std::vector<Case> kCases = {
      "only one class"},
     {"images left over", [](Planned& it) { it.plan.loading.batch_size = 16; },
      "12 of 44 training images are left over in each epoch: --batch-size 11 uses all"},
+    {"images left over that are mixed in pairs",
+     [](Planned& it) {
+       it.plan.loading.batch_size = 16;
+       it.plan.recipe.mix.mixup = 0.1;
+     },
+     "--batch-size 14 leaves 2"},
     {"images left over whatever the batch",
      [](Planned& it) {
        fill(it.sources.train, 43);

@@ -443,6 +443,8 @@ std::size_t count_groups(const std::vector<std::uint32_t>& groups) {
 std::string summary_of(const SplitDataset& split, const std::string& how) {
   const auto num_valid = static_cast<long long>(std::ranges::count(split.sides, Side::kValid));
   const auto num_train = static_cast<long long>(split.sides.size()) - num_valid;
+  if (num_valid == 0)
+    return plural(num_train, "training image", "training images") + " (" + how + ")";
   return grouped(num_train) + " training, " +
          plural(num_valid, "validation image", "validation images") + " (" + how + ")";
 }

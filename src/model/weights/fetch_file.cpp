@@ -90,7 +90,8 @@ std::string size_text(std::uint64_t bytes) {
 [[noreturn]] void fail(const std::string& url, const std::string& reason,
                        const std::string& advice) {
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice);
+              "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice +
+                  " Or download it elsewhere and give the file, or leave --weights out.");
 }
 
 fs::path cache_folder() {

@@ -421,6 +421,7 @@ WeightSource weights_of(ModelDirectory directory, const std::string& where) {
   source.kind = source.trained ? "a trained model" : "an untrained model";
   source.state = std::move(directory.state);
   source.classes = std::move(directory.labels);
+  source.seen = std::move(directory.seen_images);
   source.normalization = directory.preprocessing ? directory.preprocessing->normalization
                                                  : directory.spec.normalization;
   return source;

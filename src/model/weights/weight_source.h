@@ -24,6 +24,7 @@ struct WeightSource {
   std::vector<std::string> classes;  // by row of the last layer; empty: unknown
   // How the images it was trained on were normalized; empty if unknown.
   std::optional<Normalization> normalization;
+  std::optional<SeenImages> seen = std::nullopt;  // the images it was trained on; empty if unknown
 };
 
 // `given`: a state dict as saved by torchvision, timm or a training program (.pth, .pt,

@@ -182,7 +182,12 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   };
   const double agreed = agreed_share(record);
   const std::string judged = plural(record.num_judged, "image", "images");
-  const std::string lead = "Models that have not seen the image agree with its label for " +
+  if (record.num_seen > 0)
+    add(Judged::kWarning, "The network itself was trained on " + grouped(record.num_seen) + " of " +
+                              judged +
+                              ": it knows their labels, so it hardly doubts them. For a fair "
+                              "judgment use weights that were trained on other images.");
+  const std::string lead = "Last layers fitted without the image agree with its label for " +
                            percent(agreed) + " of " + judged + ". ";
   if (!can_judge(record))
     add(Judged::kWarning, lead +
@@ -230,10 +235,11 @@ std::string audit_html(const AuditRecord& record) {
                   element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
       section("next", "What to do", what_to_do(record)) +
-      pictures_section("doubtful", "Labels that are probably wrong",
-                       "Judged by models that have not seen the image. Above: the suggested label "
-                       "and its probability; below: the given label and its probability.",
-                       record.doubtful, most, "doubtful.csv", doubtful_picture) +
+      pictures_section(
+          "doubtful", "Labels that are probably wrong",
+          "Judged by a last layer fitted without the image. Above: the suggested label "
+          "and its probability; below: the given label and its probability.",
+          record.doubtful, most, "doubtful.csv", doubtful_picture) +
       pictures_section("copies", "Copies",
                        "Pairs of images that are identical byte for byte, or look the same at a "
                        "different size, format or quality. If their labels differ, one is wrong. "

@@ -84,7 +84,8 @@ std::string sections_of(const EvaluatedModel& model) {
          section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
          confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
          classes_html(model.data, details) + confusion_html(model.data, details.confusion) +
-         mistakes_html(model.data, model.most_wrong, model.heat_maps) + faults_section(model);
+         mistakes_html(model.data, model.most_wrong, model.heat_maps, /*is_calibrated=*/true) +
+         faults_section(model);
 }
 
 std::string page_of(const EvaluationRecord& record, const std::string& title,

@@ -150,7 +150,8 @@ class Finder {
       note("Training stopped early, after " + reached +
            ": the validation loss did not fall for as many epochs as `--patience` allows.");
     else if (end.stopped_early == "time-limit")
-      note("`--time-limit` ended training, after " + reached +
+      note("`--time-limit` ended training after " +
+           plural(std::ssize(run_.epochs), "epoch", "epochs") +
            (!run_.epochs.empty() && run_.epochs.back().num_steps < run_.start.steps_per_epoch
                 ? ", the last one incomplete"
                 : "") +
@@ -180,7 +181,7 @@ class Finder {
     if (judged.folds == 0) return;
     if (judged.is_validation)
       return good(
-          formatted("Every image was judged by a model that was trained only on the other images, "
+          formatted("Every image was judged by a last layer that was fitted only to other images, "
                     "in %d folds: the accuracy does not depend on the choice of validation images.",
                     judged.folds));
     note(formatted("In %d-fold cross-validation, ", judged.folds) +
@@ -332,6 +333,11 @@ class Adviser {
       add("Fix or remove the images that could not be decoded; they are listed below.");
   }
 
+  // The option that ended training.
+  std::string longer() const {
+    return run_.end.stopped_early == "time-limit" ? "--time-limit" : "--epochs";
+  }
+
   // For a model that is no better than a constant prediction: it had too few steps, a bad learning
   // rate, or too few images.
   void begin_to_learn() {
@@ -345,7 +351,8 @@ class Adviser {
                     plural(run_.start.steps_per_epoch, "step", "steps").c_str(),
                     run_.start.num_ranks > 1 ? ", or use fewer ranks" : ""));
     if (trend_ != Trend::kOverfitting)
-      add("Train longer (`--epochs`), and try a `--learning-rate` 3 times higher and one 3 times "
+      add("Train longer (`" + longer() +
+          "`), and try a `--learning-rate` 3 times higher and one 3 times "
           "lower.");
     else if (has_weights)
       add("Add training images, or start from weights trained on more similar images.");
@@ -359,7 +366,9 @@ class Adviser {
 
   void improve() {
     const std::string& augment = run_.start.data.augment;
-    if (trend_ == Trend::kImproving) add("Train longer: try twice as many `--epochs`.");
+    if (trend_ == Trend::kImproving)
+      add(longer() == "--epochs" ? "Train longer: try twice as many `--epochs`."
+                                 : "Train longer: try twice the `--time-limit`.");
     if (trend_ == Trend::kOverfitting) {
       if (augment == "none" || augment == "flip" || augment == "standard")
         add(augment == "standard" ? "Use `--augment strong`." : "Use `--augment standard`.");

@@ -53,11 +53,14 @@ std::string prose(std::string_view text) {
     if (!is_open && html.find('`', at + 1) == std::string::npos) break;
     html.replace(at, 1, is_open ? "</code>" : "<code>");
   }
-  for (const auto& [quote, isolated] : {std::pair("“", "“\u2068"), std::pair("”", "\u2069”")})
-    for (std::size_t at = 0; (at = html.find(quote, at)) != std::string::npos;) {
-      html.replace(at, std::string_view(quote).size(), isolated);
-      at += std::string_view(isolated).size();
-    }
+  constexpr std::string_view kOpen = "“", kClose = "”";
+  for (std::size_t at = 0; (at = html.find(kOpen, at)) != std::string::npos;) {
+    const std::size_t begin = at += kOpen.size(), end = html.find(kClose, begin);
+    if (end == std::string::npos) break;
+    const std::string name = html.substr(begin, end - begin);
+    if (name.find('<') != std::string::npos) continue;  // elements must not overlap
+    html.replace(begin, name.size(), element("bdi", name));
+  }
   return html;
 }
 

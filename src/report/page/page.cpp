@@ -78,7 +78,7 @@ std::string headline_html(const RunRecord& run) {
   if (start.num_ranks > 1) facts += formatted(" · %d ranks", start.num_ranks);
   if (start.num_parameters > 0) facts += " · " + grouped(start.num_parameters) + " parameters";
   if (const std::string text = interruptions_text(run); !text.empty())
-    facts += " · interrupted " + text;
+    facts += " · resumed " + text;
   const bool is_fine = run.end.status == RunStatus::kFinished;
   return header_html(element("bdi", escaped(run_title(start))),
                      element(is_fine ? "p class=\"status\" id=\"status\""
@@ -354,7 +354,7 @@ std::string verdict_html(const RunRecord& run) {
     tiles = accuracy_tiles(run, summary);
     tiles += tile("Speed",
                   figure("images-per-second", summary.images_per_second,
-                         grouped(std::llround(summary.images_per_second)) + " images/s"),
+                         plural(std::llround(summary.images_per_second), "image/s", "images/s")),
                   "in training");
   }
   tiles += tile("Time", figure("seconds", summary.seconds, duration_text(summary.seconds)),
@@ -449,7 +449,7 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
 }
 
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
-                          const std::vector<Thumbnail>& heat_maps) {
+                          const std::vector<Thumbnail>& heat_maps, bool is_calibrated) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
   for (std::size_t i = 0; i < wrong.size() && num_shown < kMaxPictures; ++i) {
@@ -462,7 +462,8 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
     ++num_shown;
   }
   if (figures.empty()) return "";
-  std::string lead = "Misclassified images with the highest confidence: hard or mislabeled ones.";
+  std::string lead = std::string("Misclassified images with the highest confidence") +
+                     (is_calibrated ? "" : " (before calibration)") + ": hard or mislabeled ones.";
   if (!heat_maps.empty())
     lead +=
         " Below each, yellow marks the parts that led to the prediction, and violet the others.";
@@ -476,7 +477,7 @@ std::string report_html(const RunRecord& run) {
                            curves_html(run) + time_html(run) + interruptions_html(run) +
                            confidence_html(details.calibration, /*chosen_here=*/true) +
                            classes_html(data, details) + confusion_html(data, details.confusion) +
-                           mistakes_html(data, details.most_wrong) +
+                           mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
                            doubtful_html(data, details.doubtful) + warnings_html(run) +
                            data_html(run) + settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main);

@@ -90,9 +90,10 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
-// `heat_maps`: where in each image the model saw its answer; may be empty.
+// `heat_maps`: where in each image the model saw its answer; may be empty. `is_calibrated`: the
+// confidences are.
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
-                          const std::vector<Thumbnail>& heat_maps = {});
+                          const std::vector<Thumbnail>& heat_maps, bool is_calibrated);
 
 // Interpretation of metrics: did it work, can it be trusted, what limited its speed.
 enum class Judged { kGood, kNote, kWarning };

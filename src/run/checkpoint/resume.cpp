@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -42,6 +43,16 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
                       shown(option.now));
   }
   return changes;
+}
+
+// What follows from the number of epochs stays as it was when a run gets more of them.
+void keep_implied(const SavedRun& saved, TrainConfig& config) {
+  OptimizationConfig& optimization = config.optimization;
+  const std::string name = "num-warmup-steps", before = value_of(saved.options, name);
+  if (!optimization.warmup_is_implied || before.empty()) return;
+  std::from_chars(before.data(), before.data() + before.size(), optimization.num_warmup_steps);
+  for (auto& [option, value] : config.effective_options)
+    if (option == name) value = before;
 }
 
 [[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& differences) {
@@ -238,8 +249,8 @@ void restore_hashes(Run& run) {
 
 }  // namespace
 
-FoundCheckpoint find_checkpoint(const TrainConfig& config, const PrecisionChoice& precision,
-                                World& world, Log& log) {
+FoundCheckpoint find_checkpoint(TrainConfig& config, const PrecisionChoice& precision, World& world,
+                                Log& log) {
   const CheckpointConfig& asked = config.checkpoint;
   FoundCheckpoint found;
   if (asked.path.empty()) return found;
@@ -264,6 +275,7 @@ FoundCheckpoint find_checkpoint(const TrainConfig& config, const PrecisionChoice
   if (text.empty()) return found;
   world.agree([&] {
     ResumePoint point{parse_saved_run(text), std::move(newest)};
+    keep_implied(point.run, config);
     if (const auto differences = differing_options(config, precision, point.run);
         !differences.empty())
       refuse(asked.path, differences);

@@ -17,6 +17,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "predict/explanations.h"
+#include "record/run_summary.h"
 #include "run/bad_images.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
@@ -442,6 +443,7 @@ void FeatureRun::fit() {
   if (validates())
     record_.valid_in_train =
         warn_of_shared_images(run_.world, run_.console, run_.sources, record_.valid.count);
+  if (leads()) warn_of_seen_images(run_.console, run_.sources);
   run_.world.enter("fitting the head", /*patient=*/true);
   const Stopwatch watch;
   run_.world.agree([&] {

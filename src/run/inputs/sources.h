@@ -49,7 +49,8 @@ struct Sources {
   // Initial weights from elsewhere, until the model is built: from --weights, which only rank 0
   // reads, or from a trained model.
   std::optional<WeightSource> weights;
-  std::string weights_text;  // which of them were used, for the log
+  std::optional<SeenImages> seen;  // what those were trained on, if known; on rank 0
+  std::string weights_text;        // which of them were used, for the log
   // From --transform-path: first on ranks that have read it, in the end on all.
   std::optional<TransformChain> transform;
   // Warnings to log before training starts. Notes about a dataset are in that dataset.

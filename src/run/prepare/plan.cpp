@@ -407,6 +407,9 @@ class Warnings {
     }
   }
 
+  // Images that are mixed in pairs need an even batch.
+  int batch_step() const { return plan_.recipe.mix.mixes() ? 2 : 1; }
+
   // Warns of few steps per epoch, which more ranks make even fewer, and of many images left over.
   void steps() {
     if (plan_.uses_features) return;
@@ -414,16 +417,17 @@ class Warnings {
     const int ranks = plan_.num_training_ranks;
     const std::int64_t steps = plan_.division.steps_per_epoch;
     if (ranks > 1 && steps < kFewSteps)
-      warn(
-          formatted("%d ranks have only %s per epoch (%lld with one): with few images lower "
-                    "--batch-size to %d, or use one rank",
-                    ranks, plural(steps, "step", "steps").c_str(),
-                    static_cast<long long>(steps) * ranks, std::max(1, batch / ranks)));
+      warn(formatted(
+          "%d ranks have only %s per epoch (%lld with one): with few images lower "
+          "--batch-size to %d, or use one rank",
+          ranks, plural(steps, "step", "steps").c_str(), static_cast<long long>(steps) * ranks,
+          std::max(batch_step(), batch / ranks / batch_step() * batch_step())));
     const long long left_over = images_left_over(plan_, sources_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
     const long long others = plan_.global_batch / batch;
     long long best = batch, fewest = left_over;
-    for (long long smaller = batch - 1; smaller >= std::max(2, batch / 2); --smaller)
+    const int step = batch_step();
+    for (long long smaller = batch - step; smaller >= std::max(2, batch / 2); smaller -= step)
       if (const long long left = num_train() % (smaller * others); left < fewest)
         best = smaller, fewest = left;
     const std::string text = formatted("%lld of %lld training images are left over in each epoch",
@@ -589,6 +593,20 @@ long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
                 "validation accuracy is optimistic. Remove them from one of the two.",
                 count, num_valid));
   return count;
+}
+
+void warn_of_seen_images(Log& log, const Sources& sources) {
+  if (!sources.seen) return;
+  const SampleTable& judged = (sources.judged_out_of_fold ? sources.train : sources.valid).samples;
+  long long count = 0;
+  for (std::size_t i = 0; i < judged.size(); ++i)
+    if (const std::uint64_t hash = judged.hash(i); hash != 0)
+      count += sources.seen->was_trained_on(hash);
+  if (count == 0) return;
+  log.warning(
+      "The initial weights were trained on " + grouped(count) +
+      " of the images that judge the model, byte for byte: the validation accuracy is optimistic. "
+      "Judge it on other images, or start from other weights.");
 }
 
 long long images_left_over(const Plan& plan, const Sources& sources) {

@@ -97,6 +97,10 @@ bool share_a_folder(const Sources& sources);
 long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
                                 long long num_valid);
 
+// Warns if the initial weights were trained on images that judge this run, as far as rank 0 has
+// read them. Call it on rank 0, after an epoch.
+void warn_of_seen_images(Log& log, const Sources& sources);
+
 // The number of images left over in each epoch because they do not fill a step; 0 if each host has
 // its own images.
 long long images_left_over(const Plan& plan, const Sources& sources);

@@ -319,7 +319,7 @@ MemoryUse memory_plan(const Run& run) {
 
 }  // namespace
 
-std::unique_ptr<Run> prepare(const TrainConfig& config, World& world, Log& log) {
+std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
   Machine machine = choose_machine(config, world);
   FoundCheckpoint found = find_checkpoint(config, machine.precision, world, log);

@@ -16,7 +16,8 @@ namespace kiln {
 // builds the model and decides how to train it. All errors of a stage (ranks, checkpoint, sources)
 // are reported together. Null, with a line in the log, if an earlier process completed this run and
 // wrote its model. A collective. The world and the log must outlive the run.
-std::unique_ptr<Run> prepare(const TrainConfig& config, World& world, Log& log);
+// `config` changes as find_checkpoint() says.
+std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log);
 
 // Sets up what the steps need: communicators, loaders, the state and its record. Every rank starts
 // with rank 0's weights or from the checkpoint. A collective.

@@ -48,6 +48,7 @@ struct Backbone {
   std::unique_ptr<ImageModel> model;  // on the device
   TransformSpec pixels;
   Normalization normalization;
+  std::optional<SeenImages> seen;
   std::string description;  // "resnet18 with the weights of 'm' (a trained model)"
 };
 
@@ -98,6 +99,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   require_usable(backbone.pixels, network);
   backbone.description =
       model_name + " with the weights of '" + source.where + "' (" + source.kind + ")";
+  backbone.seen = std::move(source.seen);
   // The last layer is not used, so any number of classes will do.
   backbone.model = make_image_model({.model_name = model_name, .num_classes = kAnyClasses});
   load_weights(*backbone.model, model_name, {}, std::move(source));
@@ -384,6 +386,9 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const std::vector<ImageCopy> copies = all_copies(parts, looks, pairs, threads, log);
   const LabeledFeatures features =
       compute_features(*parts.backbone, parts.set, config, parts.inference, log, record.faults);
+  if (const std::optional<SeenImages>& seen = parts.backbone->seen)
+    for (const std::uint32_t image : features.samples)
+      record.num_seen += seen->was_trained_on(looks.scanned.hashes[image]);
   // Copies and images of the same --group-by group share a fold, so the model that judges them has
   // seen none of them.
   const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
@@ -433,7 +438,10 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   log.info("outliers:  " + count(record.outliers.size()));
   log.info("flawed:    " + count(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
-    if (finding.judged == Judged::kWarning) log.warning(finding.text);
+    if (finding.judged == Judged::kWarning)
+      log.warning(finding.text);
+    else if (finding.judged == Judged::kNote)
+      log.info("           " + finding.text);
   log.info("");
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "' and '" +
            (fs::path(config.output_path) / kDoubtfulName).string() + "'.");

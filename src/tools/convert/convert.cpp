@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
@@ -397,6 +398,16 @@ void write_changed_images(const Dataset& set, const fs::path& folder,
   ImageDirectoryOutput(set, changed, folder).put_in_place();
 }
 
+std::string note_of_turned_images(const Dataset& set) {
+  if (set.exif != Exif::kApply) return "";
+  const std::size_t count = turned_images(set, set.samples.size()).turned;
+  if (count == 0) return "";
+  return plural(static_cast<long long>(count), "image has", "images have") +
+         " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give --exif "
+         "apply "
+         "to whatever reads it, such as `kiln train`.";
+}
+
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
   const Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
@@ -406,6 +417,7 @@ int run(const ConvertConfig& config, Process& process) {
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels and "
         "cannot be used for training.");
+  if (const std::string note = note_of_turned_images(set); !note.empty()) log.warning(note);
   prepare_image_output(config.output_path, config.input_path);
   const OtherContents others = write_image_directory(set, config.output_path);
   if (const std::string note = others.note(); !note.empty()) log.warning(note);

@@ -86,6 +86,10 @@ class ImageDirectoryOutput {
   OtherContents left_out_;
 };
 
+// A sentence if pictures that `set` turns upright as their EXIF orientation says are stored as they
+// are in an ImageDirectory, where `--exif auto` takes them as stored; empty if there are none.
+std::string note_of_turned_images(const Dataset& set);
+
 // Writes `set` as an ImageDirectory into a prepared `folder`. Throws as ImageDirectoryOutput does.
 // Returns what is no image and was not copied.
 OtherContents write_image_directory(const Dataset& set, const std::filesystem::path& folder);

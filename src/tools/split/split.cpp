@@ -95,6 +95,7 @@ int run(const SplitImagesConfig& config, Process& process) {
       split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
   for (const std::string& note : split.set.notes) log.warning(note);
   warn_of_undecodable(split.set, log);
+  if (const std::string note = note_of_turned_images(split.set); !note.empty()) log.warning(note);
   write_parts(split, config.part_paths, log);
   log.info("Split '" + config.src_path + "' into " + split.summary + ".");
   log.info("Wrote the ImageDirectories " +

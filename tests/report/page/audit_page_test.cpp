@@ -92,6 +92,13 @@ TEST(AuditPage, SaysHowSureItIs) {
   EXPECT_EQ(audit_findings(record).back().judged, Judged::kGood);
   record.num_agreed = 300;
   EXPECT_EQ(audit_findings(record).front().judged, Judged::kWarning);
+  record.num_judged = 90;
+  record.num_agreed = 52;  // 57.8 %, but perhaps only 47.5 %
+  EXPECT_FALSE(can_judge(record));
+  record.num_agreed = 60;
+  EXPECT_TRUE(can_judge(record));
+  record.num_seen = 7;
+  EXPECT_EQ(audit_findings(record).front().judged, Judged::kWarning);
 }
 
 TEST(AuditPage, PartOfARunsReport) {

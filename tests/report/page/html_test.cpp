@@ -23,12 +23,12 @@ TEST(Prose, MarksCode) {
 }
 
 TEST(Prose, IsolatesQuotedNames) {
-  EXPECT_EQ(prose("as “שלום”, “b”"), "as “\u2068שלום\u2069”, “\u2068b\u2069”");
+  EXPECT_EQ(prose("as “שלום”, “b”"), "as “<bdi>שלום</bdi>”, “<bdi>b</bdi>”");
 }
 
 TEST(Prose, HasTypographicQuotes) {
   EXPECT_EQ(prose("'resnet18 in m' is the model's, 'it's' 'b'."),
-            "“\u2068resnet18 in m\u2069” is the model’s, “\u2068it’s\u2069” “\u2068b\u2069”.");
+            "“<bdi>resnet18 in m</bdi>” is the model’s, “<bdi>it’s</bdi>” “<bdi>b</bdi>”.");
   EXPECT_EQ(prose("classes' images"), "classes’ images");
 }
 
