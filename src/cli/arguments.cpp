@@ -73,7 +73,7 @@ class ArgumentParser {
       // The line to type has what would be missing.
       for (const Option& option : command_.options) given_.mentioned.push_back(&option);
       fault(joined(foreign_, ", ") + (foreign_.size() == 1 ? " is" : " are") +
-            " another program's: type `" + line_to_type(command_, command_words()) + "`.");
+            " another program's: " + line_to_type(command_, command_words()));
     }
     return std::move(given_);
   }
@@ -123,6 +123,9 @@ class ArgumentParser {
     } else {
       given_.mentioned.push_back(option);
       fault("--" + option->name + " needs a value: add " + option->value_name + " after it.");
+      // Of a line without anything else, nothing more is told.
+      if (given_.values.empty() && tokens_.size() == 1)
+        for (const Option& other : command_.options) given_.mentioned.push_back(&other);
     }
   }
 
@@ -140,25 +143,48 @@ class ArgumentParser {
   }
 
   void take_unknown(const Token& token) {
-    const std::string guess = meant_option(command_, token.string_key);
-    if (!foreign_option(command_, token.string_key).empty())
+    if (is_foreign(command_, token.string_key)) {
       foreign_.push_back("--" + token.string_key);
-    else
-      fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name +
-            "`." +
-            (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
-                 ? " " + command_.instead_of_ranks
-             : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
-                             : " Did you mean '--" + guess + "'?"));
+      if (token.value.empty()) skip_value();
+      return;
+    }
+    const std::string guess = meant_option(command_, token.string_key);
+    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
+          (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
+               ? " " + command_.instead_of_ranks
+           : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
+                           : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, guess)) given_.mentioned.push_back(meant);
-    if (token.value.empty() && peek() != nullptr) {
-      ++next_;
+    if (token.value.empty() && skip_value()) {
       for (const Option& option : command_.options) {
         if (option.positional && option.required && option.instead.empty())
           given_.mentioned.push_back(&option);
       }
     }
+  }
+
+  // Skips what may be the value of an option that Kiln does not have, or several numbers.
+  bool skip_value() {
+    if (peek() == nullptr || is_dashed(*peek())) return false;
+    const auto is_number = [](const std::string& text) {
+      return text.find_first_not_of("0123456789.") == text.npos;
+    };
+    const bool has_numbers = is_number(*peek());
+    ++next_;
+    while (has_numbers && peek() != nullptr && is_number(*peek())) ++next_;
+    return true;
+  }
+
+  // `text` begins with one dash.
+  void take_short(const std::string& text) {
+    const TypedWord typed = *split_word(command_, text);
+    if (find_option(command_, typed.name) == nullptr && is_foreign(command_, typed.name))
+      foreign_.push_back(typed.shown);
+    else
+      fault("'" + excerpt(text) + "' is not an option: option names start with two dashes. `kiln " +
+            command_.name + " --help all` lists them.");
+    if (!typed.value) skip_value();
   }
 
   // Whether a word may be the value of this option: nothing before it is, and no option is on the
@@ -181,33 +207,26 @@ class ArgumentParser {
     const auto refuse = [&](const std::string& why) {
       fault("'" + excerpt(text) + "' is not expected here: " + why);
     };
-    if (text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1)))
-      return refuse("option names start with two dashes.");
+    if (is_dashed(text)) return take_short(text);
     std::error_code failure;
     const bool is_there =
         std::filesystem::status(text, failure).type() != std::filesystem::file_type::not_found;
     const std::string name = text.substr(0, text.find('='));
-    if (!is_there && name != text && !meant_by_setting(name).empty()) {
+    if (!is_there && name != text &&
+        (find_option(command_, name) != nullptr || is_foreign(command_, name))) {
       foreign_.push_back("'" + excerpt(text) + "'");
-      given_.mentioned.push_back(find_option(command_, meant_by_setting(name)));
       return;
     }
     for (const Option& option : command_.options) {
       if (!takes_bare_word(option)) continue;
-      if (!option.required) {
-        if (!is_there) refuse("there is no such file or folder." + did_you_mean_path(text));
+      if (!option.required && option.default_text.empty()) {
+        if (!is_there) fault("'" + excerpt(text) + "' does not exist." + did_you_mean_path(text));
         given_.has_bare_path = true;
       }
       store(option, text);
       return;
     }
     refuse("each option takes one value.");
-  }
-
-  // The option that `name` sets in name=value, as other programs write it; empty: none.
-  std::string meant_by_setting(const std::string& name) const {
-    const Option* option = find_option(command_, name);
-    return option == nullptr ? foreign_option(command_, name) : option->name;
   }
 
   void store(const Option& option, const std::string& text) {

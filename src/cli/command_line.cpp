@@ -45,9 +45,9 @@ std::string name_of(const Words& words) {
   return words[0] + " " + words[1];
 }
 
-// Commands that other trainers have but kiln does not, each with the one to use instead, or with a
-// sentence.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kMissingCommands = {{
+// Commands that other trainers have but kiln does not, each with the one to use instead; without
+// dashes.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kMissingCommands = {{
     {"predict", "score"},
     {"infer", "score"},
     {"inference", "score"},
@@ -58,18 +58,31 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kMissing
     {"validate", "evaluate"},
     {"fit", "train"},
     {"finetune", "train"},
-    {"serve", "`kiln score --files-from -` answers each path that it reads from standard input."},
 }};
 
-Invocation refuse_command(const std::string& name, const Words& words) {
-  const std::string text = "'" + excerpt(name) + "' is not a command of kiln";
+// The command that `name` is, or is called elsewhere: fine-tune. nullptr: none.
+const CommandInfo* meant_command(std::string name) {
+  if (const CommandInfo* command = find_command(name)) return command;
+  std::erase_if(name, [](char c) { return c == '-' || c == '_'; });
   for (const auto& [word, instead] : kMissingCommands)
-    if (name == word) {
-      const CommandInfo* command = find_command(instead);
-      return refusal(text + (command == nullptr
-                                 ? ". " + std::string(instead)
-                                 : ": type `" + line_to_type(*command, words) + "`."));
-    }
+    if (name == word) return find_command(instead);
+  return nullptr;
+}
+
+// `words` start with `name`, which is not a command.
+Invocation refuse_command(const std::string& name, Words words) {
+  const std::string text = "'" + excerpt(name) + "' is not a command of kiln";
+  if (name == "man" || name == "completion" || name == "completions") {
+    const std::string shell = words.size() > 1 ? words[1] : "bash";
+    return refusal(text + ": type `kiln describe --format " +
+                   (name == "man" ? "man" : shell_word(shell)) + "`.");
+  }
+  // `yolo classify train`: the last one is the command.
+  while (words.size() > 1 && (words[0] == "yolo" || words[0] == "classify") &&
+         (words[1] == "classify" || meant_command(words[1]) != nullptr))
+    words.erase(words.begin());
+  if (const CommandInfo* command = meant_command(words.front()))
+    return refusal(text + ": " + line_to_type(*command, words));
   std::error_code failure;
   if (std::filesystem::exists(name, failure))
     return refusal(text + ", but there is such a path: type `kiln train " + shell_word(name) +
@@ -78,6 +91,24 @@ Invocation refuse_command(const std::string& name, const Words& words) {
   return refusal(
       text + "." +
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
+}
+
+// `kiln help WORD…`. `all`: not only the first screen of a command.
+Invocation help_about(Words words) {
+  const bool all = words.size() > 1 && words.back() == "all";
+  if (all) words.pop_back();
+  const std::string text = joined(words, " ");
+  const CommandInfo* command = find_command(name_of(words));
+  std::string found = command == nullptr ? help_on(text) : "";
+  if (command == nullptr && (found.empty() || words.size() == 1))
+    if (const CommandInfo* meant = meant_command(text)) command = meant;
+  if (command != nullptr) return help(command_help(*command, all));
+  if (!found.empty()) return help(std::move(found));
+  const std::string guess = did_you_mean(text, command_names());
+  return refusal("'" + excerpt(text) +
+                 "' was not found in the names and descriptions of commands "
+                 "and options." +
+                 (guess.empty() ? " `kiln help` lists the commands." : guess));
 }
 
 bool asks_for_version(const std::string& word) {
@@ -191,11 +222,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     return {.command = VersionRequest{}, .problems = {}, .log_path = {}};
   if (asks_for_help(first)) {
     if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
-    const std::string name = name_of({arguments.begin() + 1, arguments.end()});
-    if (const CommandInfo* command = find_command(name))
-      return help(command_help(*command, arguments.back() == "all"));
-    std::string found = help_on(name);
-    return found.empty() ? refuse_command(name, {}) : help(std::move(found));
+    return help_about({arguments.begin() + 1, arguments.end()});
   }
   if (first.starts_with('-'))
     return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +

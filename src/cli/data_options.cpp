@@ -125,6 +125,13 @@ void imply_output(Given& given, const SplitImagesConfig&) {
 }
 
 void check_split(Given& given, SplitImagesConfig& config) {
+  for (const auto& [path, other] :
+       {std::pair{"tgt-train-path", "tgt-test-path"}, std::pair{"tgt-test-path", "tgt-train-path"}})
+    if (given.mentions(path) && !given.mentions(other) && !given.mentions("output-path"))
+      given.fault(path, std::string("--") + other +
+                            " DIR is missing: add it, or give --output-path "
+                            "instead of --" +
+                            path + ".");
   given.keep_apart("tgt-train-path", {"data-path"});
   given.keep_apart("tgt-test-path", {"data-path", "tgt-train-path"});
   given.keep_apart("output-path", {"data-path"});
@@ -358,13 +365,13 @@ CommandInfo split_command() {
            .on_port("src-path"),
        opt(&SplitImagesConfig::train_path, "tgt-train-path", path("DIR"), {kPaths, kDataOut},
            "Output folder for the training ImageDirectory.")
-           .required_or("output-path"),
+           .unless("output-path"),
        opt(&SplitImagesConfig::test_path, "tgt-test-path", path("DIR"), {kPaths, kDataOut},
            "Output folder for the test ImageDirectory.")
-           .required_or("output-path"),
+           .unless("output-path"),
        opt(&SplitImagesConfig::output_path, "output-path", path("DIR"), kPaths,
            "Folder for the ImageDirectories train and test, or train, valid and test, instead of "
-           "--tgt-train-path and --tgt-test-path."),
+           "--tgt-train-path and --tgt-test-path. Default, without these: split."),
        opt(&SplitImagesConfig::fraction, "fraction", fraction(), {group, kParameter},
            "Fraction of the images that goes to the training output, rounded down; each output "
            "gets at least one image."),

@@ -107,9 +107,11 @@ CommandInfo tune_command() {
 
 CommandInfo watch_command() {
   return command<WatchConfig>(
-      "watch", "Follow a running job from another terminal by reading its --log-path.", "LOG-PATH",
-      {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
-           "The --log-path of the run; the flag name may be omitted.")});
+      "watch", "Follow a running job from another terminal by reading its --log-path.",
+      "[LOG-PATH]",
+      {opt(&WatchConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+           "The --log-path of the run; the flag name may be omitted.")
+           .otherwise("logs")});
 }
 
 CommandInfo inspect_command() {
@@ -151,9 +153,10 @@ CommandInfo inspect_command() {
 
 CommandInfo report_command() {
   return command<ReportConfig>(
-      "report", "Write an HTML report of a training run, finished or not.", "LOG-PATH [options]",
-      {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional, kRequired},
-           "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
+      "report", "Write an HTML report of a training run, finished or not.", "[LOG-PATH] [options]",
+      {opt(&ReportConfig::log_path, "log-path", path("DIR"), {kPaths, kPositional},
+           "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted.")
+           .otherwise("logs"),
        opt(&ReportConfig::output_path, "output-path", path("FILE"), kPaths,
            "Output file. Default: report.html next to metrics.jsonl.")});
 }

@@ -1,13 +1,10 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -27,42 +24,6 @@ std::vector<CommandInfo> build_table() {
   commands.push_back(describe_command(names));
   return commands;
 }
-
-// Options and their names in other trainers (docs/coming-from.md). If a name is in several rows,
-// the first one whose option the command has is used.
-constexpr std::pair<const char*, const char*> kSynonyms[] = {
-    {"learning-rate", "lr lr0"},
-    {"batch-size", "bs batch mini-batch-size"},
-    {"loader-threads", "workers num-workers"},
-    {"threads", "workers num-workers"},
-    {"random-seed", "seed"},
-    {"num-warmup-steps", "warmup-epochs lr-warmup-epochs"},
-    {"print-freq", "log-interval"},
-    {"patience", "early-stopping"},
-    {"image-size", "img-size imgsz train-crop-size"},
-    {"eval-crop", "val-crop-size"},
-    {"eval-resize", "val-resize-size"},
-    {"sync-batch-norm", "sync-bn"},
-    {"accumulate", "grad-accum-steps"},
-    {"precision", "amp"},
-    {"ranks", "gpus world-size nproc-per-node"},
-    {"model-name", "model arch"},
-    {"trained-model-path", "model checkpoint out output output-dir"},
-    {"weights", "pretrained initial-checkpoint"},
-    {"data-path", "data data-dir source input"},
-    {"train-data-path", "train-dir train"},
-    {"valid-data-path", "val-dir valid val"},
-    {"time-limit", "time"},
-    {"optimizer", "opt"},
-    {"lr-schedule", "sched"},
-    {"label-smoothing", "smoothing"},
-    {"ema", "model-ema"},
-    {"min-confidence", "conf"},
-    {"top-k", "topk"},
-    {"output-path", "out output output-dir"},
-    {"untrained-model-path", "out"},
-    {"log-path", "log-dir logdir"},
-};
 
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
@@ -132,6 +93,69 @@ std::vector<std::string> groups_of(const CommandInfo& command) {
   return groups;
 }
 
+// Words that no description has, and the words to search instead, or a sentence.
+constexpr std::pair<std::string_view, std::string_view> kTopics[] = {
+    {"imbalance imbalanced unbalanced", "class-weights"},
+    {"transfer finetune finetuning", "weights"},
+    {"zip tgz", "archive"},
+    {"jpg jpeg png bmp ppm pgm tif tiff webp heic avif gif raw",
+     "Kiln reads JPEG, PNG, BMP, PPM, PGM, TIFF and WebP images, in folders, .zip and .tar; photos "
+     "in other formats, such as HEIC, are counted and left out (docs/formats.md)."},
+};
+
+// The words of a text, in small letters and the singular.
+std::vector<std::string> stems_of(std::string_view text) {
+  std::vector<std::string> stems(1);
+  for (const char c : in_small_letters(text)) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c < 0;
+    if (is_letter)
+      stems.back() += c;
+    else if (!stems.back().empty())
+      stems.emplace_back();
+  }
+  if (stems.back().empty()) stems.pop_back();
+  for (std::string& stem : stems) {
+    if (stem.ends_with("sses")) stem.resize(stem.size() - 2);
+    if (stem.size() > 3 && stem.ends_with('s') && !stem.ends_with("ss")) stem.pop_back();
+  }
+  return stems;
+}
+
+// Whether words of the text that follow each other make up the query: heatmap, "heat maps".
+bool has_words(std::string_view text, const std::string& query) {
+  const std::vector<std::string> stems = stems_of(text);
+  for (auto first = stems.begin(); first != stems.end(); ++first) {
+    std::string together;
+    for (auto last = first; last != stems.end() && together.size() < query.size(); ++last)
+      together += *last;
+    if (together == query) return true;
+  }
+  return false;
+}
+
+// Where a word that help is asked for is found, the best place first.
+enum class Place { kIsName, kInName, kInText, kPart };
+
+bool is_in(const std::string& name, const std::string& text, const std::string& query,
+           Place place) {
+  if (place == Place::kInName) return has_words(name, query);
+  if (place == Place::kInText) return has_words(text, query);
+  constexpr std::size_t kLeastPart = 3;
+  return place == Place::kPart && query.size() >= kLeastPart &&
+         joined(stems_of(name + " " + text), "").find(query) != std::string::npos;
+}
+
+bool is_found(const CommandInfo& command, const std::string& query, Place place) {
+  return is_in(command.name, command.summary, query, place);
+}
+
+bool is_found(const CommandInfo& command, const Option& option, const std::string& name,
+              const std::string& query, Place place) {
+  if (place == Place::kIsName) return &option == find_option(command, name);
+  if (place == Place::kInName && foreign_option(command, name) == option.name) return true;
+  return is_in(option.name + " . " + joined(option.choices, " . "), option.help, query, place);
+}
+
 }  // namespace
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -154,65 +178,6 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
         (!option.port_name.empty() && same_name(option.port_name, name)))
       return &option;
   return nullptr;
-}
-
-std::string foreign_option(const CommandInfo& command, std::string_view name) {
-  for (const auto& [meant, synonyms] : kSynonyms) {
-    std::istringstream words(synonyms);
-    const Option* option = find_option(command, meant);
-    for (std::string word; option != nullptr && words >> word;)
-      if (same_name(word, name)) return option->name;
-  }
-  return "";
-}
-
-std::string meant_option(const CommandInfo& command, std::string_view name) {
-  std::string foreign = foreign_option(command, name);
-  if (!foreign.empty()) return foreign;
-  std::string word(name);
-  std::ranges::replace(word, '_', '-');
-  std::vector<std::string> names;
-  for (const Option& option : command.options) {
-    names.push_back(option.name);
-    if (!option.port_name.empty()) names.push_back(option.port_name);
-  }
-  return closest(word, names);
-}
-
-std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words) {
-  std::vector<std::string> line;
-  std::string network(kUsualNetwork);
-  std::optional<std::size_t> published;  // where the URL of its weights goes
-  for (std::size_t i = words.empty() ? 0 : 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const bool is_named = word.starts_with("--");
-    const std::size_t equals = std::min(word.find('='), word.size());
-    const std::string name = word.substr(is_named ? 2 : 0, equals - (is_named ? 2 : 0));
-    const Option* own = find_option(command, name);
-    const Option* option = own ? own : find_option(command, foreign_option(command, name));
-    if (option == nullptr || (!is_named && equals == word.size())) {
-      line.push_back(without_secrets(word));
-      continue;
-    }
-    const bool has_next = i + 1 < words.size() && !words[i + 1].starts_with("--");
-    const bool is_switch = own == nullptr && (name == "pretrained" || name == "amp");
-    std::string value = equals < word.size() ? word.substr(equals + 1) : "";
-    if (is_switch) {
-      value = name == "amp" ? "auto" : "URL";
-      if (has_next && !closest(words[i + 1], {"True", "False"}).empty()) ++i;
-    } else if (equals == word.size() && has_next && option->kind != ValueKind::kFlag) {
-      value = words[++i];
-    }
-    if (option->kind == ValueKind::kModelName) {
-      if (find_network(value) == nullptr) continue;  // that of another program
-      network = value;
-    }
-    if (!option->positional) line.push_back("--" + option->name);
-    if (name == "pretrained" && is_switch) published = line.size();
-    if (!value.empty()) line.push_back(without_secrets(value));
-  }
-  if (published) line[*published] = weights_url(find_network(network)->published[0]);
-  return "kiln " + command.name + (line.empty() ? "" : " ") + shell_words(line);
 }
 
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
@@ -317,23 +282,38 @@ std::string command_help(const CommandInfo& command, bool all) {
   return text;
 }
 
-std::string help_on(const std::string& word) {
-  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  if (name.empty()) return "";
-  const std::string small = in_small_letters(name);
-  for (const bool by_name : {true, false}) {
-    std::string text;
+std::string help_on(const std::string& words) {
+  const std::string query = joined(stems_of(words), "");
+  if (query.empty()) return "";
+  for (const auto& [asked, text] : kTopics)
+    for (const std::string& word : stems_of(asked))
+      if (word == query)
+        return text.ends_with('.') ? wrapped(std::string(text), 0, 0) + "\n"
+                                   : help_on(std::string(text));
+  std::string name = words.substr(std::min(words.find_first_not_of('-'), words.size()));
+  std::ranges::replace(name, ' ', '-');
+  for (const Place place : {Place::kIsName, Place::kInName, Place::kInText, Place::kPart}) {
+    std::string brief, full;
+    int count = 0;
     for (const CommandInfo& command : command_table()) {
-      std::string entries;
+      std::string entries, full_entries;
       for (const Option& option : command.options)
-        if (by_name ? &option == find_option(command, name) ||
-                          option.name == foreign_option(command, name)
-                    : in_small_letters(option.name + " " + option.help).find(small) != small.npos)
-          entries += entry(option, by_name);
-      if (!entries.empty())
-        text += (text.empty() ? "" : "\n") + ("kiln " + command.name) + ":\n" + entries;
+        if (is_found(command, option, name, query, place)) {
+          entries += entry(option, false);
+          full_entries += entry(option, true);
+          ++count;
+        }
+      const std::string title = "kiln " + command.name + ":";
+      const bool is_command = is_found(command, query, place);
+      if (entries.empty() && !is_command) continue;
+      const std::string heading =
+          (full.empty() ? "" : "\n") + title +
+          (is_command ? " " + wrapped(command.summary, title.size() + 1, 2) : "") + "\n";
+      brief += heading + entries;
+      full += heading + full_entries;
     }
-    if (!text.empty()) return text;
+    constexpr int kMostInFull = 10;
+    if (!full.empty()) return place == Place::kIsName || count <= kMostInFull ? full : brief;
   }
   return "";
 }

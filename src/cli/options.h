@@ -122,15 +122,32 @@ const CommandInfo* find_command(std::string_view name);
 // `name` excludes the leading dashes; `_` and `-` are equivalent.
 const Option* find_option(const CommandInfo& command, std::string_view name);
 
-// The option of `command` that other training programs call `name`; empty: none.
+// Words of other training programs; other_programs.cpp.
+
+// Whether other programs have an option or a setting `name`, which may be one letter.
+bool is_foreign(const CommandInfo& command, std::string_view name);
+
+// The option of `command` that other programs call `name`; empty: none.
 std::string foreign_option(const CommandInfo& command, std::string_view name);
 
 // The same, or the option that was probably meant by a mistyped `name`.
 std::string meant_option(const CommandInfo& command, std::string_view name);
 
-// The command line `words` of another program, as `kiln` takes it: its options and settings such as
-// lr=0.1 become those of `command`, which stands for the first word. Without parts of URLs that may
-// be secret.
+// --name, -n, or another text that begins like an option and not like a negative number.
+bool is_dashed(std::string_view word);
+
+// A word with the name of an option or a setting: --lr, --lr=0.1, lr=0.1, -b, -b8.
+struct TypedWord {
+  std::string name;   // without dashes
+  std::string shown;  // for a message
+  std::optional<std::string> value = {};
+};
+std::optional<TypedWord> split_word(const CommandInfo& command, const std::string& word);
+
+// A sentence without its first letter in a capital, "type `kiln train …`.", for the command line
+// `words` of another program: its options and settings such as lr=0.1 become those of `command`,
+// which stands for the first word. A second sentence names what Kiln has nothing like. Without
+// parts of URLs that may be secret.
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words);
 
 // Whether two texts of an option have the same value; false if one of them is invalid.
@@ -155,8 +172,8 @@ std::string first_sentence(const std::string& help);
 std::string general_help();
 // The first sentence about each option of a command's first screen, or with `all` everything.
 std::string command_help(const CommandInfo& command, bool all);
-// The options of all commands with this name, or otherwise with this word in their help; empty:
-// none.
-std::string help_on(const std::string& word);
+// The commands and options with this name, otherwise those with these words in their names and
+// values, otherwise in their descriptions, otherwise as a part of a word; empty: none.
+std::string help_on(const std::string& words);
 
 }  // namespace kiln

@@ -1,7 +1,9 @@
 // Paths without an option's name, and what `kiln train` chooses for them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "cli/parse.h"
 #include "data/scratch_folder.h"
@@ -123,8 +125,95 @@ TEST_F(BareWords, OfOtherProgramsAreAnsweredWithTheLine) {
                 " --weights https://download.pytorch.org/models/resnet50-0676ba61.pth --model-name "
                 "resnet50 --image-size 64`.");
   EXPECT_NE(fault({path("photos")}).find("`kiln train " + path("photos") + "`"), std::string::npos);
-  for (const char* word : {"fit", "serve"})
-    EXPECT_NE(fault({word}).find("`kiln "), std::string::npos) << word;
+  EXPECT_NE(fault({"fit"}).find("`kiln train`"), std::string::npos);
+}
+
+// The line in backticks in a message, as words.
+Words line_in(const std::string& message) {
+  const std::size_t begin = message.find("`kiln ");
+  std::istringstream in(message.substr(begin + 6, message.find('`', begin + 1) - begin - 6));
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+TEST_F(BareWords, OfOtherProgramsBecomeALineThatParses) {
+  const std::string lines =
+      "--lr 0.1|lr0=0.1|--lr|-b 8|-b8|-j 4|-a resnet50|-e 3|-v|-p 5|-o out|--seed 1|--warmup 2|"
+      "--early-stopping|--early-stopping 5|--model-ema|--img-size 64|--sync-bn|--amp|--fp16|"
+      "--gpu 0|--gpus 2|--gpus|--model resnet34|--model m|--checkpoint m|--weights m|--pretrained|"
+      "--valid-pct 0.3|--val-split validation|--val-split 0.1|time=1|--opt sgd|--opt rmsprop|"
+      "--wd 0.1|--clip-grad 1|--sched cosine|--lr-scheduler cosineannealinglr|--cos-lr|"
+      "--smoothing 0.1|--mixup-alpha 0.2|--no-aug|--hflip 0.5|--scale 0.08 1.0|--reprob 0.25|"
+      "--reprob 0|--aa rand-m9|--color-jitter 0.4|--mean 0.5 0.5 0.5|--conf 0.5|--topk 2|"
+      "--output out|--output-dir out|--save-dir out|--project out|--name n|--num-classes 4|"
+      "--train-split train|--drop 0.1|--drop-path 0.1|--dropout 0.1|--lrf 0.1|--channels-last|"
+      "--test-only|--log-dir l|batch=-1|val=True|--lr 0.1 --lr0 0.2";
+  std::istringstream in(lines);
+  for (const char* command : {"train", "score", "evaluate", "audit"}) {
+    in.clear();
+    in.seekg(0);
+    for (std::string line; std::getline(in, line, '|');) {
+      Words words = {command, path("both")};
+      std::istringstream more(line);
+      for (std::string word; more >> word;) words.push_back(word);
+      const std::string answer = fault(words);
+      EXPECT_NE(answer, "no fault") << command << " " << line;
+      if (answer.find("another program's") == answer.npos) {
+        EXPECT_STRNE(command, "train") << line << ": " << answer;
+        continue;
+      }
+      const Words typed = line_in(answer);
+      EXPECT_EQ(typed.front(), command);
+      EXPECT_EQ(std::ranges::count(typed, path("both")), 1) << answer;
+      EXPECT_EQ(fault(typed), "no fault") << line << ": " << answer;
+    }
+  }
+}
+
+TEST_F(BareWords, OfOtherProgramsMeanWhatTheCommandHas) {
+  for (const char* command : {"score", "evaluate", "audit"}) {
+    EXPECT_EQ(line_in(fault({command, path("both"), "--output", "o"})),
+              (Words{command, path("both"), "--output-path", "o"}));
+    if (std::string(command) != "audit") {
+      EXPECT_EQ(line_in(fault({command, path("both"), "--weights", "m"})),
+                (Words{command, path("both"), "--trained-model-path", "m"}));
+    }
+    EXPECT_EQ(line_in(fault({command, path("both"), "--model", "m"}))[2], "--trained-model-path");
+  }
+  EXPECT_EQ(line_in(fault({"pack", "--out", "o", "--data", "d"})),
+            (Words{"pack", "--output-path", "o", "d"}));
+  EXPECT_EQ(line_in(fault({"train", path("photos"), "--data", path("photos")})),
+            (Words{"train", path("photos")}));
+  EXPECT_EQ(line_in(fault({"train", path("photos"), "--reprob", "0.2", "--early-stopping"})),
+            (Words{"train", path("photos"), "--augment", "strong", "--patience", "3"}));
+  EXPECT_NE(fault({"train", path("photos"), "--drop-path", "0.1"}).find("nothing like --drop-path"),
+            std::string::npos);
+  EXPECT_NE(fault({"train", path("photos"), "-z"}).find("'-z' is not an option"),
+            std::string::npos);
+}
+
+TEST_F(BareWords, OfOtherProgramsMayBeCommands) {
+  const Words line = {"train", path("photos"), "--model-name", "resnet18", "--epochs", "1"};
+  for (const Words& before :
+       {Words{"classify", "train"}, Words{"yolo", "train"}, Words{"yolo", "classify", "train"},
+        Words{"fine-tune"}, Words{"fine_tune"}}) {
+    Words words = before;
+    words.insert(words.end(), {"data=" + path("photos"), "model=resnet18", "epochs=1"});
+    EXPECT_EQ(line_in(fault(words)), line) << before.front();
+  }
+  EXPECT_EQ(line_in(fault({"man"})), (Words{"describe", "--format", "man"}));
+  EXPECT_EQ(line_in(fault({"completion", "zsh"})), (Words{"describe", "--format", "zsh"}));
+}
+
+TEST_F(BareWords, AreNotAskedForWhereTheyHaveADefault) {
+  EXPECT_EQ(parse_as<WatchConfig>({"watch"}).log_path, "logs");
+  EXPECT_EQ(parse_as<ReportConfig>({"report"}).log_path, "logs");
+  EXPECT_EQ(parse_as<WatchConfig>({"watch", "not-yet"}).log_path, "not-yet");
+  EXPECT_EQ(parse_as<SplitImagesConfig>({"split", "d"}).output_path, "split");
+  EXPECT_NE(fault({"split", "d", "--tgt-train-path=a"}).find("--tgt-test-path"), std::string::npos);
+  EXPECT_NE(fault({"train", "--resume"}).find("--resume needs a value"), std::string::npos);
+  EXPECT_NE(fault({"score", "no.jpg"}).find("'no.jpg' does not exist"), std::string::npos);
 }
 
 }  // namespace

@@ -90,7 +90,29 @@ TEST(Help, BeginsWithAFirstScreenWhereThereAreManyOptions) {
 TEST(Help, FindsOptionsByNameAndByWordsOfTheirHelp) {
   EXPECT_NE(help({"help", "--time-limit"}).find("kiln train:\n  --time-limit TIME "),
             std::string::npos);
-  EXPECT_EQ(help({"help", "lr"}), help({"help", "learning-rate"}));
+  EXPECT_NE(help({"help", "lr"}).find("--learning-rate "), std::string::npos);
+  const std::vector<std::pair<Words, const char*>> found = {
+      {{"checkpoint"}, "--checkpoint-path "},
+      {{"cuda"}, "--device "},
+      {{"resnet50"}, "--model-name "},
+      {{"class weights"}, "--class-weights "},
+      {{"class", "weight"}, "--class-weights "},
+      {{"onnx"}, "kiln export:"},
+      {{"heatmap"}, "--explain "},
+      {{"heat-map"}, "--explain "},
+      {{"zip"}, "archive"},
+      {{"webp"}, "WebP"},
+      {{"heic"}, "HEIC"},
+      {{"transfer"}, "--weights "},
+      {{"imbalance"}, "--class-weights "},
+      {{"predict"}, "kiln score"},
+      {{"TRIVIALAUGMENT"}, "--augment "}};
+  for (const auto& [asked, answer] : found) {
+    Words words = {"help"};
+    words.insert(words.end(), asked.begin(), asked.end());
+    EXPECT_NE(help(words).find(answer), std::string::npos) << asked[0];
+  }
+  EXPECT_NE(fault({"help", "f1"}).find("'f1' was not found"), std::string::npos);
   EXPECT_EQ(help({"help", "src-path"}).find("--tgt"), std::string::npos);
   EXPECT_NE(help({"help", "McNemar"}).find("--auto"), std::string::npos);
   EXPECT_NE(fault({"help", "-"}), "no fault");
@@ -115,7 +137,8 @@ TEST(Help, TakesPrecedenceOverFaults) {
             "--help may be followed only by 'all', not by 'epochs'.");
   EXPECT_EQ(fault({"launch", "--help", "train"}),
             "--help may be followed only by 'all', not by 'train'.");
-  EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
+  EXPECT_NE(fault({"help", "trian"}).find("was not found"), std::string::npos);
+  EXPECT_TRUE(fault({"help", "trian"}).ends_with("Did you mean 'train'?"));
 }
 
 TEST(Help, TheTableIsWellFormed) {

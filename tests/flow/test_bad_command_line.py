@@ -1,10 +1,14 @@
 """Wrong command lines: every fault named at once, before anything is read; exit 2 for what is no option or value, 1 for what
 is out of range. A run for each code; every option's range and every wrong word are in tests/cli/."""
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 
 from flow import KILN, FlowTest, files_below, kiln, main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class CommandLineTest(FlowTest):
@@ -37,6 +41,17 @@ class CommandLineTest(FlowTest):
     def test_unknown_command(self):
         result = kiln("trian")
         self.assert_refused(result, 2, "'train'")
+
+    def test_options_of_other_trainers_are_answered(self):
+        """Those in the left columns of docs/coming-from.md."""
+        text = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
+        sections = [section for section in text.split("\n## ") if section.startswith(("timm", "torchvision"))]
+        theirs = [line.split("|")[1] for section in sections for line in section.splitlines() if line.startswith("| ")]
+        options = sorted(set(re.findall(r"`(--?[a-z][a-z-]*)", " ".join(theirs))))
+        self.assertGreater(len(options), 50)
+        result = kiln("train", *options)
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(re.findall(r"(\S+) is not an option", result.stderr), [])
 
     def test_outputs_in_the_way_of_inputs(self):
         result = self.train(log_path=self.folder / "model/logs")

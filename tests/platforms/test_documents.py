@@ -1,9 +1,10 @@
 """The command lines of README.md and docs/*.md.
 
 Blocks of commands are indented, or fenced without a language or as sh. A document's blocks are run as one script, in a folder
-with photos/train, photos/val, examples/ and build/release/kiln. A comment says what is not: `# not run by a test: why`, or
-`# run by FILE` for a test that runs the program of that line. At the end of a line it speaks of that line, alone on a line of all
-that follow in the block. Every `kiln …`, run or not, in a block or in `…` within text, has options that its command has.
+with photos/train, photos/val (README.md: one folder, photos), examples/ and build/release/kiln. A comment says what is not:
+`# not run by a test: why`, or `# run by FILE` for a test that runs the program of that line. At the end of a line it speaks of
+that line, alone on a line of all that follow in the block. Every `kiln …`, run or not, in a block or in `…` within text, has
+options that its command has.
 """
 import functools
 import os
@@ -164,7 +165,8 @@ class DocumentsTest(unittest.TestCase):
                 continue
             count += len(lines)
             with self.subTest(document=path.name):
-                self.run_lines(folder / path.stem, folder / "photos", lines)
+                photos = folder / ("photos/train" if path.name == "README.md" else "photos")
+                self.run_lines(folder / path.stem, photos, lines)
         self.assertGreater(count, 5)
 
     def run_lines(self, folder, photos, lines):
