@@ -207,7 +207,8 @@ class ArgumentParser {
     const auto refuse = [&](const std::string& why) {
       fault("'" + excerpt(text) + "' is not expected here: " + why);
     };
-    if (is_dashed(text)) return take_short(text);
+    // After -- every word stands for itself.
+    if (is_dashed(text) && std::ranges::count(given_.words, "--") == 0) return take_short(text);
     std::error_code failure;
     const bool is_there =
         std::filesystem::status(text, failure).type() != std::filesystem::file_type::not_found;

@@ -230,9 +230,10 @@ TEST(CommandLine, UnknownCommandsAreFaults) {
     EXPECT_NE(fault({word}).find("`kiln score`"), std::string::npos) << word;
   for (const char* word : {"test", "eval", "val", "validate"})
     EXPECT_NE(fault({word}).find("`kiln evaluate`"), std::string::npos) << word;
-  EXPECT_NE(fault({"zebra"}).find("train, score, serve, evaluate, audit, launch, tune, init-model, "
-                                  "convert, split, transform init, transform apply, "
-                                  "pack, demo-data, watch, inspect, report, compare or describe"),
+  EXPECT_NE(fault({"zebra"}).find(
+                "train, score, serve, evaluate, audit, export, launch, tune, init-model, "
+                "convert, split, transform init, transform apply, "
+                "pack, demo-data, watch, inspect, report, compare or describe"),
             std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);

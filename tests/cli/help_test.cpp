@@ -47,7 +47,8 @@ TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
       const std::size_t begin = text.find("--" + option.name + " ");
       ASSERT_NE(begin, std::string::npos) << command.name << " " << option.name;
       EXPECT_NE(text.find(option.group + ":"), std::string::npos);
-      const std::size_t end = text.find("]", text.find("[", text.find(option.help, begin)));
+      const std::size_t end =
+          text.find("]", text.find("[", text.find(option.help, begin) + option.help.size()));
       const std::string entry = text.substr(begin, end - begin + 1);
       if (option.required) {
         EXPECT_NE(entry.find("[required"), std::string::npos) << entry;
