@@ -147,7 +147,7 @@ class DescribeTest(unittest.TestCase):
         self.assertIn("--format", self.refuse())
         self.assertIn("component, kubeflow", self.refuse("--format", "helm"))
         self.assertIn("cannot be a pipeline step", self.refuse("--format", "component", "--command", "inspect"))
-        self.assertIn("must be train, score, evaluate", self.refuse("--format", "component", "--command", "tran"))
+        self.assertIn("must be train, score, serve", self.refuse("--format", "component", "--command", "tran"))
         self.assertIn("give --command train", self.refuse("--format", "markdown", "--command", "fine-tune"))
 
 
