@@ -42,7 +42,7 @@ class ReportTest(FlowTest):
         self.assert_refused(kiln("report", self.folder), 1, "metrics.jsonl", "--log-path")
         (self.folder / "metrics.jsonl").write_text("a b\n")
         self.assert_refused(kiln("report", self.folder), 1, "The line at byte 0")
-        self.assert_refused(kiln("report"), 2, "--log-path")
+        self.assert_refused(kiln("report"), 1, "--log-path")
         run = RunFile(epochs=1).write(self.folder / "run")
         self.assert_refused(kiln("report", run, "--output-path", self.folder / "no/such/file.html"), 3, "no/such")
         self.assert_refused(kiln("compare", run, self.folder / "nowhere"), 1, "nowhere")

@@ -133,7 +133,7 @@ std::string version_of_torch(const fs::path& folder) {
 class LoaderFaults {
  public:
   explicit LoaderFaults(const std::string& sentence) {
-    sentence_ = sentence;
+    told() = sentence;
     struct sigaction action {};
     action.sa_handler = end;
     for (std::size_t i = 0; i < std::size(kSignals); ++i)
@@ -148,13 +148,15 @@ class LoaderFaults {
 
  private:
   static constexpr int kSignals[] = {SIGBUS, SIGSEGV};
+  static std::string& told() {
+    static std::string sentence;
+    return sentence;
+  }
   static void end(int) {
-    [[maybe_unused]] const auto written =
-        ::write(STDERR_FILENO, sentence_.data(), sentence_.size());
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, told().data(), told().size());
     ::_exit(exit_code(ErrorCode::kFailedToCompleteOperation));
   }
 
-  static inline std::string sentence_;  // for the handler
   struct sigaction former_[std::size(kSignals)]{};
 };
 
