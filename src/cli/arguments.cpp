@@ -532,8 +532,8 @@ Problems merged(const std::vector<Problems>& parts) {
     for (const Error& error : part.errors())
       if (std::ranges::find(errors, error.message(), &Error::message) == errors.end())
         errors.push_back(error);
-  std::ranges::stable_partition(errors,
-                                [](const Error& error) { return exit_code(error.code()) == 2; });
+  std::stable_partition(errors.begin(), errors.end(),
+                        [](const Error& error) { return exit_code(error.code()) == 2; });
   Problems problems;
   for (Error& error : errors) problems.add(std::move(error));
   return problems;

@@ -63,8 +63,8 @@ ComponentInfo fine_tune() {
     if (*shown.help != '\0') option.help = shown.help;
   }
   // Ports come before parameters, as in the commands' own tables.
-  std::ranges::stable_partition(
-      command.options, [](Canvas canvas) { return canvas != Canvas::kParameter; }, &Option::canvas);
+  std::stable_partition(command.options.begin(), command.options.end(),
+                        [](const Option& option) { return option.canvas != Canvas::kParameter; });
   return {kFineTune,
           "Fine-tune pretrained weights on one folder of labeled images, and write a "
           "ModelDirectory.",

@@ -206,8 +206,7 @@ std::vector<ChangedOption> changed_options(const OptionTexts& before, const Opti
 
 std::string range_text(const Option& option) {
   const std::string least = std::to_string(option.minimum), most = std::to_string(option.maximum);
-  const std::string bounds = least + " to " + most,
-                    above = "greater than " + least + ", up to " + most;
+  std::string bounds = least + " to " + most, above = "greater than " + least + ", up to " + most;
   switch (option.kind) {
     case ValueKind::kInteger:
       return option.minimum == kLowest ? "any 64-bit integer" : bounds;

@@ -46,9 +46,12 @@ class PathIndex {
 
   // Returns all images with this path, since a list may name a file more than once.
   std::vector<std::uint32_t> images_of(std::string_view path) const {
-    const auto found = std::ranges::equal_range(
-        order_, path, {}, [&](std::uint32_t i) { return samples_.file_name(i); });
-    return {found.begin(), found.end()};
+    const auto begin = std::lower_bound(
+        order_.begin(), order_.end(), path,
+        [&](std::uint32_t i, std::string_view wanted) { return samples_.file_name(i) < wanted; });
+    auto end = begin;
+    while (end != order_.end() && samples_.file_name(*end) == path) ++end;
+    return {begin, end};
   }
 
  private:

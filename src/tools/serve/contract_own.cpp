@@ -82,12 +82,12 @@ HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
 }  // namespace
 
 HttpResponse tell_life(const ServerState&, const HttpRequest&) {
-  return {.body = "{\"status\": \"alive\"}\n"};
+  return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
 }
 
 HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
   if (!state.is_ready()) return error_response(503, "The server is ending.");
-  return {.body = "{\"status\": \"ready\"}\n"};
+  return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
 }
 
 std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
