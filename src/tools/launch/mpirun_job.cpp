@@ -82,7 +82,7 @@ std::string find_on_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + name;
+    std::string candidate = folder + "/" + name;
     std::error_code fault;
     if (!folder.empty() && std::filesystem::is_regular_file(candidate, fault) &&
         ::access(candidate.c_str(), X_OK) == 0)
