@@ -25,7 +25,8 @@ RUN --mount=type=bind,from=build,source=/bundle,target=/bundle /bundle/setup/ins
 # 1: a key pair for SageMaker jobs of several hosts. Whoever has the image has the key: for a private registry only.
 ARG SAGEMAKER_HOSTS_KEY=0
 RUN if [ "${SAGEMAKER_HOSTS_KEY}" = 1 ]; then mkdir -p /etc/kiln && ssh-keygen -q -t ed25519 -N '' -f /etc/kiln/hosts_key; fi
-# A server in a container is reached from outside of it. mpirun crashes without HOME where the user has no passwd entry, and refuses root unless told twice.
+# A server in a container is reached from outside of it. mpirun crashes without HOME where the user has no passwd entry,
+# and refuses root unless told twice.
 ENV HOME=/tmp \
     KILN_HOST=0.0.0.0 \
     OMPI_ALLOW_RUN_AS_ROOT=1 \

@@ -210,11 +210,11 @@ class ConsoleSink : public RunSink {
   Clock::time_point shown_;
 };
 
-}  // namespace
-
-static std::string rate_text(double images_per_second) {
+std::string rate_text(double images_per_second) {
   return "  " + plural(std::llround(images_per_second), "image/s", "images/s");
 }
+
+}  // namespace
 
 std::string iteration_line(const StepRecord& record) {
   return formatted("Epoch: [%d/%d]\tIter: [%d/%d]\t", record.epoch, record.num_epochs, record.step,

@@ -63,12 +63,18 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
   words.insert(words.end(), more);
 }
 
+// Where the Open MPI that belongs to the program is; empty if it has none.
+std::filesystem::path own_open_mpi() {
+  std::filesystem::path prefix = part_of_program("openmpi");
+  std::error_code fault;
+  return std::filesystem::exists(prefix / "bin/mpirun", fault) ? prefix : std::filesystem::path();
+}
+
 }  // namespace
 
 void use_own_open_mpi() {
-  const std::filesystem::path prefix = part_of_program("openmpi");
-  std::error_code fault;
-  if (!std::filesystem::exists(prefix / "bin/mpirun", fault)) return;
+  const std::filesystem::path prefix = own_open_mpi();
+  if (prefix.empty()) return;
   ::setenv("OPAL_PREFIX", prefix.c_str(), /*overwrite=*/1);
   ::setenv("OPAL_SYSCONFDIR", (prefix / "etc").c_str(), /*overwrite=*/1);
   // PMIx warns that its compression, which is not part of the release, is missing.
@@ -93,10 +99,8 @@ std::string find_on_path(const std::string& name) {
 
 ProgramCall mpirun_call(const MpirunJob& job) {
   ProgramCall call;
-  const std::filesystem::path own = part_of_program("openmpi") / "bin/mpirun";
-  std::error_code fault;
-  const std::string mpirun =
-      std::filesystem::exists(own, fault) ? own.string() : find_on_path("mpirun");
+  const std::filesystem::path own = own_open_mpi();
+  const std::string mpirun = own.empty() ? find_on_path("mpirun") : (own / "bin/mpirun").string();
   if (mpirun.empty())
     throw Error(ErrorCode::kUserError,
                 "mpirun, which starts the ranks, is not on PATH: install Open MPI 4.1 (Debian and "
