@@ -55,7 +55,7 @@ class InsideTest(ImageTest):
         self.assertEqual(self.shell("find / -xdev -name 'ssh_host_*' -o -xdev -name 'id_*' -type f -path '*ssh*'"), "")
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln"])
         self.assertEqual(self.shell("cd /opt/kiln/lib; ls *kiln* openmpi 2>/dev/null; true").split(),
-                         ["libkiln.so", "libkiln_parquet.so"])
+                         ["libkiln.so", "libkiln_parquet.so", "libkiln_random.so"])
         self.assertNotIn("cuda.so", self.shell("ls /opt/kiln/lib"))
 
     def test_a_key_only_where_it_was_asked_for(self):

@@ -91,6 +91,42 @@ networks() {
   shortened "${models[*]} alone"
 }
 
+# The answers of the first run's model on the GPU, beside the CPU's: the same labels, and probabilities as close as TF32 allows.
+predict() {
+  local data where
+  data=$(images "${few[@]}")
+  for where in "$device" cpu; do
+    kiln score --trained-model-path "$work/models/first" --data-path "$data/val" --output-path "$logs/$where.csv" \
+      --all-classes --device "$where"
+    kiln evaluate --trained-model-path "$work/models/first" --data-path "$data/val" --output-path "$logs/evaluate-$where" \
+      --device "$where"
+  done
+  judge "scores" scores 0.01 "$logs/$device.csv" "$logs/cpu.csv"
+}
+
+# With --deterministic a run gives the same numbers twice, and after it was stopped and continued; without it, that is told.
+repeated() {
+  local data model name
+  data=$(images "${few[@]}")
+  model=$(untrained resnet18)
+  for name in fixed again; do
+    train $name "$model" "$data" --epochs 8 --deterministic
+  done
+  judge "--deterministic twice" same "$logs/fixed" "$logs/again"
+  train_words continued "$model" "$data"
+  words+=(--device "$device" --epochs 8 --deterministic --checkpoint-path "$work/checkpoints")
+  kiln "${words[@]}" >"$logs/stopped.txt" 2>&1 &
+  wait_for '^Epoch 1,' "$logs/stopped.txt"
+  kill -TERM $!
+  expect_exit 143 "SIGTERM" wait $!
+  kiln "${words[@]}"
+  judge "continued" same "$logs/fixed" "$logs/continued"
+  for name in free once-more; do
+    train $name "$model" "$data" --epochs 3
+  done
+  judge "without it" same "$logs/free" "$logs/once-more" || true
+}
+
 # The headline: images per second beside PyTorch's, each with its own best format.
 speed() {
   local data precision precisions

@@ -4,10 +4,12 @@
     judge.py near SHARE LOGS LOGS    the training losses of the first epoch differ by at most this share
     judge.py same LOGS LOGS          every loss of every epoch is the same number
     judge.py rates SHARE LOGS        the steps' average rate and the rate of the whole epoch agree up to this share
+    judge.py scores LIMIT CSV CSV    the same labels in the same order, probabilities that differ by at most LIMIT
     judge.py beside FILE LOGS KEY=VALUE…    the run's rate over that of the line of torch_steps.py with these values
 
 Prints a line for the table; exit 1 when what is asked for is not so. Standard library only.
 """
+import csv
 import json
 import pathlib
 import sys
@@ -59,6 +61,22 @@ def rates(limit, logs):
     return f"steps' rate / epoch's rate: {worst:.3f}", abs(worst - 1) <= float(limit)
 
 
+def scores(limit, ours, theirs):
+    """Labels of which the two most probable classes are closer than LIMIT may differ."""
+    with open(ours) as first, open(theirs) as second:
+        pairs = list(zip(csv.DictReader(first), csv.DictReader(second), strict=True))
+    number, changed, worst = 0, 0, 0.0
+    for one, other in pairs:
+        probabilities = [key for key in one if key.startswith("probability")]
+        if one["path"] != other["path"] or not probabilities:
+            return f"the rows {one} and {other} cannot be compared", False
+        values = sorted((float(other[key]) for key in probabilities), reverse=True)
+        worst = max([worst] + [abs(float(one[key]) - float(other[key])) for key in probabilities])
+        clear = values[0] - values[1] > float(limit)
+        number, changed = number + 1, changed + (clear and one["label"] != other["label"])
+    return f"{number} images, {changed} other labels, probabilities {worst:.1e} apart", number > 0 and not changed and worst <= float(limit)
+
+
 def beside(file, logs, *wanted):
     settings = dict(pair.split("=") for pair in wanted)
     rows = [json.loads(line) for line in pathlib.Path(file).read_text().splitlines()]
@@ -73,7 +91,7 @@ def beside(file, logs, *wanted):
 
 
 def main():
-    commands = {function.__name__: function for function in (tell, near, same, rates, beside)}
+    commands = {function.__name__: function for function in (tell, near, same, rates, scores, beside)}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     line, is_so = commands[sys.argv[1]](*sys.argv[2:])

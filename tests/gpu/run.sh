@@ -4,7 +4,7 @@
 #   tests/gpu/run.sh [--device cpu] [--part first|ranks|fast|all] BUNDLE RESULTS
 #
 # BUNDLE is what tests/gpu/pack.sh made. Needs this repository, Python with torch 2.11.0 (CUDA 13.0) and torchvision, and no
-# network, no ssh and no Open MPI; each part ends within 500 seconds. KILN_TORCH_ROOT and KILN_PARITY_PACKAGES name folders with
+# network, no ssh and no Open MPI; each part ends within 540 seconds. KILN_TORCH_ROOT and KILN_PARITY_PACKAGES name folders with
 # torch/ and nvidia/, and with torchvision/, where Python finds them elsewhere. Writes the folder RESULTS: table.txt and
 # logs.tar.gz, both anew after every step. Exit 1 when a step failed. --device cpu, or the stand-in device (fake/README.md),
 # tries the steps with few small images and measures nothing.
@@ -16,6 +16,8 @@ first  machine     20
 first  unit_tests  60
 first  losses      90
 first  networks    90
+first  predict     40
+first  repeated    40
 first  speed      200
 ranks  pair       120
 ranks  soak        60
@@ -31,7 +33,7 @@ fast   networks   150
 fast   memcheck    40
 fast   loader      50
 "
-part_seconds=500
+part_seconds=540
 slow_seconds=300  # that any step may take without a GPU, however busy the machine: only what hangs is ended
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
