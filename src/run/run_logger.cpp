@@ -107,7 +107,6 @@ void RunLogger::planned(PlannedLength length) {
 
 void RunLogger::step(StepRecord record) {
   record.time = unix_seconds();
-  gpu_meter_.sample();
   if (!leads_) return;
   reporter_.step(record);
   if (forecast_) log_forecast(forecast_->after_step(record));

@@ -34,6 +34,38 @@ for name, spent in times.most_common(12):
 PYTHON
 }
 
+# LibTorch runs BatchNorm in bf16 with its own kernels, though cuDNN may take it.
+norms() {
+  need_real_gpu
+  python3 - <<'PYTHON'
+import time
+import torch
+
+def microseconds(work):
+    for _ in range(5):
+        work()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(50):
+        work()
+    torch.cuda.synchronize()
+    return 20000 * (time.perf_counter() - begin)
+
+for dtype in (torch.bfloat16, torch.float16):
+    images = torch.randn(256, 256, 56, 56, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)
+    weight, bias, mean, variance = (torch.ones(256, device="cuda") for _ in range(4))
+    results = []
+    for name in ("native_batch_norm", "cudnn_batch_norm"):
+        norm = getattr(torch.ops.aten, name)
+        try:
+            results.append(norm(images, weight, bias, mean, variance, True, 0.1, 1e-5)[0].float())
+            spent = microseconds(lambda: norm(images, weight, bias, mean, variance, True, 0.1, 1e-5))
+            print(f"RESULT {dtype} {name}: {spent:.0f} us, {(results[-1] - results[0]).abs().max():.1e} from the first")
+        except RuntimeError as fault:
+            print(f"RESULT {dtype} {name}: {str(fault).splitlines()[0]}")
+PYTHON
+}
+
 # Small batches show what the host costs; mixed images what mixing does. The next program, if packed, beside it.
 batches() {
   local data batch name

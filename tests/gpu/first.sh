@@ -53,7 +53,7 @@ unit_tests() {
   ! on_gpu || [ "$(wc -w <<<"$skipped")" -le 1 ]
 }
 
-# A first run, and the losses of its first epoch beside those of the CPU.
+# A first run, and the losses of the first steps beside those of the CPU.
 losses() {
   local data strange precision limit
   data=$(images "${few[@]}")
@@ -69,13 +69,13 @@ losses() {
   shortened "${few[1]} images of ${few[0]}x${few[0]}, $epochs epoch"
   # On a CPU the steps' rate leaves out what an epoch does besides.
   ! on_gpu || ! in_full || judge rates rates 0.05 "$logs/first"
-  device=cpu train cpu "$(untrained resnet18)" "$data" --epochs 1
-  NVIDIA_TF32_OVERRIDE=0 train override "$(untrained resnet18)" "$data" --epochs 1
-  judge "TF32 off by NVIDIA_TF32_OVERRIDE" near 0.005 "$logs/override" "$logs/cpu"
+  device=cpu train cpu "$(untrained resnet18)" "$data" --epochs 1 --print-freq 1
+  NVIDIA_TF32_OVERRIDE=0 train override "$(untrained resnet18)" "$data" --epochs 1 --print-freq 1
+  judge "TF32 off by NVIDIA_TF32_OVERRIDE" near 0.001 "$logs/override" "$logs/cpu"
   the_rest_needs_gpu
   for precision in fp32:0.02 tf32:0.02 bf16:0.05 fp16:0.05; do
     limit=${precision#*:} precision=${precision%:*}
-    train "$precision" "$(untrained resnet18)" "$data" --epochs 1 --precision "$precision"
+    train "$precision" "$(untrained resnet18)" "$data" --epochs 1 --print-freq 1 --precision "$precision"
     judge "$precision" near "$limit" "$logs/$precision" "$logs/cpu"
   done
 }

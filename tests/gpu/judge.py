@@ -1,7 +1,7 @@
 """What the steps of run.sh read from the records of kiln's runs. LOGS is the --log-path of a run.
 
     judge.py tell LOGS               the last epoch in one line: rates, memory, how busy the GPU was
-    judge.py near SHARE LOGS LOGS    the training losses of the first epoch differ by at most this share
+    judge.py near SHARE LOGS LOGS    the losses of the first steps, all printed, differ by at most this share
     judge.py same LOGS LOGS          every loss of every epoch is the same number
     judge.py rates SHARE LOGS        the steps' average rate and the rate of the whole epoch agree up to this share
     judge.py scores LIMIT CSV CSV    the same labels in the same order, probabilities that differ by at most LIMIT
@@ -14,6 +14,8 @@ import json
 import pathlib
 import sys
 
+STEPS_COMPARED = 3
+
 
 def epochs(logs):
     lines = (pathlib.Path(logs) / "metrics.jsonl").read_text().splitlines()
@@ -25,6 +27,15 @@ def epochs(logs):
 
 def loss(epoch):
     return epoch["train"]["loss_sum"] / epoch["train"]["images"]
+
+
+def first_steps(logs):
+    lines = (pathlib.Path(logs) / "metrics.jsonl").read_text().splitlines()
+    batches = {event["step"]: event["batch"] for event in map(json.loads, lines) if event["event"] == "step" and event["epoch"] == 1}
+    steps = range(1, STEPS_COMPARED + 1)
+    if any(step not in batches for step in steps):
+        sys.exit(f"{logs} lacks one of the first {STEPS_COMPARED} steps: --print-freq 1 writes them")
+    return [batches[step]["loss_sum"] / batches[step]["images"] for step in steps]
 
 
 def tell(logs):
@@ -44,9 +55,12 @@ def tell(logs):
 
 
 def near(limit, logs, other):
-    ours, theirs = loss(epochs(logs)[0]), loss(epochs(other)[0])
-    share = abs(ours - theirs) / abs(theirs)
-    return f"{ours:.5f} and {theirs:.5f}: {100 * share:.3f} %, at most {100 * float(limit):g} % allowed", share <= float(limit)
+    """Training multiplies a difference by about four in a step, so an epoch's loss says little: it is only told."""
+    ours, theirs = first_steps(logs), first_steps(other)
+    share = max(abs(one - two) / abs(two) for one, two in zip(ours, theirs, strict=True))
+    ends = [f"{loss(epochs(folder)[0]):.4f}" for folder in (logs, other)]
+    return (f"{100 * share:.2g} % apart in {len(ours)} steps, at most {100 * float(limit):g} % allowed; "
+            f"first epoch {' and '.join(ends)}"), share <= float(limit)
 
 
 def same(logs, other):

@@ -330,18 +330,22 @@ void expect_failure_when(const Peer& peer, const std::function<void()>& leave, d
 }
 
 TEST_F(NcclPair, ARankThatDiesFailsTheOther) {
-  EXPECT_EQ(run([](const Peer& peer) {
-              expect_failure_when(
-                  peer, [] { ::_exit(9); }, 10);
-            }),
+  EXPECT_EQ(run(
+                [](const Peer& peer) {
+                  expect_failure_when(
+                      peer, [] { ::_exit(9); }, 10);
+                },
+                seconds(30)),
             (std::array<int, 2>{0, 9}));
 }
 
 TEST_F(NcclPair, ARankThatStopsFailsTheOtherAtTheDeadline) {
-  EXPECT_EQ(run([](const Peer& peer) {
-              expect_failure_when(
-                  peer, [] { ::raise(SIGSTOP); }, 5);
-            }),
+  EXPECT_EQ(run(
+                [](const Peer& peer) {
+                  expect_failure_when(
+                      peer, [] { ::raise(SIGSTOP); }, 5);
+                },
+                seconds(30)),
             (std::array<int, 2>{0, kKilled}));
 }
 

@@ -31,7 +31,7 @@ pack_mpirun() {
 OPAL_PREFIX=$(CDPATH= cd -- "$(dirname -- "$0")/../lib/openmpi" && pwd)
 OPAL_SYSCONFDIR=$OPAL_PREFIX/etc
 export OPAL_PREFIX OPAL_SYSCONFDIR OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export PMIX_MCA_pcompress_base_silence_warning=1
+export PMIX_MCA_mca_base_component_disable_dlopen=1 PMIX_MCA_pcompress_base_silence_warning=1
 exec "$OPAL_PREFIX/bin/mpirun" "$@"
 LAUNCHER
   chmod +x "$bundle/mpi/mpirun"

@@ -28,6 +28,7 @@ ranks  terminated  30
 ranks  memory      35
 ranks  faults      60
 fast   kernels    120
+fast   norms       25
 fast   batches    130
 fast   networks   150
 fast   memcheck    40

@@ -4,12 +4,14 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -54,6 +56,11 @@ class NcclCommunicator : public NcclGroup {
     ncclUniqueId id;
     std::memset(&id, 0, sizeof id);
     std::memcpy(&id, seat.id.data(), std::min(seat.id.size(), sizeof id));
+    const c10::cuda::CUDAStreamGuard on_side(side_);
+    num_marked_ = at::zeros({1}, at::device({at::kCUDA, device_}).dtype(at::kLong));
+    C10_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&num_reached_), sizeof *num_reached_,
+                                 cudaHostAllocDefault));
+    *num_reached_ = 0;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     keep(ncclCommInitRankConfig(&communicator_, seat.size, id, seat.rank, &config));
@@ -88,21 +95,25 @@ class NcclCommunicator : public NcclGroup {
 
   std::uint64_t mark() override {
     const c10::cuda::CUDAGuard guard(device_);
+    drop_passed();
     marks_.push_back({std::move(begin_), at::cuda::CUDAEvent(cudaEventDefault)});
     marks_.back().end.record(side_);
+    const c10::cuda::CUDAStreamGuard on_side(side_);
+    num_marked_.add_(1);
+    C10_CUDA_CHECK(cudaMemcpyAsync(num_reached_, num_marked_.const_data_ptr(), sizeof *num_reached_,
+                                   cudaMemcpyDeviceToHost, side_.stream()));
     return num_passed_ + marks_.size();
   }
 
   std::uint64_t num_finished() override {
-    const c10::cuda::CUDAGuard guard(device_);
-    for (; !marks_.empty() && marks_.front().end.query(); ++num_passed_) {
-      seconds_ += marks_.front().begin.elapsed_time(marks_.front().end) / 1000.0;
-      marks_.pop_front();
-    }
-    return num_passed_;
+    return std::atomic_ref(*num_reached_).load(std::memory_order_acquire);
   }
 
-  double seconds() const override { return seconds_; }
+  double seconds() override {
+    const c10::cuda::CUDAGuard guard(device_);
+    drop_passed();
+    return seconds_;
+  }
 
   void join(std::uint64_t mark) override {
     if (mark <= num_passed_) return;
@@ -122,11 +133,12 @@ class NcclCommunicator : public NcclGroup {
     if (!ready()) return abort();
     ncclCommDestroy(communicator_);  // local, as the communicator is finalized
     communicator_ = nullptr;
+    cudaFreeHost(num_reached_);  // waits for the GPU, so only here
+    num_reached_ = nullptr;
   }
 
   void abort() override {
     if (communicator_ == nullptr) return;
-    const c10::cuda::CUDAGuard guard(device_);
     ncclCommAbort(communicator_);
     communicator_ = nullptr;
   }
@@ -136,6 +148,13 @@ class NcclCommunicator : public NcclGroup {
   struct Mark {
     at::cuda::CUDAEvent begin, end;
   };
+
+  void drop_passed() {
+    for (; !marks_.empty() && marks_.front().end.query(); ++num_passed_) {
+      seconds_ += marks_.front().begin.elapsed_time(marks_.front().end) / 1000.0;
+      marks_.pop_front();
+    }
+  }
 
   // The first failure stays.
   void keep(ncclResult_t result) {
@@ -149,7 +168,9 @@ class NcclCommunicator : public NcclGroup {
   at::cuda::CUDAEvent begin_;  // of the collective that has no mark yet
   std::deque<Mark> marks_;     // that the GPU was not seen to pass
   std::uint64_t num_passed_ = 0;
-  double seconds_ = 0;  // of those passed
+  double seconds_ = 0;     // of those passed
+  at::Tensor num_marked_;  // on the GPU, counted by the side stream after each collective
+  std::uint64_t* num_reached_ = nullptr;  // its last value, in pinned memory
 };
 
 const char* device_fault(int device) {

@@ -25,7 +25,9 @@ struct NcclSeat {
 
 // One rank's non-blocking NCCL communicator and its side stream. Only close() waits for other
 // ranks. May be called from any thread, one call at a time. Without close() or abort(), NCCL is
-// left as it is, for a process that is about to end.
+// left as it is, for a process that is about to end. A watchdog may call state(), fault(),
+// num_finished() and abort(): the first three call nothing of CUDA, whose calls can wait for the
+// driver's lock for as long as another thread waits for the GPU.
 class NcclGroup {
  public:
   enum class State { kReady, kBusy, kFailed };
@@ -41,9 +43,8 @@ class NcclGroup {
   // num_finished() and join(). Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
   virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
-  // GPU time of the collectives whose marks num_finished() has counted, measured from when each
-  // could begin.
-  virtual double seconds() const = 0;
+  // GPU time of the collectives that are done, measured from when each could begin.
+  virtual double seconds() = 0;
   // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
   virtual void join(std::uint64_t mark) = 0;
   // Waits up to `patience_s` seconds until the started collectives are done on all ranks, then
@@ -72,7 +73,7 @@ struct CudaModule {
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
-constexpr int kCudaModuleVersion = 5;
+constexpr int kCudaModuleVersion = 6;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
 }  // namespace kiln

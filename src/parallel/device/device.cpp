@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -409,22 +411,29 @@ GpuMeter::GpuMeter(const std::string& uuid) {
   utilization_ = symbol<int(void*, Utilization*)>(library, "nvmlDeviceGetUtilizationRates");
   power_ = symbol<int(void*, unsigned*)>(library, "nvmlDeviceGetPowerUsage");
   if (init == nullptr || find == nullptr || utilization_ == nullptr || power_ == nullptr) return;
-  if (init() != 0 || find(uuid.c_str(), &device_) != 0) device_ = nullptr;
+  if (init() != 0 || find(uuid.c_str(), &device_) != 0) return;
+  static constexpr std::chrono::milliseconds kSampleEvery(200);
+  sampler_ = std::jthread([this](const std::stop_token& stop) {
+    std::condition_variable_any never;
+    for (std::unique_lock lock(mutex_); !stop.stop_requested();) {
+      sample();
+      never.wait_for(lock, stop, kSampleEvery, [] { return false; });
+    }
+  });
 }
 
 void GpuMeter::sample() {
   constexpr double kMilliwatts = 1000;
   Utilization utilization;
   unsigned milliwatts = 0;
-  if (device_ == nullptr || utilization_(device_, &utilization) != 0 ||
-      power_(device_, &milliwatts) != 0)
-    return;
+  if (utilization_(device_, &utilization) != 0 || power_(device_, &milliwatts) != 0) return;
   sum_.utilization_percent += utilization.gpu;
   sum_.power_watts += milliwatts / kMilliwatts;
   ++num_samples_;
 }
 
 std::optional<GpuLoad> GpuMeter::take_average() {
+  const std::lock_guard lock(mutex_);
   if (num_samples_ == 0) return std::nullopt;
   const GpuLoad sum = std::exchange(sum_, {});
   const int count = std::exchange(num_samples_, 0);

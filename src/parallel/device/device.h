@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -113,26 +115,29 @@ struct NvidiaDriver {
 NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
 // A GPU's utilization and power draw, as reported by NVIDIA's management library (NVML). Measures
-// nothing if the library or the GPU is missing or does not report these values. One thread.
+// nothing if the library or the GPU is missing or does not report these values. Samples on a thread
+// of its own, five times a second: NVML's utilization is that of its last moments.
 class GpuMeter {
  public:
   explicit GpuMeter(const std::string& uuid);  // "GPU-…"; empty: no GPU
 
-  // Takes about 10 microseconds.
-  void sample();
   // The average of the samples since the last call; empty if there are none.
   std::optional<GpuLoad> take_average();
 
  private:
+  void sample();
+
   // Of nvml.h, whose ABI is stable by contract.
   struct Utilization {
     unsigned gpu = 0, memory = 0;  // percent
   };
-  void* device_ = nullptr;  // null: nothing is measured
+  void* device_ = nullptr;
   int (*utilization_)(void* device, Utilization*) = nullptr;
   int (*power_)(void* device, unsigned* milliwatts) = nullptr;
+  std::mutex mutex_;
   GpuLoad sum_;
   int num_samples_ = 0;
+  std::jthread sampler_;  // declared last: it uses the other members
 };
 
 }  // namespace kiln

@@ -175,8 +175,8 @@ class Watcher {
     }
   }
 
-  // Drops finished work and detects NCCL and CUDA faults. If a caller is inside the group, it does
-  // nothing: the caller checks for itself.
+  // Drops finished work and detects faults of NCCL; one of CUDA reaches the caller. If a caller is
+  // inside the group, it does nothing: the caller checks for itself.
   void ask_group() {
     const std::unique_lock calling(shared_->calling, std::try_to_lock);
     if (!calling.owns_lock()) return;
@@ -186,15 +186,13 @@ class Watcher {
       if (shared_->works.empty() || shared_->failure) return;
       name = shared_->works.front().name;
     }
-    try {
+    {
       const std::uint64_t finished = shared_->group->num_finished();
       const std::lock_guard lock(shared_->mutex);
       for (; shared_->num_seen < finished; ++shared_->num_seen) {
         shared_->works.pop_front();
         if (!shared_->works.empty()) shared_->works.front().begin = Clock::now();
       }
-    } catch (const std::exception&) {
-      return fail(shared_, explained(std::current_exception()));  // a CUDA error on this GPU
     }
     if (shared_->group->state() == NcclGroup::State::kFailed)
       fail_with_fault(shared_, name, shared_->group->fault());
@@ -236,10 +234,7 @@ class NcclCommunicator : public Communicator {
   }
 
   std::optional<double> all_reduce_seconds() const override {
-    return call([](NcclGroup& group) {
-      group.num_finished();
-      return group.seconds();
-    });
+    return call([](NcclGroup& group) { return group.seconds(); });
   }
 
   std::unique_ptr<Communicator> second_lane(const char* sum_name) override {

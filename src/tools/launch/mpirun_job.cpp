@@ -77,7 +77,9 @@ void use_own_open_mpi() {
   if (prefix.empty()) return;
   ::setenv("OPAL_PREFIX", prefix.c_str(), /*overwrite=*/1);
   ::setenv("OPAL_SYSCONFDIR", (prefix / "etc").c_str(), /*overwrite=*/1);
-  // PMIx warns that its compression, which is not part of the release, is missing.
+  // PMIx would open the plug-ins of another PMIx on the machine; all that the release has of it is
+  // in the library. It warns that its compression, which is not, is missing.
+  ::setenv("PMIX_MCA_mca_base_component_disable_dlopen", "1", /*overwrite=*/0);
   ::setenv("PMIX_MCA_pcompress_base_silence_warning", "1", /*overwrite=*/0);
   const char* path = std::getenv("PATH");
   const std::string programs = (prefix / "bin").string();

@@ -63,14 +63,15 @@ class Group final : public NcclGroup {
   }
   std::uint64_t mark() override {
     marks_.push_back(side_.mark());
+    side_.push([this] { ++num_reached_; });
     return marks_.size();
   }
-  std::uint64_t num_finished() override {
+  std::uint64_t num_finished() override { return num_reached_; }
+  double seconds() override {
     for (; num_passed_ < marks_.size() && marks_[num_passed_]->is_done(); ++num_passed_)
       seconds_ += begun_[num_passed_]->seconds_until(*marks_[num_passed_]);
-    return num_passed_;
+    return seconds_;
   }
-  double seconds() const override { return seconds_; }
   void join(std::uint64_t mark) override {
     if (mark > 0 && setting("OMIT_JOIN", 0) == 0)
       current_queue().push([event = marks_[mark - 1]] { event->wait(); });
@@ -129,6 +130,7 @@ class Group final : public NcclGroup {
   std::atomic<bool> is_set_up_{false}, has_failed_{false};
   int num_asked_ = 0;
   std::vector<SharedEvent> begun_, marks_;
+  std::atomic<std::uint64_t> num_reached_ = 0;
   std::size_t num_passed_ = 0;
   double seconds_ = 0;
   Queue side_;  // ends first
