@@ -1,5 +1,6 @@
 """The cpu image, its second stage built from what this machine has built already: what is inside, who may run it, how it
 takes bad input, and that it trains to the same bits as the program outside."""
+import csv
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import time
 
 from engine import ROOT
 from image_case import ImageTest, prepare
-from flow import KILN, files_below, main
+from flow import KILN, files_below, kiln, main
 from two_hosts import TwoHosts
 
 USERS = ("0", "10001", "23456:23456")  # root, the image's own, and one that no passwd knows
@@ -197,6 +198,22 @@ class BadInputTest(ImageTest):
                 self.engine.podman("kill", "--signal", "TERM", container)
                 self.assertEqual(self.engine.podman("wait", container).stdout.strip(), "143")
                 self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+    def test_it_serves(self):
+        """Asked from within its network, where port 8080 would be published."""
+        photo = next(path for path in sorted((self.data / "val").rglob("*")) if path.is_file())
+        container = self.start("serve", "--trained-model-path", f"/in/{self.trained_model.relative_to(self.shared_folder)}")
+        process = self.engine.inspect(container)["State"]["Pid"]
+        asked = self.engine.call("nsenter", "--target", process, "--net", "curl", "-sf", "--retry", 40, "--retry-delay", 1,
+                                 "--retry-connrefused", "--data-binary", f"@{photo}", "http://127.0.0.1:8080/predict")
+        self.assertEqual(asked.returncode, 0, self.engine.podman("logs", container).stdout)
+        done = kiln("score", photo, "--trained-model-path", self.trained_model, "--output-path", self.folder / "scores.csv")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.folder / "scores.csv", newline="") as file:
+            self.assertEqual(json.loads(asked.stdout)["label"], next(csv.DictReader(file))["label"])
+        self.assertRegex(self.engine.podman("logs", container).stdout, r"serving: +http://0\.0\.0\.0:8080")
+        self.engine.podman("kill", "--signal", "TERM", container)
+        self.assertEqual(self.engine.podman("wait", container).stdout.strip(), "0")
 
     @staticmethod
     def listens(process):

@@ -11,8 +11,8 @@ from flow import KILN
 class Server:
     """Started on 127.0.0.1 and a free port unless `environment` decides; ends with the test."""
 
-    def __init__(self, test, *words, environment=None, cwd=None):
-        command = [str(word) for word in (KILN, "serve", "--port", 0, "--device", "cpu", "--threads", 2, *words)]
+    def __init__(self, test, *words, device="cpu", environment=None, cwd=None):
+        command = [str(word) for word in (KILN, "serve", "--port", 0, "--device", device, "--threads", 2, *words)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd,
                                         stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
         test.addCleanup(self.process.stdout.close)

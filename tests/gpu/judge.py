@@ -31,11 +31,11 @@ def loss(epoch):
 
 def first_steps(logs):
     lines = (pathlib.Path(logs) / "metrics.jsonl").read_text().splitlines()
-    batches = {event["step"]: event["batch"] for event in map(json.loads, lines) if event["event"] == "step" and event["epoch"] == 1}
-    steps = range(1, STEPS_COMPARED + 1)
-    if any(step not in batches for step in steps):
-        sys.exit(f"{logs} lacks one of the first {STEPS_COMPARED} steps: --print-freq 1 writes them")
-    return [batches[step]["loss_sum"] / batches[step]["images"] for step in steps]
+    steps = [event for event in map(json.loads, lines) if event["event"] == "step" and event["epoch"] == 1]
+    compared = min(STEPS_COMPARED, steps[0]["num_steps"])
+    if [event["step"] for event in steps[:compared]] != list(range(1, compared + 1)):
+        sys.exit(f"{logs} lacks one of the first {compared} steps: --print-freq 1 writes them")
+    return [event["batch"]["loss_sum"] / event["batch"]["images"] for event in steps[:compared]]
 
 
 def tell(logs):

@@ -1,9 +1,11 @@
 """Every command that computes, and every option of the training and of the recipe, once with --device cuda on the stand-in
 device, which refuses a tensor of the CPU among those of the device, as CUDA does."""
+import csv
 import re
 
 from stand_in import FOLDER, GpuTest, kiln, main
 from flow import KILN, start_until
+from serving import Server
 
 # Runs of `kiln train`. FOLDER is the test's.
 RUNS = {
@@ -68,6 +70,13 @@ class CommandsTest(GpuTest):
             self.run_kiln("score", *model, *images, "--output-path", self.folder / "two.csv", "--part", f"{part}/2")
         two = "".join((self.folder / f"two.part-{part}-of-2.csv").read_text() for part in (1, 2))
         self.assertEqual(two, (self.folder / "one.csv").read_text())
+        rows = list(csv.DictReader(two.splitlines()))
+        photo = next(path for path in sorted((self.data / "val").rglob("*")) if path.is_file())
+        server = Server(self, *model[:2], device="cuda")
+        for path in ("/predict", "/explain"):
+            row = server.json("POST", path, photo.read_bytes())[1]
+            self.assertEqual([row["label"], row["fault"]], [rows[0]["label"], None], path)
+            self.assertAlmostEqual(row["confidence"], float(rows[0]["confidence"]), places=5)
         self.run_kiln("evaluate", *model, *images, "--output-path", self.folder / "evaluation")
         self.run_kiln("audit", *model, "--data-path", self.data / "train", "--output-path", self.folder / "audit")
 

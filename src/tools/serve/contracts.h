@@ -3,27 +3,16 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/platform/serving.h"
 #include "tools/serve/http_server.h"
+#include "tools/serve/requests.h"
 #include "tools/serve/served_model.h"
 
 namespace kiln {
-
-// A request that cannot be answered: a status from 400 to 499, and a sentence.
-class BadRequest : public std::runtime_error {
- public:
-  explicit BadRequest(const std::string& sentence, int status = 400)
-      : std::runtime_error(sentence), status_(status) {}
-  int status() const { return status_; }
-
- private:
-  int status_;
-};
 
 // What a request asks the model.
 struct Question {
@@ -48,7 +37,7 @@ struct Route {
   // One of the two. `tell` is called on the server's thread. `ask` is called on a loader thread and
   // may throw BadRequest.
   std::function<HttpResponse(const ServerState&, const HttpRequest&)> tell = {};
-  std::function<Question(const ServedModel&, HttpRequest)> ask = {};
+  std::function<Question(HttpRequest)> ask = {};
 };
 
 bool is_path_of(const Route& route, std::string_view path);
@@ -57,13 +46,13 @@ bool is_path_of(const Route& route, std::string_view path);
 extern const std::string_view kServePageHtml;
 
 // The rows of each contract.
-std::vector<Route> own_routes();                              // contract_own.cpp
-std::vector<Route> inference_protocol_routes();               // contract_inference_protocol.cpp
-std::vector<Route> sagemaker_routes();                        // contract_platforms.cpp
-std::vector<Route> azure_routes();                            // the same
-std::vector<Route> vertex_routes(const ServingPlace& place);  // the same
+std::vector<Route> inference_protocol_routes();  // contract_inference_protocol.cpp
+std::vector<Route> own_routes();                 // contracts.cpp, as all that follows
+std::vector<Route> sagemaker_routes();
+std::vector<Route> azure_routes();
+std::vector<Route> vertex_routes(const ServingPlace& place);
 
-// ---- what contracts share: contract_own.cpp ----
+// ---- what contracts share ----
 
 // Whether the server lives; whether it takes requests (else 503).
 HttpResponse tell_life(const ServerState& state, const HttpRequest& request);
@@ -71,16 +60,11 @@ HttpResponse tell_readiness(const ServerState& state, const HttpRequest& request
 
 // Answered as JSON: the row of an image that was sent alone, with status 422 if it is bad; else
 // {"predictions": [rows]}.
-Question question_of(std::vector<EncodedImage> images, bool is_alone);
+Question question_of(AskedImages asked);
 
-// The image or images of a body, by its Content-Type: multipart/form-data, JSON with base64, or
-// else the image itself.
-Question ask_about_body(const ServedModel& model, HttpRequest request);
+Question ask_about_body(HttpRequest request);
 
 // The row of an answer in JSON, without a line end.
 std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer);
-
-// An image in base64, alone or in a data URL. Throws BadRequest.
-EncodedImage image_of_base64(std::string_view text);
 
 }  // namespace kiln

@@ -186,7 +186,7 @@ class Service final : public HttpHandler, public ServerState {
   // Reads a request, on a loader thread.
   void ask(const std::shared_ptr<Call>& call) {
     std::shared_ptr<ServedModel> model = current_model();
-    Question question = call->route.ask(*model, std::move(call->request));
+    Question question = call->route.ask(std::move(call->request));
     const std::size_t count = question.images.size();
     if (count > plan_.max_queued)
       throw BadRequest("These are more images than the queue may hold (--max-queue).", 413);

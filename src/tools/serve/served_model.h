@@ -18,16 +18,9 @@
 #include "data/loader/loader_threads.h"
 #include "predict/inference.h"
 #include "report/scores/score_formats.h"
+#include "tools/serve/requests.h"
 
 namespace kiln {
-
-// The image file of a request. Its bytes are a part of `owner`.
-struct EncodedImage {
-  std::shared_ptr<const std::string> owner;
-  std::string_view bytes;
-  std::string name = {};  // as the client calls it; empty: it does not
-  bool wants_heat_map = false;
-};
 
 // An image on its way to the network.
 struct PreparedImage {

@@ -1,12 +1,12 @@
-// The server's own routes: predictions as `kiln score --all-classes` writes them, heat maps,
-// health, metrics, and the page for people.
+// Images as people and most platforms send them.
+#include "tools/serve/requests.h"
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "data/image/image.h"
-#include "report/page/html.h"
-#include "tools/serve/contracts.h"
 
 namespace kiln {
 namespace {
@@ -14,11 +14,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxParts = 1024;  // of a multipart body
-constexpr int kHeatMapQuality = 90;
-
-HttpResponse tell_metrics(const ServerState& state, const HttpRequest&) {
-  return {.type = "text/plain; version=0.0.4", .body = state.metrics()};
-}
 
 // The value of `name` in a header such as `form-data; name="image"; filename="a.jpg"`.
 std::string parameter_of(std::string_view header, std::string_view name) {
@@ -64,40 +59,17 @@ std::vector<EncodedImage> images_of_form(const std::shared_ptr<const std::string
   return images;
 }
 
-Question ask_with_heat_map(const ServedModel& model, HttpRequest request) {
-  Question question = ask_about_body(model, std::move(request));
-  for (EncodedImage& image : question.images) image.wants_heat_map = true;
-  return question;
-}
-
-HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
-  const std::shared_ptr<const ServedModel> model = state.model();
-  return {.type = "text/html; charset=utf-8",
-          .body = filled(kServePageHtml, {{"style", std::string(kReportCss)},
-                                          {"model", escaped(model->predictor().spec().model_name)},
-                                          {"classes", std::to_string(model->labels().size())}}),
-          .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
+// The base64 of an instance: {"b64": "…"}, as the value of any key, or plain.
+const std::string* base64_of(const Json& instance, int depth = 0) {
+  if (instance.is_string()) return &instance.get_ref<const std::string&>();
+  if (!instance.is_object() || depth > 1) return nullptr;
+  for (const char* key : {"b64", "content", "image", "image_bytes", "data"})
+    if (const auto found = instance.find(key); found != instance.end())
+      return base64_of(*found, depth + 1);
+  return nullptr;
 }
 
 }  // namespace
-
-HttpResponse tell_life(const ServerState&, const HttpRequest&) {
-  return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
-}
-
-HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
-  if (!state.is_ready()) return error_response(503, "The server is ending.");
-  return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
-}
-
-std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
-  std::string row = find_score_format(".jsonl")->encoder(model.columns())->row(answer.score);
-  row.erase(row.find_last_of('}'));
-  if (answer.heat_map)
-    row += ", \"heat_map\": \"data:image/jpeg;base64," +
-           base64(encode_jpeg(*answer.heat_map, kHeatMapQuality)) + "\"";
-  return row + "}";
-}
 
 EncodedImage image_of_base64(std::string_view text) {
   if (text.starts_with("data:")) text.remove_prefix(std::min(text.find(',') + 1, text.size()));
@@ -110,27 +82,13 @@ EncodedImage image_of_base64(std::string_view text) {
   }
 }
 
-Question question_of(std::vector<EncodedImage> images, bool is_alone) {
-  const auto respond = [is_alone](const ServedModel& model,
-                                  const std::vector<ServedAnswer>& answers) -> HttpResponse {
-    if (is_alone)
-      return {.status = answers[0].score.best.empty() ? 422 : 200,
-              .body = row_of_answer(model, answers[0]) + "\n"};
-    std::string rows;
-    for (const ServedAnswer& answer : answers)
-      rows += (rows.empty() ? "" : ", ") + row_of_answer(model, answer);
-    return {.body = "{\"predictions\": [" + rows + "]}\n"};
-  };
-  return {std::move(images), respond};
-}
-
-Question ask_about_body(const ServedModel&, HttpRequest request) {
+AskedImages read_images(HttpRequest request) {
   const std::string type = in_small_letters(request.header("content-type"));
   if (request.body.empty()) throw BadRequest("The body is empty: send an image.");
   if (!type.starts_with("application/json")) {
     const auto body = std::make_shared<const std::string>(std::move(request.body));
-    if (!type.starts_with("multipart/form-data")) return question_of({{body, *body}}, true);
-    return question_of(images_of_form(body, request.header("content-type")), false);
+    if (!type.starts_with("multipart/form-data")) return {{{body, *body}}, true};
+    return {images_of_form(body, request.header("content-type"))};
   }
   const Json json = parse_json(std::exchange(request.body, {}));
   constexpr const char* kForm =
@@ -138,23 +96,30 @@ Question ask_about_body(const ServedModel&, HttpRequest request) {
   const auto images = json.is_object() ? json.find("images") : json.end();
   const auto image = json.is_object() ? json.find("image") : json.end();
   if (image != json.end() && image->is_string())
-    return question_of({image_of_base64(image->get_ref<const std::string&>())}, true);
+    return {{image_of_base64(image->get_ref<const std::string&>())}, true};
   if (images == json.end() || !images->is_array() || images->empty()) throw BadRequest(kForm);
   std::vector<EncodedImage> all;
   for (const Json& one : *images) {
     if (!one.is_string()) throw BadRequest(kForm);
     all.push_back(image_of_base64(one.get_ref<const std::string&>()));
   }
-  return question_of(std::move(all), false);
+  return {std::move(all)};
 }
 
-std::vector<Route> own_routes() {
-  return {{.method = "POST", .path = "/predict", .ask = ask_about_body},
-          {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
-          {.method = "GET", .path = "/healthz", .is_open = true, .tell = tell_life},
-          {.method = "GET", .path = "/readyz", .is_open = true, .tell = tell_readiness},
-          {.method = "GET", .path = "/metrics", .tell = tell_metrics},
-          {.method = "GET", .path = "/", .is_open = true, .tell = tell_page}};
+std::vector<EncodedImage> read_instances(HttpRequest request) {
+  const Json json = parse_json(std::exchange(request.body, {}));
+  const auto instances = json.is_object() ? json.find("instances") : json.end();
+  if (instances == json.end() || !instances->is_array() || instances->empty())
+    throw BadRequest("JSON is {\"instances\": [{\"b64\": \"…\"}]}, an image in base64 each.");
+  std::vector<EncodedImage> images;
+  for (const Json& instance : *instances) {
+    const std::string* text = base64_of(instance);
+    if (text == nullptr)
+      throw BadRequest("Instance " + std::to_string(images.size()) +
+                       " is not {\"b64\": \"…\"} with an image in base64.");
+    images.push_back(image_of_base64(*text));
+  }
+  return images;
 }
 
 }  // namespace kiln

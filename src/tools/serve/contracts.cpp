@@ -1,0 +1,119 @@
+// The server's own routes: predictions as `kiln score --all-classes` writes them, heat maps,
+// health, metrics, and the page for people. And those of platforms that ask the same: SageMaker
+// ("Use Your Own Inference Code with Hosting Services" and "… with Batch Transform"), Azure ML
+// online endpoints, whose deployment names the other two of its routes, and Vertex AI ("Custom
+// container requirements for prediction").
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "data/image/image.h"
+#include "report/page/html.h"
+#include "tools/serve/contracts.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kHeatMapQuality = 90;
+
+HttpResponse tell_metrics(const ServerState& state, const HttpRequest&) {
+  return {.type = "text/plain; version=0.0.4", .body = state.metrics()};
+}
+
+Question ask_with_heat_map(HttpRequest request) {
+  Question question = ask_about_body(std::move(request));
+  for (EncodedImage& image : question.images) image.wants_heat_map = true;
+  return question;
+}
+
+HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
+  const std::shared_ptr<const ServedModel> model = state.model();
+  return {.type = "text/html; charset=utf-8",
+          .body = filled(kServePageHtml, {{"style", std::string(kReportCss)},
+                                          {"model", escaped(model->predictor().spec().model_name)},
+                                          {"classes", std::to_string(model->labels().size())}}),
+          .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
+}
+
+// A batch transform asks how it may send its records.
+HttpResponse tell_execution_parameters(const ServerState& state, const HttpRequest&) {
+  return {.body = formatted("{\"MaxConcurrentTransforms\": 8, \"BatchStrategy\": "
+                            "\"SINGLE_RECORD\", \"MaxPayloadInMB\": %lld}\n",
+                            std::min(100LL, state.max_body_mib()))};
+}
+
+Question ask_about_instances(HttpRequest request) {
+  return question_of({read_instances(std::move(request)), /*is_alone=*/false});
+}
+
+}  // namespace
+
+HttpResponse tell_life(const ServerState&, const HttpRequest&) {
+  return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
+}
+
+HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
+  if (!state.is_ready()) return error_response(503, "The server is ending.");
+  return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
+}
+
+std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
+  std::string row = find_score_format(".jsonl")->encoder(model.columns())->row(answer.score);
+  row.erase(row.find_last_of('}'));
+  if (answer.heat_map)
+    row += ", \"heat_map\": \"data:image/jpeg;base64," +
+           base64(encode_jpeg(*answer.heat_map, kHeatMapQuality)) + "\"";
+  return row + "}";
+}
+
+Question question_of(AskedImages asked) {
+  const auto respond = [is_alone = asked.is_alone](
+                           const ServedModel& model,
+                           const std::vector<ServedAnswer>& answers) -> HttpResponse {
+    if (is_alone)
+      return {.status = answers[0].score.best.empty() ? 422 : 200,
+              .body = row_of_answer(model, answers[0]) + "\n"};
+    std::string rows;
+    for (const ServedAnswer& answer : answers)
+      rows += (rows.empty() ? "" : ", ") + row_of_answer(model, answer);
+    return {.body = "{\"predictions\": [" + rows + "]}\n"};
+  };
+  return {std::move(asked.images), respond};
+}
+
+Question ask_about_body(HttpRequest request) {
+  return question_of(read_images(std::move(request)));
+}
+
+std::vector<Route> own_routes() {
+  return {{.method = "POST", .path = "/predict", .ask = ask_about_body},
+          {.method = "POST", .path = "/explain", .ask = ask_with_heat_map},
+          {.method = "GET", .path = "/healthz", .is_open = true, .tell = tell_life},
+          {.method = "GET", .path = "/readyz", .is_open = true, .tell = tell_readiness},
+          {.method = "GET", .path = "/metrics", .tell = tell_metrics},
+          {.method = "GET", .path = "/", .is_open = true, .tell = tell_page}};
+}
+
+std::vector<Route> sagemaker_routes() {
+  return {{.method = "GET", .path = "/ping", .is_open = true, .tell = tell_readiness},
+          {.method = "POST", .path = "/invocations", .ask = ask_about_body},
+          {.method = "GET", .path = "/execution-parameters", .tell = tell_execution_parameters}};
+}
+
+std::vector<Route> azure_routes() {
+  return {{.method = "POST", .path = "/score", .ask = ask_about_body}};
+}
+
+std::vector<Route> vertex_routes(const ServingPlace& place) {
+  std::vector<Route> routes;
+  if (!place.vertex_health.empty())
+    routes.push_back(
+        {.method = "GET", .path = place.vertex_health, .is_open = true, .tell = tell_readiness});
+  if (!place.vertex_predict.empty())
+    routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_instances});
+  return routes;
+}
+
+}  // namespace kiln
