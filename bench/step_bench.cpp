@@ -152,14 +152,15 @@ std::optional<Precision> take_precision(Words& words) {
 }  // namespace
 
 void bench_step(Words& words, Process& process) {
+  const bool is_inference = words.take_flag("inference");
+  const int least_images = is_inference ? 1 : 2;  // BatchNorm in training needs two
   const StepConfig config{.model_name = words.take("model-name", "resnet18"),
-                          .batch_size = words.take_number("batch-size", 64, 2),
+                          .batch_size = words.take_number("batch-size", 64, least_images),
                           .size = words.take_number("size", 224),
                           .classes = words.take_number("classes", 1000, 2),
                           .steps = words.take_number("steps", 20),
                           .precision = take_precision(words),
                           .device = words.take_device()};
-  const bool is_inference = words.take_flag("inference");
   const int threads = words.take_number("threads", usable_cpus());
   words.finish();
   if (find_network(config.model_name) == nullptr)
