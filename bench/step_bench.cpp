@@ -55,7 +55,7 @@ StepFigures measure(const std::function<void()>& step, int num_steps, at::Device
 // Measures what Predictor::logits() does with a batch.
 StepFigures measure_inference(const StepConfig& config, Precision precision, at::Device device) {
   const std::unique_ptr<ImageModel> model = random_model(config, device);
-  model->fold_batch_norm();
+  model->fuse();
   const at::InferenceMode inference;
   const at::Tensor images = random_images(config, {config.size, config.size}, device);
   std::optional<QueuedTensor> logits;
