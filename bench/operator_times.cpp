@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -80,10 +81,21 @@ void for_each_tensor(const Values& values, const Use& use) {
   }
 }
 
+// The operators that multiply by weights, and which argument these are.
+struct WeightRow {
+  std::string_view name;
+  std::size_t argument;
+};
+constexpr WeightRow kWeights[] = {{"aten::conv2d", 1},
+                                  {"aten::linear", 1},
+                                  {"mkldnn::_convolution_pointwise", 1},
+                                  {"mkldnn::_convolution_pointwise_", 2}};
+
 // One multiply-add for each weight of the output channel.
 double flops_per_output(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
-  if (name != "aten::conv2d" && name != "aten::linear") return 0;
-  const at::Tensor& weight = inputs[1].toTensor();
+  const auto* const row = std::ranges::find(kWeights, name, &WeightRow::name);
+  if (row == std::end(kWeights)) return 0;
+  const at::Tensor& weight = inputs[row->argument].toTensor();
   return 2.0 * static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
 }
 

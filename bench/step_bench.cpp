@@ -55,7 +55,7 @@ StepFigures measure(const std::function<void()>& step, int num_steps, at::Device
 // Measures what Predictor::logits() does with a batch.
 StepFigures measure_inference(const StepConfig& config, Precision precision, at::Device device) {
   const std::unique_ptr<ImageModel> model = random_model(config, device);
-  model->fold_batch_norm();
+  model->fuse();
   const at::InferenceMode inference;
   const at::Tensor images = random_images(config, {config.size, config.size}, device);
   std::optional<QueuedTensor> logits;
@@ -152,14 +152,15 @@ std::optional<Precision> take_precision(Words& words) {
 }  // namespace
 
 void bench_step(Words& words, Process& process) {
+  const bool is_inference = words.take_flag("inference");
+  const int least_images = is_inference ? 1 : 2;  // BatchNorm in training needs two
   const StepConfig config{.model_name = words.take("model-name", "resnet18"),
-                          .batch_size = words.take_number("batch-size", 64, 2),
+                          .batch_size = words.take_number("batch-size", 64, least_images),
                           .size = words.take_number("size", 224),
                           .classes = words.take_number("classes", 1000, 2),
                           .steps = words.take_number("steps", 20),
                           .precision = take_precision(words),
                           .device = words.take_device()};
-  const bool is_inference = words.take_flag("inference");
   const int threads = words.take_number("threads", usable_cpus());
   words.finish();
   if (find_network(config.model_name) == nullptr)

@@ -87,9 +87,9 @@ class DenseLayer : public torch::nn::Module {
   }
 
   at::Tensor forward(const std::vector<at::Tensor>& features) {
-    const at::Tensor bottleneck =
-        recomputes() ? recomputed_bottleneck(features) : kept_bottleneck(features);
-    return conv2_->forward(norm2_->forward(bottleneck).relu_());
+    if (recomputes())
+      return conv2_->forward(norm2_->forward(recomputed_bottleneck(features)).relu_());
+    return conv2_->forward(norm2_->convolved_relu(norm1_->joined_relu(features)));
   }
 
   void count(KeptNumbers& kept) const {
@@ -101,10 +101,6 @@ class DenseLayer : public torch::nn::Module {
  private:
   bool recomputes() const {
     return memory_efficient_ && is_training() && at::GradMode::is_enabled();
-  }
-
-  at::Tensor kept_bottleneck(const std::vector<at::Tensor>& features) {
-    return conv1_->forward(norm1_->forward(at::cat(features, 1)).relu_());
   }
 
   at::Tensor recomputed_bottleneck(const std::vector<at::Tensor>& features) {
@@ -121,7 +117,7 @@ class DenseLayer : public torch::nn::Module {
   std::shared_ptr<Conv2d> conv1_, conv2_;
 };
 
-// Each layer sees the block's input and the output of all layers before it.
+// Each layer sees the block's input and the output of all layers before it, as does what follows.
 class DenseBlock : public torch::nn::Module {
  public:
   DenseBlock(int num_layers, std::int64_t in_channels, int growth_rate, bool memory_efficient) {
@@ -132,10 +128,10 @@ class DenseBlock : public torch::nn::Module {
     }
   }
 
-  at::Tensor forward(const at::Tensor& x) {
+  std::vector<at::Tensor> forward(const at::Tensor& x) {
     std::vector<at::Tensor> features{x};
     for (const auto& layer : layers_) features.push_back(layer->forward(features));
-    return at::cat(features, 1);
+    return features;
   }
 
   void count(KeptNumbers& kept) const {
@@ -153,8 +149,11 @@ class Transition : public torch::nn::Module {
     norm_ = register_module("norm", std::make_shared<BatchNorm2d>(channels));
     conv_ = register_module("conv", std::make_shared<Conv2d>(ConvShape{channels, channels / 2, 1}));
   }
-  at::Tensor forward(const at::Tensor& x) {
-    return at::avg_pool2d(conv_->forward(norm_->forward(x).relu_()), 2, 2);
+  // The means of a convolution of single pixels are the convolution of the means, which is a
+  // quarter of the work.
+  at::Tensor forward(const std::vector<at::Tensor>& features) {
+    if (norm_->fuses(features.front())) return conv_->forward(norm_->joined_relu_means(features));
+    return at::avg_pool2d(conv_->forward(norm_->joined_relu(features)), 2, 2);
   }
 
   void count(KeptNumbers& kept) const {
@@ -188,13 +187,11 @@ class Features : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& images) {
-    at::Tensor x = norm0_->forward(conv0_->forward(images)).relu_();
-    x = at::max_pool2d(x, 3, 2, 1);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      x = blocks_[i]->forward(x);
-      if (i < transitions_.size()) x = transitions_[i]->forward(x);
-    }
-    return norm5_->forward(x);
+    const at::Tensor x = at::max_pool2d(norm0_->convolved_relu(images), 3, 2, 1);
+    std::vector<at::Tensor> features = blocks_[0]->forward(x);
+    for (std::size_t i = 0; i < transitions_.size(); ++i)
+      features = blocks_[i + 1]->forward(transitions_[i]->forward(features));
+    return norm5_->joined_relu(features);
   }
 
   std::int64_t channels() const { return channels_; }
@@ -228,9 +225,7 @@ class DenseNet : public Network {
         register_module("classifier", std::make_shared<Linear>(features_->channels(), num_outputs));
   }
 
-  at::Tensor features(const at::Tensor& images) override {
-    return features_->forward(images).relu_();
-  }
+  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   Linear& head() override { return *classifier_; }
 
   void initialize() override {

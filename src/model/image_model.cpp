@@ -2,11 +2,13 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -17,6 +19,7 @@ namespace kiln {
 namespace {
 
 constexpr int kPretrainedClasses = 1000;
+constexpr int kFusedImages = 8;  // at a time
 
 std::shared_ptr<Network> make_network(const ModelOptions& options) {
   const std::string_view family = known_network(options.model_name).family_name;
@@ -60,7 +63,7 @@ class NetworkModel : public ImageModel {
   at::Tensor pooled_features(const at::Tensor& images) override {
     count_batch();
     const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
-    return network_->head_input(network_->features(images).mean({2, 3}));
+    return network_->head_input(means_of(images));
   }
 
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {
@@ -144,9 +147,29 @@ class NetworkModel : public ImageModel {
     for (const auto& norm : norms_) norm->fold();
   }
 
+  // oneDNN's ReLU makes NaN 0: a broken model must not answer.
+  void fuse() override {
+    fold_batch_norm();
+    for (const NamedTensor& item : state())
+      if (!item.tensor.is_cpu() || !std::isfinite(item.tensor.sum().item<double>())) return;
+    for (const auto& norm : norms_) norm->fuse();
+    for (const auto& module : network_->modules())
+      if (auto* conv = module->as<Conv2d>()) conv->fuse();
+    is_fused_ = true;
+  }
+
   double kept_numbers() const override { return network_->kept_numbers(); }
 
  private:
+  // The means of the last feature maps, [N, C].
+  at::Tensor means_of(const at::Tensor& images) const {
+    if (!is_fused_ || !can_fuse(images)) return network_->features(images).mean({2, 3});
+    std::vector<at::Tensor> means;
+    for (const at::Tensor& some : images.split(kFusedImages))
+      means.push_back(network_->features(some).mean({2, 3}));
+    return at::cat(means);
+  }
+
   // The gradients of these classes' logits with respect to the means of the last feature maps,
   // [classes, C, 1, 1]. Two linear layers are multiplied into one.
   at::Tensor weights_of(const at::Tensor& means, const std::vector<int>& classes) const {
@@ -178,6 +201,7 @@ class NetworkModel : public ImageModel {
   std::vector<std::shared_ptr<BatchNorm2d>> norms_;  // of the network
   std::shared_ptr<Linear> out_linear_;
   Freeze frozen_ = Freeze::kNone;
+  bool is_fused_ = false;
 };
 
 }  // namespace

@@ -76,6 +76,10 @@ class ImageModel {
   // rounding. Afterwards state() must not be saved: the folded weights are not those of a model
   // file.
   virtual void fold_batch_norm() = 0;
+  // The same, and from now on computes in InferenceMode on a CPU with fused operators
+  // (model/fused_convolution.h), if LibTorch has them and all weights are finite. Then forward()
+  // takes a few images at a time, so that their feature maps stay in the processor's cache.
+  virtual void fuse() { fold_batch_norm(); }
   // How many numbers a step keeps for backward, for each pixel of an image: at least.
   virtual double kept_numbers() const = 0;
 };

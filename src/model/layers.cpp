@@ -1,5 +1,7 @@
 #include "model/layers.h"
 
+#include <ATen/ops/cat.h>
+
 #include <cmath>
 
 namespace kiln {
@@ -18,6 +20,7 @@ Conv2d::Conv2d(const ConvShape& shape)
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
+  if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, /*relu=*/false, {});
   return at::conv2d(x, weight_, shift_, stride_, padding_, /*dilation=*/1, groups_);
 }
 
@@ -26,6 +29,14 @@ void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
   const at::NoGradGuard no_grad;
   weight_.copy_(weight_.to(at::kDouble) * scale.view({-1, 1, 1, 1}));
   shift_ = shift.to(weight_.scalar_type());
+}
+
+void Conv2d::fuse() {
+  fused_ = std::make_unique<FusedConvolution>(weight_, shift_, stride_, groups_);
+}
+
+FusedConvolution* Conv2d::fused_for(const at::Tensor& x) const {
+  return fused_ && can_fuse(x) ? fused_.get() : nullptr;
 }
 
 BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before) : BatchNorm2d(before->out_channels()) {
@@ -49,6 +60,24 @@ at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
 }
 
+at::Tensor BatchNorm2d::convolved_relu(const at::Tensor& x,
+                                       const std::function<at::Tensor()>& added) {
+  if (FusedConvolution* fused = is_folded_ ? before_->fused_for(x) : nullptr)
+    return fused->forward(x, /*relu=*/true, added ? added() : at::Tensor());
+  at::Tensor out = forward(before_->forward(x));
+  if (added) out.add_(added());
+  return out.relu_();
+}
+
+at::Tensor BatchNorm2d::joined_relu(const std::vector<at::Tensor>& maps) {
+  if (fuses(maps.front())) return kiln::joined_relu(maps, scale_, shift_, /*side=*/1);
+  return forward(at::cat(maps, 1)).relu_();
+}
+
+at::Tensor BatchNorm2d::joined_relu_means(const std::vector<at::Tensor>& maps) const {
+  return kiln::joined_relu(maps, scale_, shift_, /*side=*/2);
+}
+
 std::array<at::Tensor, 2> BatchNorm2d::fixed_statistics() const {
   if (is_training()) return {};
   return {running_mean_, running_var_};
@@ -64,11 +93,23 @@ at::Tensor BatchNorm2d::normalize_again(const at::Tensor& x, const at::Tensor& w
 
 void BatchNorm2d::fold() {
   if (!before_ || is_folded_) return;
+  const auto [scale, shift] = scale_and_shift();
+  before_->fold_in(scale, shift);
+  is_folded_ = true;
+}
+
+void BatchNorm2d::fuse() {
+  if (before_) return;
+  const auto [scale, shift] = scale_and_shift();
+  scale_ = scale.to(at::kFloat);
+  shift_ = shift.to(at::kFloat);
+}
+
+std::array<at::Tensor, 2> BatchNorm2d::scale_and_shift() const {
   const at::NoGradGuard no_grad;
   const at::Tensor scale =
       weight_.to(at::kDouble) / (running_var_.to(at::kDouble) + kNormEpsilon).sqrt();
-  before_->fold_in(scale, bias_.to(at::kDouble) - running_mean_.to(at::kDouble) * scale);
-  is_folded_ = true;
+  return {scale, bias_.to(at::kDouble) - running_mean_.to(at::kDouble) * scale};
 }
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features) {

@@ -8,8 +8,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
+#include "model/fused_convolution.h"
 #include "model/sync_batch_norm.h"
 
 namespace kiln {
@@ -34,10 +37,15 @@ class Conv2d : public torch::nn::Module {
   // Inference only: from now on multiplies each output channel by `scale` and adds `shift`; both
   // are [out_channels].
   void fold_in(const at::Tensor& scale, const at::Tensor& shift);
+  // Inference only, after folding: from now on uses fused operators where it can.
+  void fuse();
+  // The fused operators for `x`; null if they cannot be used.
+  FusedConvolution* fused_for(const at::Tensor& x) const;
 
  private:
   at::Tensor weight_;
   at::Tensor shift_;  // undefined if nothing is folded in
+  std::unique_ptr<FusedConvolution> fused_;
   std::int64_t stride_, padding_, groups_;
 };
 
@@ -50,6 +58,13 @@ class BatchNorm2d : public torch::nn::Module {
   // In training mode uses the batch's statistics and updates the running ones (momentum 0.1). The
   // network counts the batches of all its layers at once, in their counter().
   at::Tensor forward(const at::Tensor& x);
+  // The convolution before it, forward(), the addition of `added` if given, and ReLU. Fused, it
+  // overwrites what `added` returns.
+  at::Tensor convolved_relu(const at::Tensor& x, const std::function<at::Tensor()>& added = {});
+  // forward() of feature maps joined along their channels, and ReLU.
+  at::Tensor joined_relu(const std::vector<at::Tensor>& maps);
+  // The same, then means of 2x2 pixels, in one pass. Requires fuses().
+  at::Tensor joined_relu_means(const std::vector<at::Tensor>& maps) const;
   at::Tensor& counter() { return num_batches_tracked_; }
   // The running mean and variance that forward() uses in eval mode (not copies), for a frozen
   // layer. Undefined tensors in training mode.
@@ -62,14 +77,20 @@ class BatchNorm2d : public torch::nn::Module {
   void synchronize(BatchRanks ranks) { ranks_ = std::move(ranks); }
   // Inference only: folds this layer into the preceding convolution, if there is one.
   void fold();
+  // Inference only: from now on joined_relu() takes one pass where it can.
+  void fuse();
+  bool fuses(const at::Tensor& x) const { return scale_.defined() && can_fuse(x); }
   at::Tensor& weight() { return weight_; }
   at::Tensor& bias() { return bias_; }
 
  private:
+  std::array<at::Tensor, 2> scale_and_shift() const;  // in float64
+
   std::shared_ptr<Conv2d> before_;
   bool is_folded_ = false;
   BatchRanks ranks_;  // without `sum`: uses this rank's batch only
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+  at::Tensor scale_, shift_;  // what it computes, if fused
 };
 
 class Linear : public torch::nn::Module {

@@ -1,5 +1,6 @@
 #include "model/networks.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -56,12 +57,11 @@ class Downsample : public torch::nn::Module {
   std::shared_ptr<BatchNorm2d> norm_;
 };
 
-// relu(branch(x) + identity(x)).
 class Block : public torch::nn::Module {
  public:
+  // Fused, it may overwrite `x`.
   at::Tensor forward(const at::Tensor& x) {
-    at::Tensor out = branch(x);
-    return out.add_(downsample_ ? downsample_->forward(x) : x).relu_();
+    return branch(x, [&] { return downsample_ ? downsample_->forward(x) : x; });
   }
   virtual BatchNorm2d& last_norm() = 0;
   void count(KeptNumbers& kept) const {
@@ -70,7 +70,8 @@ class Block : public torch::nn::Module {
   }
 
  protected:
-  virtual at::Tensor branch(const at::Tensor& x) = 0;
+  // relu(layers(x) + identity()).
+  virtual at::Tensor branch(const at::Tensor& x, const std::function<at::Tensor()>& identity) = 0;
 
   std::shared_ptr<Conv2d> add_conv(const std::string& name, const ConvShape& shape) {
     return convs_.emplace_back(register_module(name, std::make_shared<Conv2d>(shape)));
@@ -104,9 +105,8 @@ class BasicBlock : public Block {
   BatchNorm2d& last_norm() override { return *bn2_; }
 
  private:
-  at::Tensor branch(const at::Tensor& x) override {
-    const at::Tensor hidden = bn1_->forward(conv1_->forward(x)).relu_();
-    return bn2_->forward(conv2_->forward(hidden));
+  at::Tensor branch(const at::Tensor& x, const std::function<at::Tensor()>& identity) override {
+    return bn2_->convolved_relu(bn1_->convolved_relu(x), identity);
   }
 
   std::shared_ptr<Conv2d> conv1_, conv2_;
@@ -130,10 +130,8 @@ class Bottleneck : public Block {
   BatchNorm2d& last_norm() override { return *bn3_; }
 
  private:
-  at::Tensor branch(const at::Tensor& x) override {
-    at::Tensor hidden = bn1_->forward(conv1_->forward(x)).relu_();
-    hidden = bn2_->forward(conv2_->forward(hidden)).relu_();
-    return bn3_->forward(conv3_->forward(hidden));
+  at::Tensor branch(const at::Tensor& x, const std::function<at::Tensor()>& identity) override {
+    return bn3_->convolved_relu(bn2_->convolved_relu(bn1_->convolved_relu(x)), identity);
   }
 
   std::shared_ptr<Conv2d> conv1_, conv2_, conv3_;
@@ -172,7 +170,7 @@ class ResNet : public Network {
   }
 
   at::Tensor features(const at::Tensor& images) override {
-    at::Tensor x = bn1_->forward(conv1_->forward(images)).relu_();
+    at::Tensor x = bn1_->convolved_relu(images);
     x = at::max_pool2d(x, 3, 2, 1);
     for (const auto& stage : stages_) x = stage->forward(x);
     return x;

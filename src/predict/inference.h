@@ -69,7 +69,7 @@ class Predictor {
 
   // What the directory stores, without the weights.
   const ModelDirectory& directory() const { return directory_; }
-  // With BatchNorm folded.
+  // Fused, but plain outside of InferenceMode.
   ImageModel& network() { return *model_; }
 
   // Has temperature 1 if the directory stores no calibration.

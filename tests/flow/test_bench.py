@@ -83,6 +83,8 @@ class StepTest(FlowTest):
         step, forward = (json.loads(bench(*words, *more).stdout) for more in ([], ["--inference"]))
         self.assertEqual((step["inference"], forward["inference"]), (False, True))
         self.assertAlmostEqual(step["gigaflops_per_step"], 3 * forward["gigaflops_per_step"], 6)
+        of_one = json.loads(bench(*words, "--inference", "--batch-size", 1).stdout)
+        self.assertAlmostEqual(forward["gigaflops_per_step"], 4 * of_one["gigaflops_per_step"], 6)
         shares = forward["share_of_step"]
         self.assertGreater(shares["convolution"], 0)
         # ResNet's BatchNorm always follows a convolution, which it is folded into.

@@ -1,4 +1,4 @@
-// Folded networks give the logits of unfolded ones, with the convolutions doing the work.
+// Folded and fused networks give the logits of unfolded ones, with the convolutions doing the work.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "model/fused_convolution.h"
 #include "model/image_model.h"
 
 namespace kiln {
@@ -83,11 +85,70 @@ TEST_P(FoldedModel, ConvolutionsChangeOnceAndKeepTheirLayout) {
   for (std::size_t i = 0; i < folded.size(); ++i) EXPECT_TRUE(again[i].equal(folded[i]));
 }
 
+class FusedModel : public FoldedModel {
+ protected:
+  void SetUp() override {
+    FoldedModel::SetUp();
+    model_->fold_batch_norm();
+  }
+
+  // A batch for each of these numbers of images, whose sides are odd in one of the networks'
+  // layers.
+  static std::vector<at::Tensor> batches() {
+    std::vector<at::Tensor> all;
+    for (const std::int64_t count : {9, 1})
+      all.push_back(at::randn({count, 3, 75, 108}).contiguous(at::MemoryFormat::ChannelsLast));
+    return all;
+  }
+
+  static double largest_gap(const at::Tensor& a, const at::Tensor& b) {
+    return ((a - b).abs().max() / b.abs().max()).item<double>();
+  }
+};
+
+TEST_P(FusedModel, GivesTheSameLogits) {
+  const at::InferenceMode inference;
+  std::vector<at::Tensor> expected;
+  const std::vector<at::Tensor> images = batches();
+  for (const at::Tensor& batch : images) expected.push_back(model_->forward(batch));
+  model_->fuse();
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const at::Tensor unchanged = images[i].clone();
+    const at::Tensor logits = model_->forward(images[i]);
+    EXPECT_LT(largest_gap(logits, expected[i]), 1e-5);
+    EXPECT_TRUE(can_fuse(images[i]));
+    EXPECT_TRUE(images[i].equal(unchanged));
+  }
+}
+
+TEST_P(FusedModel, IsPlainOutsideOfInferenceMode) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = batches().front();
+  const at::Tensor expected = model_->forward(images);
+  model_->fuse();
+  {
+    const at::InferenceMode inference;
+    model_->forward(images);
+  }
+  EXPECT_TRUE(model_->forward(images).equal(expected));
+}
+
+TEST_P(FusedModel, DoesNotTurnNaNIntoAnAnswer) {
+  const at::InferenceMode inference;
+  model_->state().front().tensor.select(0, 0).fill_(std::nan(""));
+  model_->fuse();
+  EXPECT_TRUE(model_->forward(batches().front()).isnan().all().item<bool>());
+}
+
 // All convolutions of a ResNet; of a DenseNet the first one and the bottlenecks, since BatchNorm
 // comes before the others.
 INSTANTIATE_TEST_SUITE_P(Networks, FoldedModel,
                          testing::Values(Expected{"resnet18", 20}, Expected{"resnext50_32x4d", 53},
                                          Expected{"densenet121", 59}),
+                         [](const auto& expected) { return std::string(expected.param.name); });
+INSTANTIATE_TEST_SUITE_P(Networks, FusedModel,
+                         testing::Values(Expected{"resnet18", 0}, Expected{"resnext50_32x4d", 0},
+                                         Expected{"densenet121", 0}),
                          [](const auto& expected) { return std::string(expected.param.name); });
 
 }  // namespace

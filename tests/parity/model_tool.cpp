@@ -4,12 +4,13 @@
 //   kiln_model_tool names         every network and its family, a line each
 //
 // IN holds the state dict, `images` and, for maps and a step, `labels`. logits: evaluation in
-// float32, OUT has `logits`. maps: the same with BatchNorm folded, OUT has `maps` of the labels'
-// classes. step: one training pass in float64, OUT has `logits`, `loss`, `gradient.NAME` of every
-// parameter and `state.NAME` of all state.
+// float32, OUT has `logits`, and `fused` as `kiln score` computes them. maps: the same with
+// BatchNorm folded, OUT has `maps` of the labels' classes. step: one training pass in float64, OUT
+// has `logits`, `loss`, `gradient.NAME` of every parameter and `state.NAME` of all state.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <iostream>
 #include <map>
@@ -51,7 +52,11 @@ StateDict run_logits(ImageModel& model, const Input& input, const at::Device& de
   model.train(false);
   const at::NoGradGuard no_grad;
   const at::Tensor images = to_tensor(input.data.at("images"), at::kFloat).to(device);
-  return {to_stored("logits", model.forward(images.contiguous(at::MemoryFormat::ChannelsLast)))};
+  const at::Tensor packed = images.contiguous(at::MemoryFormat::ChannelsLast);
+  const StoredTensor logits = to_stored("logits", model.forward(packed));
+  model.fuse();
+  const at::InferenceMode inference;
+  return {logits, to_stored("fused", model.forward(packed))};
 }
 
 StateDict run_maps(ImageModel& model, const Input& input, const at::Device& device) {

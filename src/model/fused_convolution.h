@@ -1,0 +1,45 @@
+// oneDNN's convolutions with what follows them inside: bias, addition and ReLU are computed where
+// the output is written, which saves passes over it. LibTorch registers them by name only, in the
+// namespace mkldnn. For inference on CPUs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln {
+
+// Whether fused operators can compute with `x`: only in InferenceMode, on a CPU, in float32 without
+// Autocast, and if LibTorch has the operators.
+bool can_fuse(const at::Tensor& x);
+
+class FusedConvolution {
+ public:
+  // `weight`: [O, I / groups, k, k], float32; `bias`: [O], or undefined. Padding k / 2. Numbers
+  // that are not finite are not allowed: oneDNN's ReLU makes NaN 0.
+  FusedConvolution(const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
+                   std::int64_t groups);
+
+  // `x`: can_fuse(); `added`: of the output's shape, or undefined. Returns the convolution
+  // of `x` plus `added`, then ReLU if asked for, channels_last. Overwrites `added` with it.
+  at::Tensor forward(const at::Tensor& x, bool relu, const at::Tensor& added);
+
+ private:
+  void pack_for(const at::Tensor& x);
+
+  at::Tensor weight_, bias_;
+  std::int64_t stride_, groups_;
+  // In the layout that oneDNN wants for images of the size of the last one. Should it want
+  // another layout for another number of images, it rearranges them in each call.
+  at::Tensor packed_weight_;
+  std::int64_t height_ = 0, width_ = 0;
+};
+
+// relu(x * scale + shift) of the feature maps `maps` joined along their channels, in one pass;
+// `side` 2: the means of 2x2 pixels of that. All maps can_fuse() and are of one size; `scale` and
+// `shift` are float32 [C]. channels_last.
+at::Tensor joined_relu(const std::vector<at::Tensor>& maps, const at::Tensor& scale,
+                       const at::Tensor& shift, int side);
+
+}  // namespace kiln
