@@ -17,7 +17,7 @@ KILN, WORK, IMAGES, RUNS = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(
 HERE = pathlib.Path(__file__).resolve().parent
 BENCH = os.environ.get("KILN_BENCH", str(pathlib.Path(KILN).with_name("kiln_bench")))
 THREADS = os.cpu_count()
-CLIENTS, SECONDS, MOST_PHOTOS = 16, 4, 100
+CLIENTS, SECONDS, MOST_PHOTOS = 16, 10, 100
 PHOTOS = sorted(path for path in IMAGES.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))[:MOST_PHOTOS]
 HEAD = "POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n"
 
@@ -140,11 +140,11 @@ def main():
             found.setdefault(name, []).append(value)
     for run in range(RUNS):
         print(f"run {run + 1} of {RUNS}", file=sys.stderr)
-        keep(score=score_rate(), image=one_image()); print(found, file=sys.stderr)
+        keep(score=score_rate(), image=one_image())
         for name in ("kiln", "FastAPI"):
             with server(name) as (port, start):
                 wrk(port, CLIENTS)  # warms up
-                rate, _ = wrk(port, CLIENTS); print(name, rate, start, file=sys.stderr)
+                rate, _ = wrk(port, CLIENTS)
                 keep(**{f"{name} rate": rate, f"{name} one": wrk(port, 1)[1], f"{name} start": start,
                         f"{name} late": asyncio.run(poisson(port, rate / 2))})
     ratio = lambda one, other: spread([a / b for a, b in zip(found[one], found[other], strict=True)], "{:.2f}")  # noqa: E731
