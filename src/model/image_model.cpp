@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/linspace.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -20,6 +22,8 @@ namespace {
 
 constexpr int kPretrainedClasses = 1000;
 constexpr int kFusedImages = 8;  // at a time
+constexpr double kFarBeyond = 1e12;
+constexpr std::int64_t kSide = 64;
 
 std::shared_ptr<Network> make_network(const ModelOptions& options) {
   const std::string_view family = known_network(options.model_name).family_name;
@@ -147,11 +151,9 @@ class NetworkModel : public ImageModel {
     for (const auto& norm : norms_) norm->fold();
   }
 
-  // oneDNN's ReLU makes NaN 0: a broken model must not answer.
   void fuse() override {
     fold_batch_norm();
-    for (const NamedTensor& item : state())
-      if (!item.tensor.is_cpu() || !std::isfinite(item.tensor.sum().item<double>())) return;
+    if (!stays_finite()) return;
     for (const auto& norm : norms_) norm->fuse();
     for (const auto& module : network_->modules())
       if (auto* conv = module->as<Conv2d>()) conv->fuse();
@@ -161,6 +163,17 @@ class NetworkModel : public ImageModel {
   double kept_numbers() const override { return network_->kept_numbers(); }
 
  private:
+  // Whether the weights are finite, and the feature maps of numbers far beyond those of images.
+  // oneDNN's ReLU makes NaN 0, so a broken model would answer.
+  bool stays_finite() const {
+    const at::NoGradGuard no_grad;
+    for (const NamedTensor& item : state())
+      if (!item.tensor.is_cpu() || !std::isfinite(item.tensor.sum().item<double>())) return false;
+    const at::Tensor numbers = at::linspace(-kFarBeyond, kFarBeyond, 3 * kSide * kSide);
+    const at::Tensor maps = network_->features(numbers.view({1, 3, kSide, kSide}));
+    return at::isfinite(maps).all().item<bool>();
+  }
+
   // The means of the last feature maps, [N, C].
   at::Tensor means_of(const at::Tensor& images) const {
     if (!is_fused_ || !can_fuse(images)) return network_->features(images).mean({2, 3});

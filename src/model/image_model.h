@@ -77,7 +77,7 @@ class ImageModel {
   // file.
   virtual void fold_batch_norm() = 0;
   // The same, and from now on computes in InferenceMode on a CPU with fused operators
-  // (model/fused_convolution.h), if LibTorch has them and all weights are finite. Then forward()
+  // (model/fused_convolution.h), if LibTorch has them and nothing can overflow. Then forward()
   // takes a few images at a time, so that their feature maps stay in the processor's cache.
   virtual void fuse() { fold_batch_norm(); }
   // How many numbers a step keeps for backward, for each pixel of an image: at least.

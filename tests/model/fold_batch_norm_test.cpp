@@ -140,6 +140,14 @@ TEST_P(FusedModel, DoesNotTurnNaNIntoAnAnswer) {
   EXPECT_TRUE(model_->forward(batches().front()).isnan().all().item<bool>());
 }
 
+TEST_P(FusedModel, DoesNotTurnOverflowIntoAnAnswer) {
+  const at::InferenceMode inference;
+  for (const NamedTensor& item : model_->state())
+    if (item.tensor.dim() == 4) item.tensor.mul_(1e6);
+  model_->fuse();
+  EXPECT_FALSE(model_->forward(batches().front()).isfinite().any().item<bool>());
+}
+
 // All convolutions of a ResNet; of a DenseNet the first one and the bottlenecks, since BatchNorm
 // comes before the others.
 INSTANTIATE_TEST_SUITE_P(Networks, FoldedModel,
