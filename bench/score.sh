@@ -38,15 +38,9 @@ peer() { # OUT SCRIPT OPTIONS...
     --batch-size "$batch" "${@:3}"
 }
 
-# A trained model for these classes: one epoch of a few images of each.
-for folder in "$images"/*/; do
-  mkdir -p "$work/few/$(basename "$folder")"
-  find "$folder" -type f | sort | sed -n 1,4p | xargs -rd '\n' ln -st "$work/few/$(basename "$folder")"
-done
+source "$root/bench/trained_model.sh"
+make_trained_model
 classes=$(find "$work/few" -mindepth 1 -maxdepth 1 | wc -l)
-"$kiln" init-model "$network" --untrained-model-path "$work/untrained" >/dev/null
-"$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$work/few" --valid-data-path "$work/few" \
-  --trained-model-path "$model" --log-path "$work/logs" --image-size "$size" --epochs 1 --batch-size 4 --device cpu >/dev/null
 
 # Variants of the peers: name, script and options.
 peers=("torchvision, 0 workers;score_torchvision.py;--workers 0"

@@ -19,12 +19,6 @@ command -v wrk >/dev/null || { echo "serve.sh: install wrk" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A trained model for these classes: one epoch of a few images of each.
-for folder in "$images"/*/; do
-  mkdir -p "$work/few/$(basename "$folder")"
-  find "$folder" -type f | sort | sed -n 1,4p | xargs -rd '\n' ln -st "$work/few/$(basename "$folder")"
-done
-"$kiln" init-model "$network" --untrained-model-path "$work/untrained" >/dev/null
-"$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$work/few" --valid-data-path "$work/few" \
-  --trained-model-path "$work/model" --log-path "$work/logs" --image-size "$size" --epochs 1 --batch-size 4 --device cpu >/dev/null
+source "$root/bench/trained_model.sh"
+make_trained_model
 PYTHONPATH=$torch:$root/.deps/parity:$root/.deps/serving python3 "$root/bench/serve_rates.py" "$kiln" "$work" "$images" "$runs"

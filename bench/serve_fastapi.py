@@ -16,11 +16,6 @@ prepare = transform_of(preprocessing_of(folder))
 app = fastapi.FastAPI()
 
 
-@app.get("/readyz")
-def ready():
-    return {}
-
-
 # Not async, so it runs in FastAPI's pool of threads; the image is read there too.
 @app.post("/predict")
 def predict(body: bytes = fastapi.Body(media_type="application/octet-stream")):

@@ -21,9 +21,9 @@ namespace kiln {
 namespace {
 
 constexpr int kPretrainedClasses = 1000;
-constexpr int kFusedImages = 8;  // at a time
-constexpr double kFarBeyond = 1e12;
-constexpr std::int64_t kSide = 64;
+constexpr int kFusedImages = 8;      // at a time
+constexpr double kFarBeyond = 1e12;  // normalized pixels, which are below 10
+constexpr std::int64_t kSide = 64;   // of the image that tries it
 
 std::shared_ptr<Network> make_network(const ModelOptions& options) {
   const std::string_view family = known_network(options.model_name).family_name;

@@ -1,5 +1,5 @@
-// A request of a server, after HTTP: its Content-Type, a line, and its body. The first letter of
-// the type decides which contract reads it.
+// A request of a server, after HTTP: its Content-Type, which may begin with the length of the JSON
+// before binary data, a line end, and its body. Every contract reads it.
 #include "base/json.h"
 #include "fuzz/fuzz.h"
 #include "tools/serve/requests.h"

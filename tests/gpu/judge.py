@@ -17,25 +17,28 @@ import sys
 STEPS_COMPARED = 2
 
 
-def epochs(logs):
+def events(logs, kind):
     lines = (pathlib.Path(logs) / "metrics.jsonl").read_text().splitlines()
-    found = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def epochs(logs):
+    found = events(logs, "epoch")
     if not found:
         sys.exit(f"{logs} has no finished epoch")
     return found
 
 
-def loss(epoch):
-    return epoch["train"]["loss_sum"] / epoch["train"]["images"]
+def loss(sums):
+    return sums["loss_sum"] / sums["images"]
 
 
 def first_steps(logs):
-    lines = (pathlib.Path(logs) / "metrics.jsonl").read_text().splitlines()
-    steps = [event for event in map(json.loads, lines) if event["event"] == "step" and event["epoch"] == 1]
+    steps = [step for step in events(logs, "step") if step["epoch"] == 1]
     compared = min(STEPS_COMPARED, steps[0]["num_steps"])
     if [event["step"] for event in steps[:compared]] != list(range(1, compared + 1)):
         sys.exit(f"{logs} lacks one of the first {compared} steps: --print-freq 1 writes them")
-    return [event["batch"]["loss_sum"] / event["batch"]["images"] for event in steps[:compared]]
+    return [loss(step["batch"]) for step in steps[:compared]]
 
 
 def tell(logs):
@@ -58,7 +61,7 @@ def near(limit, logs, other):
     """BatchNorm of nearly constant channels multiplies a difference by hundreds, so an epoch's loss is only told."""
     ours, theirs = first_steps(logs), first_steps(other)
     share = max(abs(one - two) / abs(two) for one, two in zip(ours, theirs, strict=True))
-    ends = [f"{loss(epochs(folder)[0]):.4f}" for folder in (logs, other)]
+    ends = [f"{loss(epochs(folder)[0]['train']):.4f}" for folder in (logs, other)]
     return (f"{100 * share:.2g} % apart in {len(ours)} steps, at most {100 * float(limit):g} % allowed; "
             f"first epoch {' and '.join(ends)}"), share <= float(limit)
 

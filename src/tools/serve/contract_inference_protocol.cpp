@@ -1,15 +1,12 @@
 // The Open Inference Protocol, version 2, over HTTP, with its extension for binary tensor data
 // (kserve.github.io/website, "Open Inference Protocol"; Triton's
 // protocol/extension_binary_data.md); protocol_request.cpp reads the requests. Outputs:
-// probabilities FP32 [N, classes], label BYTES
-// [N] (empty: unsure), confidence FP32 [N].
+// probabilities FP32 [N, classes], label BYTES [N] (empty: unsure), confidence FP32 [N].
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
-#include "base/json.h"
 #include "base/platform/installation.h"
-#include "base/text.h"
 #include "base/unicode_form.h"
 #include "tools/serve/contracts.h"
 

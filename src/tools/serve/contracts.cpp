@@ -3,23 +3,50 @@
 // ("Use Your Own Inference Code with Hosting Services" and "… with Batch Transform"), Azure ML
 // online endpoints, whose deployment names the other two of its routes, and Vertex AI ("Custom
 // container requirements for prediction").
-#include <nlohmann/json.hpp>
+#include "tools/serve/contracts.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "data/image/image.h"
 #include "report/page/html.h"
-#include "tools/serve/contracts.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int kHeatMapQuality = 90;
 
 HttpResponse tell_metrics(const ServerState& state, const HttpRequest&) {
   return {.type = "text/plain; version=0.0.4", .body = state.metrics()};
+}
+
+// The row of an answer in JSON, without a line end.
+std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
+  std::string row = find_score_format(".jsonl")->encoder(model.columns())->row(answer.score);
+  row.erase(row.find_last_of('}'));
+  if (answer.heat_map)
+    row += ", \"heat_map\": \"data:image/jpeg;base64," +
+           base64(encode_jpeg(*answer.heat_map, kHeatMapQuality)) + "\"";
+  return row + "}";
+}
+
+// Answered as JSON: the row of an image that was sent alone, with status 422 if it is bad; else
+// {"predictions": [rows]}.
+Question question_of(AskedImages asked) {
+  const auto respond = [is_alone = asked.is_alone](
+                           const ServedModel& model,
+                           const std::vector<ServedAnswer>& answers) -> HttpResponse {
+    if (is_alone)
+      return {.status = answers[0].score.best.empty() ? 422 : 200,
+              .body = row_of_answer(model, answers[0]) + "\n"};
+    std::string rows;
+    for (const ServedAnswer& answer : answers)
+      rows += (rows.empty() ? "" : ", ") + row_of_answer(model, answer);
+    return {.body = "{\"predictions\": [" + rows + "]}\n"};
+  };
+  return {std::move(asked.images), respond};
+}
+
+Question ask_about_body(HttpRequest request) {
+  return question_of(read_images(std::move(request)));
 }
 
 Question ask_with_heat_map(HttpRequest request) {
@@ -57,34 +84,6 @@ HttpResponse tell_life(const ServerState&, const HttpRequest&) {
 HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
   if (!state.is_ready()) return error_response(503, "The server is ending.");
   return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
-}
-
-std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
-  std::string row = find_score_format(".jsonl")->encoder(model.columns())->row(answer.score);
-  row.erase(row.find_last_of('}'));
-  if (answer.heat_map)
-    row += ", \"heat_map\": \"data:image/jpeg;base64," +
-           base64(encode_jpeg(*answer.heat_map, kHeatMapQuality)) + "\"";
-  return row + "}";
-}
-
-Question question_of(AskedImages asked) {
-  const auto respond = [is_alone = asked.is_alone](
-                           const ServedModel& model,
-                           const std::vector<ServedAnswer>& answers) -> HttpResponse {
-    if (is_alone)
-      return {.status = answers[0].score.best.empty() ? 422 : 200,
-              .body = row_of_answer(model, answers[0]) + "\n"};
-    std::string rows;
-    for (const ServedAnswer& answer : answers)
-      rows += (rows.empty() ? "" : ", ") + row_of_answer(model, answer);
-    return {.body = "{\"predictions\": [" + rows + "]}\n"};
-  };
-  return {std::move(asked.images), respond};
-}
-
-Question ask_about_body(HttpRequest request) {
-  return question_of(read_images(std::move(request)));
 }
 
 std::vector<Route> own_routes() {

@@ -58,13 +58,4 @@ std::vector<Route> vertex_routes(const ServingPlace& place);
 HttpResponse tell_life(const ServerState& state, const HttpRequest& request);
 HttpResponse tell_readiness(const ServerState& state, const HttpRequest& request);
 
-// Answered as JSON: the row of an image that was sent alone, with status 422 if it is bad; else
-// {"predictions": [rows]}.
-Question question_of(AskedImages asked);
-
-Question ask_about_body(HttpRequest request);
-
-// The row of an answer in JSON, without a line end.
-std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer);
-
 }  // namespace kiln
