@@ -27,6 +27,7 @@
 #include "predict/inference.h"
 #include "tools/inspect/step_probe.h"
 #include "train/precision.h"
+#include "train/tensor_memory.h"
 
 namespace kiln {
 namespace {
@@ -170,6 +171,7 @@ void bench_step(Words& words, Process& process) {
   const Device device = choose_device(config.device);
   use_compute_threads(threads);
   keep_freed_memory();
+  keep_tensor_memory();
   const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
   if (!choice.warning.empty()) process.log.warning(choice.warning);
   set_tf32(choice.precision);

@@ -10,14 +10,14 @@
 
 namespace kiln {
 
-// Whether fused operators can compute with `x`: only in InferenceMode, on a CPU, in float32 without
-// Autocast, and if LibTorch has the operators.
+// Whether fused operators can compute with `x`: only in InferenceMode without Autocast, on a CPU,
+// in float32, or in bfloat16 where oneDNN computes with it, and if LibTorch has the operators.
 bool can_fuse(const at::Tensor& x);
 
 class FusedConvolution {
  public:
-  // `weight`: [O, I / groups, k, k], float32; `bias`: [O], or undefined. Padding k / 2. Numbers
-  // that are not finite are not allowed: oneDNN's ReLU makes NaN 0.
+  // `weight`: [O, I / groups, k, k], float32; `bias`: [O], likewise, or undefined. Padding k / 2.
+  // Numbers that are not finite are not allowed: oneDNN's ReLU makes NaN 0.
   FusedConvolution(const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                    std::int64_t groups);
 
@@ -30,15 +30,15 @@ class FusedConvolution {
 
   at::Tensor weight_, bias_;
   std::int64_t stride_, groups_;
-  // In the layout that oneDNN wants for images of the size of the last one. Should it want
+  // In the type of the last images, and the layout that oneDNN wants for their size. Should it want
   // another layout for another number of images, it rearranges them in each call.
-  at::Tensor packed_weight_;
+  at::Tensor packed_weight_, typed_bias_;
   std::int64_t height_ = 0, width_ = 0;
 };
 
 // relu(x * scale + shift) of the feature maps `maps` joined along their channels, in one pass;
-// `side` 2: the means of 2x2 pixels of that. All maps can_fuse() and are of one size; `scale` and
-// `shift` are float32 [C]. channels_last.
+// `side` 2: the means of 2x2 pixels of that. All maps can_fuse() and are of one size and type;
+// `scale` and `shift` are float32 [C]. channels_last.
 at::Tensor joined_relu(const std::vector<at::Tensor>& maps, const at::Tensor& scale,
                        const at::Tensor& shift, int side);
 

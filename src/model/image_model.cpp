@@ -21,9 +21,9 @@ namespace kiln {
 namespace {
 
 constexpr int kPretrainedClasses = 1000;
-constexpr int kFusedImages = 8;      // at a time
-constexpr double kFarBeyond = 1e12;  // normalized pixels, which are below 10
-constexpr std::int64_t kSide = 64;   // of the image that tries it
+constexpr std::size_t kImagesTimesBytes = 32;  // images at a time, times the bytes of a number
+constexpr double kFarBeyond = 1e12;            // normalized pixels, which are below 10
+constexpr std::int64_t kSide = 64;             // of the image that tries it
 
 std::shared_ptr<Network> make_network(const ModelOptions& options) {
   const std::string_view family = known_network(options.model_name).family_name;
@@ -176,10 +176,20 @@ class NetworkModel : public ImageModel {
 
   // The means of the last feature maps, [N, C].
   at::Tensor means_of(const at::Tensor& images) const {
-    if (!is_fused_ || !can_fuse(images)) return network_->features(images).mean({2, 3});
+    if (is_fused_ && images.is_cpu()) {
+      const at::Tensor input = images.to(Autocast::type_on(c10::kCPU));
+      const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
+      if (can_fuse(input)) return means_of_pieces(input);
+    }
+    return network_->features(images).mean({2, 3});
+  }
+
+  // A few images at a time, whose feature maps stay in the cache.
+  at::Tensor means_of_pieces(const at::Tensor& images) const {
     std::vector<at::Tensor> means;
-    for (const at::Tensor& some : images.split(kFusedImages))
-      means.push_back(network_->features(some).mean({2, 3}));
+    for (const at::Tensor& some :
+         images.split(static_cast<std::int64_t>(kImagesTimesBytes / images.element_size())))
+      means.push_back(network_->features(some).mean({2, 3}, /*keepdim=*/false, c10::kFloat));
     return at::cat(means);
   }
 

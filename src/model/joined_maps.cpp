@@ -3,41 +3,61 @@
 #include "model/joined_maps.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kiln {
 namespace {
 
 constexpr std::int64_t kTile = 16;  // output pixels that are computed map by map
 
+// The upper half of a float.
+struct Bfloat16 {
+  std::uint16_t bits;
+
+  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+};
+
+[[gnu::always_inline]] inline void store(float number, float& to) {
+  to = number;
+}
+
+// Rounded to the nearest, ties to even.
+[[gnu::always_inline]] inline void store(float number, Bfloat16& to) {
+  const auto bits = std::bit_cast<std::uint32_t>(number);
+  const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  to.bits = static_cast<std::uint16_t>(number == number ? rounded : bits >> 16 | 1);
+}
+
 struct Pass {
   std::span<const Maps> maps;
   MapShape shape;
   const float* scale;
   const float* shift;
-  float* out;
+  void* out;
   std::int64_t channels, num_pixels;  // of the output
 };
 
-template <int kSide>
-[[gnu::always_inline]] inline void compute_run(const float* x, std::int64_t row,
+template <int kSide, typename Number>
+[[gnu::always_inline]] inline void compute_run(const Number* x, std::int64_t row,
                                                std::int64_t channels, const float* scale,
-                                               const float* shift, float* __restrict out) {
+                                               const float* shift, Number* __restrict out) {
   const auto rectified = [=](std::int64_t at, std::int64_t c) __attribute__((always_inline)) {
     const float number = x[at + c] * scale[c] + shift[c];
     return number < 0 ? 0 : number;
   };
   for (std::int64_t c = 0; c < channels; ++c) {
     if constexpr (kSide == 1) {
-      out[c] = rectified(0, c);
+      store(rectified(0, c), out[c]);
     } else {
-      out[c] = (rectified(0, c) + rectified(channels, c) + rectified(row, c) +
-                rectified(row + channels, c)) *
-               0.25F;
+      store((rectified(0, c) + rectified(channels, c) + rectified(row, c) +
+             rectified(row + channels, c)) *
+                0.25F,
+            out[c]);
     }
   }
 }
 
-template <int kSide>
+template <int kSide, typename Number>
 [[gnu::always_inline]] inline void compute_tile(const Pass& pass, std::int64_t first) {
   const std::int64_t height = pass.shape.height / kSide, width = pass.shape.width / kSide;
   const std::int64_t end = std::min(first + kTile, pass.num_pixels);
@@ -50,28 +70,30 @@ template <int kSide>
         source =
             (image * pass.shape.height + line % height * 2) * pass.shape.width + pixel % width * 2;
       }
-      compute_run<kSide>(maps.data + source * maps.channels, pass.shape.width * maps.channels,
-                         maps.channels, pass.scale + channel, pass.shift + channel,
-                         pass.out + pixel * pass.channels + channel);
+      compute_run<kSide>(static_cast<const Number*>(maps.data) + source * maps.channels,
+                         pass.shape.width * maps.channels, maps.channels, pass.scale + channel,
+                         pass.shift + channel,
+                         static_cast<Number*>(pass.out) + pixel * pass.channels + channel);
     }
     channel += maps.channels;
   }
 }
 
-template <int kSide>
+template <int kSide, typename Number>
 void tile(const Pass& pass, std::int64_t first) {
-  compute_tile<kSide>(pass, first);
+  compute_tile<kSide, Number>(pass, first);
 }
 
 // The same for processors with AVX2. The result is bit-identical.
-template <int kSide>
+template <int kSide, typename Number>
 [[gnu::target("avx2")]] void tile_avx2(const Pass& pass, std::int64_t first) {
-  compute_tile<kSide>(pass, first);
+  compute_tile<kSide, Number>(pass, first);
 }
 
-template <int kSide>
+template <int kSide, typename Number>
 void run(const Pass& pass) {
-  const auto compute = __builtin_cpu_supports("avx2") ? tile_avx2<kSide> : tile<kSide>;
+  const auto compute =
+      __builtin_cpu_supports("avx2") ? tile_avx2<kSide, Number> : tile<kSide, Number>;
 #pragma omp parallel for schedule(static)
   for (std::int64_t first = 0; first < pass.num_pixels; first += kTile) compute(pass, first);
 }
@@ -79,12 +101,15 @@ void run(const Pass& pass) {
 }  // namespace
 
 void joined_relu(std::span<const Maps> maps, const MapShape& shape, const float* scale,
-                 const float* shift, int side, float* out) {
+                 const float* shift, int side, void* out) {
   std::int64_t channels = 0;
   for (const Maps& one : maps) channels += one.channels;
   const std::int64_t num_pixels = shape.images * (shape.height / side) * (shape.width / side);
   const Pass pass{maps, shape, scale, shift, out, channels, num_pixels};
-  side == 2 ? run<2>(pass) : run<1>(pass);
+  if (shape.type == MapType::kFloat32)
+    side == 2 ? run<2, float>(pass) : run<1, float>(pass);
+  else
+    side == 2 ? run<2, Bfloat16>(pass) : run<1, Bfloat16>(pass);
 }
 
 }  // namespace kiln

@@ -7,14 +7,17 @@
 
 namespace kiln {
 
+enum class MapType { kFloat32, kBfloat16 };
+
 // Feature maps of images, channels_last without gaps: [images, height, width, channels].
 struct Maps {
-  const float* data;
+  const void* data;
   std::int64_t channels;
 };
 
 struct MapShape {
   std::int64_t images, height, width;
+  MapType type;  // of input and output; computed in float32
 };
 
 // out = relu(x * scale + shift), x being all of `maps` joined along their channels; NaN stays NaN.
@@ -22,6 +25,6 @@ struct MapShape {
 // that, where a last odd row or column is left out. `out`: [images, height / side, width / side,
 // channels of x]. Uses LibTorch's OpenMP threads.
 void joined_relu(std::span<const Maps> maps, const MapShape& shape, const float* scale,
-                 const float* shift, int side, float* out);
+                 const float* shift, int side, void* out);
 
 }  // namespace kiln

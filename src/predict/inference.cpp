@@ -20,6 +20,7 @@
 #include "parallel/processors/processors.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
+#include "train/tensor_memory.h"
 
 namespace kiln {
 namespace {
@@ -236,6 +237,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
       device_(choose_device(config.device, place)),
       precision_(choose_precision(config.precision, units_of(device_))) {
   keep_freed_memory();
+  keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);
   set_tf32(precision_.precision);
 }

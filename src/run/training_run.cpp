@@ -12,6 +12,7 @@
 #include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
 #include "run/prepare/prepare.h"
+#include "train/tensor_memory.h"
 
 namespace kiln {
 namespace {
@@ -63,6 +64,7 @@ int finish(Run& run) {
 int run_training(TrainConfig config, Process& process) {
   end_on_stop_signals();  // until there is something to save
   keep_freed_memory();
+  keep_tensor_memory();
   // It must outlive the catch block, since collectives on its members may be in flight.
   const std::unique_ptr<Run> run = prepare(config, process.world, process.log);
   if (!run) return 0;

@@ -121,6 +121,20 @@ TEST_P(FusedModel, GivesTheSameLogits) {
   }
 }
 
+TEST_P(FusedModel, Bfloat16IsAsNearAsUnfusedBfloat16) {
+  const at::InferenceMode inference;
+  const at::Tensor images = batches().front();
+  EXPECT_TRUE(can_fuse(images.to(c10::kBFloat16)) || !__builtin_cpu_supports("avx512bf16"));
+  const at::Tensor exact = model_->forward(images);
+  const auto forward_in_bf16 = [&] {
+    const Autocast bf16(c10::kCPU, c10::kBFloat16);
+    return model_->forward(images).to(c10::kFloat);
+  };
+  const double unfused = largest_gap(forward_in_bf16(), exact);
+  model_->fuse();
+  EXPECT_LT(largest_gap(forward_in_bf16(), exact), std::max(1.5 * unfused, 0.01));
+}
+
 TEST_P(FusedModel, IsPlainOutsideOfInferenceMode) {
   const at::NoGradGuard no_grad;
   const at::Tensor images = batches().front();
