@@ -154,7 +154,7 @@ struct MpiThread::State {
     if (std::exchange(watched, ticket) != ticket) stall.begin();
     const Clock::time_point begin = front != nullptr ? front->begin : parcel->begin;
     const double waited = std::chrono::duration<double>(turn - begin).count();
-    if (stall.asks(waited)) messages->ask_all();
+    if (stall.asks(waited)) messages->ask();
     if (!stall.judges(waited)) return;
     const std::vector<std::string> names = now(hosts);
     const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels have no place
@@ -212,7 +212,7 @@ struct MpiThread::State {
       peer_snapshot = messages->peers();
     }
     changed.notify_all();
-    messages->ask_all();
+    messages->ask();
   }
 
   void handle_requests() {
