@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -130,7 +132,9 @@ void order_images(Stages& stage, Sources& sources) {
   stage("fingerprint", [&] { return fingerprint_of(sources.train); });
   stage("hashes_kept", [&] { samples.keep_hashes(); });
   for (std::size_t i = 0; i < samples.size(); ++i) samples.note_hash(i, splitmix64(i) | 1);
-  const std::string packed = stage("checkpoint", [&] { return pack_train_hashes(plan, sources); });
+  World alone;
+  const std::string packed =
+      stage("checkpoint", [&] { return gather_train_hashes(alone, plan, sources).at(0); });
   stage.note("checkpoint_bytes", static_cast<double>(packed.size()));
   stage("resume", [&] { unpack_hashes(packed, samples); });
   stage("seen_images", [&] {
@@ -144,12 +148,15 @@ void bench_images(Stages& stage, std::size_t count, const fs::path& folder) {
   const fs::path data = folder / "images", index = folder / "index";
   stage("make", [&] { make_folders(data, count); });
   Sources sources;
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // an index of newer files is not kept
   sources.train = stage("list", [&] { return read_labeled_dataset(data, "Training dataset"); });
   stage.note("list_bytes", static_cast<double>(sources.train.samples.memory_bytes()));
-  stage("index_write", [&] { write_index(index, sources.train); });
+  const auto with_index = [&] {
+    return read_indexed_dataset(data, "Training dataset", {.file = index});
+  };
+  stage("list_and_index", with_index);
   stage.note("index_bytes", static_cast<double>(fs::file_size(index)));
-  stage("index_read",
-        [&] { return read_indexed_dataset(data, "Training dataset", {.file = index}); });
+  stage("index_read", with_index);
   std::string bytes =
       stage("broadcast_send", [&] { return to_bytes(sources.train, SetParts::kList); });
   stage.note("broadcast_bytes", static_cast<double>(bytes.size()));
@@ -271,7 +278,7 @@ void bench_classes(Stages& stage, int classes, const fs::path& folder) {
   run.start = start_of(classes);
   run.epochs = {epoch_at(1), epoch_at(2)};
   run.details.epoch = 2;
-  run.details.confusion = stage("confusion", [&] { return empty_matrix(classes); });
+  stage("confusion", [&] { return empty_matrix(classes); });
   run.end = end_of_run();
   const std::string text = stage("record_write", [&] {
     return run_line(run.start) + run_line(run.epochs[0], nullptr) +
@@ -323,6 +330,7 @@ void bench_ranks(Stages& stage, int ranks, int classes) {
   });
   SavedRun saved;
   saved.machine.num_ranks = ranks;
+  saved.ranks.resize(1);
   Sources sources;
   for (int c = 0; c < classes; ++c)
     sources.train.classes.push_back(formatted("class number %06d", c));
@@ -330,8 +338,7 @@ void bench_ranks(Stages& stage, int ranks, int classes) {
   const DatasetFingerprint print = fingerprint_of(sources.train);
   std::vector<std::string> texts;
   for (int rank = 0; rank < ranks; ++rank)
-    texts.push_back(format_rank(
-        SavedRank{.epoch = {}, .bad_train = {}, .bad_valid = {}, .train = print, .valid = print}));
+    texts.push_back(format_rank(rank == 0 ? SavedRank{{}, {}, {}, print, print} : SavedRank{}));
   stage.note("gathered_bytes_of_rank_0", static_cast<double>(texts[0].size()));
   stage.note("gathered_bytes_of_rank_1", static_cast<double>(texts[1].size()));
   const std::string state = stage("state_write", [&] { return format_saved_run(saved, texts); });

@@ -58,9 +58,10 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
   return problems;
 }
 
+// On rank 0.
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   const auto own_rank = static_cast<std::size_t>(world.rank());
-  return world.gather(
+  return world.gather_on_rank_0(
       RankDevice{world.hosts()[own_rank], device.is_cuda, device.uuid, device.visible_uuids});
 }
 

@@ -106,7 +106,7 @@ using Tell = std::function<std::string(std::size_t k, const std::string& rank, s
                                        std::uint64_t of_rank_0)>;
 void require_equal(World& world, const Dataset& set, const std::vector<std::uint64_t>& mine,
                    const Tell& tell) {
-  const auto all = world.gather(mine);
+  const auto all = world.gather_on_rank_0(mine);
   world.agree([&] {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       for (std::size_t k = 0; k < mine.size(); ++k) {

@@ -1,6 +1,7 @@
 #include "tools/pack/pack.h"
 
 #include <algorithm>
+#include <future>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -177,14 +178,20 @@ class ShardWriter {
 
   PackedShards run(std::vector<DurableFile>& shards) {
     const std::size_t count = plan_.order.size();
-    std::vector<PackedImage> images;
+    std::vector<PackedImage> images, packed;
+    std::future<void> writing;  // `packed`, while the next images are read; last: it waits
     for (std::size_t begin = 0; begin < count; begin += kAtOnce) {
       images.assign(std::min(kAtOnce, count - begin), {});
       in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
         images[i] = pack_image(set_, plan_.order[begin + i], plan_);
       });
-      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
+      if (writing.valid()) writing.get();
+      packed.swap(images);
+      writing = std::async(std::launch::async, [this, begin, &packed] {
+        for (std::size_t i = 0; i < packed.size(); ++i) add(begin + i, packed[i]);
+      });
     }
+    if (writing.valid()) writing.get();
     if (is_open_) end_shard();
     packed_.num_images = count;
     packed_.num_shards = shards_.size();
