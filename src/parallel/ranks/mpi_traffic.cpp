@@ -313,7 +313,8 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
       peers.phase = message.text.data();
       break;
     case Kind::kFailed:
-      if (failure_ && message.failed_rank >= failure_->rank) break;
+      if (message.failed_rank == rank_ || (failure_ && message.failed_rank >= failure_->rank))
+        break;
       failure_ = RankFailure{message.failed_rank, message.exit_code, message.text.data()};
       if (size_ > kFewRanks) send_to(told_, message);
       break;
