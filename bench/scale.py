@@ -114,6 +114,7 @@ def jobs(options):
             rows.append([str(ranks), f"{training['start_to_first_step_seconds']:.1f}", f"{epoch['train_seconds']:.1f}", f"{seconds:.1f}",
                          f"{messages:,}", f"{size / 1e6:.1f}"])
     table(["ranks", "to the first step, s", "two steps, s", "whole job, s", "messages rank 0 sends", "MB rank 0 sends"], rows)
+    return len(rows) == len(options.ranks)
 
 
 def processes_of(folder):
@@ -152,6 +153,7 @@ def lost(options):
             told = re.search(r"(Waited .*?\.|rank \d+ on host[^\"]{0,160}|mpirun noticed[^\n]*)", said.replace("\\n", " "))
             rows.append([how.name, f"{time.monotonic() - begin:.1f}", str(code), told[0][:200] if told else said[-200:]])
     table([f"rank {options.ranks[-1] * 5 // 8} of {options.ranks[-1]} gets", "the job ends after, s", "code", "what is said"], rows)
+    return all(float(seconds) < 200 for _, seconds, _, _ in rows)
 
 
 def pack(options):
