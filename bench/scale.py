@@ -179,19 +179,22 @@ def pack(options):
             note(what, time.monotonic() - begin)
 
         for _ in range(options.rounds):
-            timed("copy and sync", ["sh", "-c", f"find '{folder}/photos' -name '*.jpg' -print0 | xargs -0 cat > '{folder}/all'; sync '{folder}/all'"])
+            copying = f"find '{folder}/photos' -name '*.jpg' -print0 | xargs -0 cat > '{folder}/all'; sync '{folder}/all'"
+            timed("copy and sync", ["sh", "-c", copying])
             (folder / "all").unlink()
             timed("kiln pack", [options.build / "kiln", "pack", folder / "photos", folder / "shards"])
             shutil.rmtree(folder / "shards")
             result = subprocess.run([options.build / "kiln_bench", "scale", "--part", "jpegs", "--folder", folder / "photos",
                                      "--short-side", "256"], check=True, capture_output=True, text=True)
             note("bare libjpeg-turbo", json.loads(result.stdout)["jpegs"]["seconds"])
-            timed("kiln pack --short-side 256", [options.build / "kiln", "pack", folder / "photos", folder / "shards", "--short-side", "256"])
+            timed("kiln pack --short-side 256",
+                  [options.build / "kiln", "pack", folder / "photos", folder / "shards", "--short-side", "256"])
             shutil.rmtree(folder / "shards")
     middle = {what: statistics.median(rate for rate, _ in found) for what, found in rates.items()}
     peers = {"kiln pack": "copy and sync", "kiln pack --short-side 256": "bare libjpeg-turbo"}
     table([f"{count:,} photographs, {size / 1e6:.0f} MB", "images/s", "MB/s", "of its peer"],
-          [[what, f"{middle[what]:,.0f} ({min(found)[0]:,.0f} to {max(found)[0]:,.0f})", f"{statistics.median(rate for _, rate in found):.0f}",
+          [[what, f"{middle[what]:,.0f} ({min(found)[0]:,.0f} to {max(found)[0]:,.0f})",
+            f"{statistics.median(rate for _, rate in found):.0f}",
             f"{middle[what] / middle[peers[what]]:.2f}" if what in peers else ""] for what, found in rates.items()])
 
 
