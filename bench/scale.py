@@ -158,6 +158,8 @@ def lost(options):
 
 def pack(options):
     """`kiln pack` beside a copy of the same bytes, and beside the bare loop of libjpeg-turbo, in turn."""
+    if options.photos is None:
+        return print("not measured without --photos")
     rates = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as name:
         folder = pathlib.Path(name)
@@ -175,20 +177,22 @@ def pack(options):
 
         def timed(what, words):
             begin = time.monotonic()
-            subprocess.run(words, check=True, capture_output=True)
+            result = subprocess.run(words, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                sys.exit(result.stdout + result.stderr)
             note(what, time.monotonic() - begin)
 
         for _ in range(options.rounds):
             copying = f"find '{folder}/photos' -name '*.jpg' -print0 | xargs -0 cat > '{folder}/all'; sync '{folder}/all'"
             timed("copy and sync", ["sh", "-c", copying])
             (folder / "all").unlink()
-            timed("kiln pack", [options.build / "kiln", "pack", folder / "photos", folder / "shards"])
+            words = [options.build / "kiln", "pack", folder / "photos", folder / "shards"]
+            timed("kiln pack", words)
             shutil.rmtree(folder / "shards")
             result = subprocess.run([options.build / "kiln_bench", "scale", "--part", "jpegs", "--folder", folder / "photos",
                                      "--short-side", "256"], check=True, capture_output=True, text=True)
             note("bare libjpeg-turbo", json.loads(result.stdout)["jpegs"]["seconds"])
-            timed("kiln pack --short-side 256",
-                  [options.build / "kiln", "pack", folder / "photos", folder / "shards", "--short-side", "256"])
+            timed("kiln pack --short-side 256", [*words, "--short-side", "256"])
             shutil.rmtree(folder / "shards")
     middle = {what: statistics.median(rate for rate, _ in found) for what, found in rates.items()}
     peers = {"kiln pack": "copy and sync", "kiln pack --short-side 256": "bare libjpeg-turbo"}
@@ -211,7 +215,7 @@ def main():
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/tmp"))
     parser.add_argument("--images", type=int, default=7, help="the largest power of ten")
-    parser.add_argument("--photos", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2] / "shared/data/photos")
+    parser.add_argument("--photos", type=pathlib.Path, help="JPEG files in folders, for pack")
     parser.add_argument("--copies", type=int, default=10, help="of the photographs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=lambda text: [int(word) for word in text.split(",")], default=[4, 16, 64])

@@ -1,7 +1,9 @@
 #include "tools/pack/pack.h"
 
 #include <algorithm>
+#include <deque>
 #include <future>
+#include <iterator>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -193,13 +195,14 @@ class ShardWriter {
     }
     if (writing.valid()) writing.get();
     if (is_open_) end_shard();
+    if (finishing_.valid()) finishing_.get();
     packed_.num_images = count;
     packed_.num_shards = shards_.size();
     for (const auto& [name, index] : indexes_) {
       shards_.emplace_back(folder_ / name);
       shards_.back().write(index);
     }
-    shards = std::move(shards_);
+    std::ranges::move(shards_, std::back_inserter(shards));
     return std::move(packed_);
   }
 
@@ -266,7 +269,8 @@ class ShardWriter {
 
   void end_shard() {
     if (plan_.format == ShardFormat::kTar) shards_.back().write(tar_end());
-    shards_.back().finish();
+    if (finishing_.valid()) finishing_.get();
+    finishing_ = std::async(std::launch::async, [shard = &shards_.back()] { shard->finish(); });
     if (!index_.empty()) indexes_.emplace_back(stem_ + ".idx", std::exchange(index_, {}));
     is_open_ = false;
   }
@@ -279,7 +283,8 @@ class ShardWriter {
   // Of RecordIO, as im2rec.py writes it next to the shard: lines "POSITION<tab>OFFSET".
   std::string index_;
   std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
-  std::vector<DurableFile> shards_;
+  std::deque<DurableFile> shards_;                            // their addresses stay
+  std::future<void> finishing_;  // the shard before the one that is written
   std::uint64_t shard_bytes_ = 0;
   bool is_open_ = false;
   PackedShards packed_;
