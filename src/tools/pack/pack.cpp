@@ -101,9 +101,11 @@ struct PackedImage {
   bool is_reduced = false, is_undecodable = false;
 };
 
-PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan) {
+// `packed` keeps the memory of the image that it held.
+void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage& packed) {
   const std::string_view name = set.samples.file_name(i);
-  PackedImage packed{.bytes = {}, .extension = in_small_letters(name.substr(name.rfind('.') + 1))};
+  packed.extension = in_small_letters(name.substr(name.rfind('.') + 1));
+  packed.is_reduced = packed.is_undecodable = false;
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
@@ -116,11 +118,11 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   try {
     if (plan.short_side == 0) {
       read_image_size(packed.bytes, set.exif);
-      return packed;
+      return;
     }
     const DecodedImage decoded = decode_image(packed.bytes, set.exif);
     const ImageSize size = decoded.image.size;
-    if (std::min(size.height, size.width) <= plan.short_side) return packed;
+    if (std::min(size.height, size.width) <= plan.short_side) return;
     packed.bytes =
         encode_jpeg(resized(decoded.image, resized_size(size, plan.short_side)), plan.quality);
     packed.extension = "jpg";
@@ -128,7 +130,6 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   } catch (const ImageFault&) {
     packed.is_undecodable = true;  // training reports why
   }
-  return packed;
 }
 
 // Spreads each class evenly over the whole order: its image j of m lies at (j + 1/2) / m of it.
@@ -183,9 +184,9 @@ class ShardWriter {
     std::vector<PackedImage> images, packed;
     std::future<void> writing;  // `packed`, while the next images are read; last: it waits
     for (std::size_t begin = 0; begin < count; begin += kAtOnce) {
-      images.assign(std::min(kAtOnce, count - begin), {});
+      images.resize(std::min(kAtOnce, count - begin));
       in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
-        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
+        pack_image(set_, plan_.order[begin + i], plan_, images[i]);
       });
       if (writing.valid()) writing.get();
       packed.swap(images);
