@@ -15,7 +15,7 @@ constexpr std::size_t kPiece = 64 << 20;      // bytes of a message of a gather
 constexpr std::size_t kLeastRing = 64 << 10;  // elements; below, MPI's all-reduce is faster
 constexpr std::size_t kLeastChunk = 8 << 10;  // bytes: with less for each rank, too
 constexpr int kMessageTag = 1, kRingTag = 2, kRoundTag = 3;
-constexpr int kFewRanks = 16;  // of which each watches all others
+constexpr int kFewRanks = 8;  // of which each watches all others
 
 template <typename Value>
 void add_values(char* sums, const char* more, std::size_t bytes) {

@@ -124,7 +124,7 @@ struct RankFailure {
 };
 
 // Status queries, status replies and failure notices. They are handled even while a collective is
-// stuck, so a stall can be explained. Up to 16 ranks each asks and tells all others. Of more, a
+// stuck, so a stall can be explained. Up to 8 ranks each asks and tells all others. Of more, a
 // rank watches those that follow it at distances 1, 2, 4 and so on, so every rank is watched by
 // several and sends to few; rank 0 watches all and hears of every phase; failure notices are passed
 // on.
