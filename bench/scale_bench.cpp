@@ -110,7 +110,7 @@ Dataset made_up(const fs::path& root, std::size_t count) {
   return set;
 }
 
-void split_and_join(Stages& stage, const Dataset& set) {
+void split(Stages& stage, const Dataset& set) {
   const std::size_t count = set.samples.size();
   const ScannedImages unread{std::vector<std::uint64_t>(count), {}};
   SplitImages images;
@@ -180,9 +180,9 @@ void bench_images(Stages& stage, std::size_t count, const fs::path& folder) {
   stage.note("broadcast_bytes", static_cast<double>(bytes.size()));
   stage("broadcast_take", [&] { return dataset_of(bytes, SetParts::kList); });
   bytes = {};
-  split_and_join(stage, sources.train);
   order_images(stage, sources);
   stage.note("list_bytes_with_hashes", static_cast<double>(sources.train.samples.memory_bytes()));
+  split(stage, sources.train);
 }
 
 StepRecord step_at(std::int64_t number, int steps_per_epoch) {
