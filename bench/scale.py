@@ -142,7 +142,8 @@ def lost(options):
             with open(folder / "output", "wb") as output:
                 job = subprocess.Popen([*job_words(options, folder, ranks), "--collective-timeout", "60"], stdout=output,
                                        stderr=subprocess.STDOUT, env={**os.environ, **MPI})
-                while job.poll() is None and "Iter: [1/" not in (folder / "output").read_text(errors="replace"):
+                log = folder / "logs/70_driver_log_0.txt"
+                while job.poll() is None and not (log.exists() and "Iter: [1/" in log.read_text(errors="replace")):
                     time.sleep(0.5)
                 time.sleep(5)
                 begin = time.monotonic()
