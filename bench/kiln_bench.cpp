@@ -14,6 +14,10 @@
 //       Kiln's all-reduce: rank 0's seconds from call to result. GPUs use NCCL, CPUs use MPI.
 //   mpirun -np N kiln_bench mpi
 //       MPI's own blocking all-reduce on the same sizes.
+//   kiln_bench scale --part images|classes|record|ranks|jpegs [--count N] [--folder NEW] [--classes
+//   N]
+//       Seconds and memory of what is done once for each image, class, printed step or rank,
+//       without pixels; `jpegs` is the peer of `kiln pack --short-side` (bench/scale.py).
 #include "kiln_bench.h"
 
 #include <algorithm>
@@ -84,10 +88,10 @@ void run(const std::vector<std::string>& arguments, Process& process) {
   if (part == "step") return bench_step(words, process);
   if (part == "collective") return bench_collective(words, process);
   if (part == "mpi") return bench_mpi(words);
-  throw Error(
-      ErrorCode::kUserError,
-      "Usage: kiln_bench loader, step, collective or mpi, and options (bench/kiln_bench.cpp "
-      "has them).");
+  if (part == "scale") return bench_scale(words, process);
+  throw Error(ErrorCode::kUserError,
+              "Usage: kiln_bench loader, step, collective, mpi or scale, and options "
+              "(bench/kiln_bench.cpp has them).");
 }
 
 }  // namespace

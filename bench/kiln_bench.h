@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "record/vocabulary.h"
@@ -40,5 +41,10 @@ void bench_loader(Words& words, Process& process);
 void bench_step(Words& words, Process& process);
 void bench_collective(Words& words, Process& process);
 void bench_mpi(Words& words);
+void bench_scale(Words& words, Process& process);
+
+// A JPEG file decoded, resized to this short side and encoded again, with nothing but libjpeg and
+// Kiln's resampling; the file itself if it is not larger.
+std::string bare_jpeg(std::string_view bytes, int short_side, int quality);
 
 }  // namespace kiln

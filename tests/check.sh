@@ -30,6 +30,7 @@ if [ "${1:-}" = --nightly ]; then
   tests/nightly/kill_runs.py --kills 300
   tests/nightly/soak.sh
   tests/nightly/million_rows.py
+  tests/nightly/hundred_times.py
   .ci/lint --all
 else
   .ci/lint

@@ -243,7 +243,10 @@ void require_writable(const std::filesystem::path& path) {
 }
 
 void DurableFile::write(std::string_view bytes) {
+  constexpr std::uint64_t kPiece = 16 << 20;  // the disk begins with it, so finish() waits less
   write_all(descriptor_.number(), bytes, final_path_);
+  if (size_ / kPiece != (size_ + bytes.size()) / kPiece)
+    ::sync_file_range(descriptor_.number(), 0, 0, SYNC_FILE_RANGE_WRITE);
   size_ += bytes.size();
   checksum_.add(bytes);
 }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fstream>
 #include <system_error>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -60,6 +61,12 @@ std::string fault_text(const std::exception& failure) {
   return failure.what();
 }
 
+// The newest step is always there, others as is_recorded() says, whatever wrote the file.
+void add_step(const StepRecord& step, std::vector<StepRecord>& steps) {
+  if (steps.size() > 1 && !is_recorded(steps.back(), steps[steps.size() - 2])) steps.pop_back();
+  steps.push_back(step);
+}
+
 // Adds a line to the run and returns its event. Ignores unknown events, those of newer versions.
 std::string add_run_line(std::string_view text, RunRecord* run) {
   const Json line = parse_ordered_json(text, kMaxLineValues);
@@ -73,7 +80,11 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
     from_json(line, length);
     note_length(run->start, length);
   }
-  if (event == "step") from_json(line, run->steps.emplace_back());
+  if (event == "step") {
+    StepRecord step;
+    from_json(line, step);
+    add_step(step, run->steps);
+  }
   if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
     from_json(line, run->epochs.emplace_back());
@@ -159,12 +170,17 @@ class RunFile : public RunSink {
   void resume(const RunRecord& so_far) override {
     replaces_ =
         so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);
+    if (!so_far.steps.empty()) last_step_ = so_far.steps.back();
     write_file_durably(own_path(), so_far.text);
     file_.emplace(own_path(), AppendedFile::Begin::kAtEnd);
     remove_next();
   }
   void planned(const PlannedLength& length) override { file_->append(run_line(length)); }
-  void step(const StepRecord& step) override { file_->append(run_line(step)); }
+  void step(const StepRecord& step) override {
+    if (!is_recorded(step, last_step_)) return;
+    file_->append(run_line(step));
+    last_step_ = step;
+  }
   void warning(const std::string& text) override { file_->append(run_line(text)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     file_->append(run_line(epoch, details));
@@ -181,17 +197,24 @@ class RunFile : public RunSink {
   }
 
   const std::filesystem::path path_;
+  std::optional<StepRecord> last_step_;
   bool replaces_ = false;  // will replace an earlier run's record after the first epoch
   std::optional<AppendedFile> file_;
 };
 
 Json data_json(const RunRecord& run) {
   const DataRecord& data = run.start.data;
-  Json counts = Json::object();
+  Json::object_t counts;
+  std::unordered_map<std::string_view, std::size_t> places;  // a lookup in `counts` is linear
   for (std::size_t c = 0; c < data.classes.size(); ++c) {
     const bool is_counted = c < data.train_counts.size();
-    counts[data.classes[c]] = {{"train", is_counted ? Json(data.train_counts[c]) : Json()},
-                               {"valid", data.valid_counts[c]}};
+    Json of_class = {{"train", is_counted ? Json(data.train_counts[c]) : Json()},
+                     {"valid", data.valid_counts[c]}};
+    const auto [place, is_new] = places.emplace(data.classes[c], counts.size());
+    if (is_new)
+      counts.push_back({data.classes[c], std::move(of_class)});
+    else
+      counts.data()[place->second].second = std::move(of_class);
   }
   const auto short_side = [](int pixels) { return pixels > 0 ? Json(pixels) : Json(); };
   return {

@@ -1,6 +1,9 @@
 // Writes and reads `metrics.jsonl`: the record of a run, one line per event. Every line is flushed
 // at once, so the file is complete up to the moment a run is killed.
 //
+// Of a long run it holds fewer and fewer of the printed steps (is_recorded()), and so does the
+// record in a checkpoint; readers of records of any length keep no more.
+//
 // Every line is a JSON object with "event": "start", "length", "step", "warning", "epoch", "resume"
 // or "end", and "time" in Unix seconds. Numbers that are not finite are the strings "NaN",
 // "Infinity" and "-Infinity".

@@ -88,7 +88,7 @@ struct Interruption {
 
 struct RunRecord {
   RunStart start;                 // as last started, but with the time of the first start
-  std::vector<StepRecord> steps;  // printed steps only
+  std::vector<StepRecord> steps;  // printed steps only; of a long run not all: is_recorded()
   std::vector<EpochRecord> epochs;
   std::vector<std::string> warnings;
   ValidationDetails details;  // of the epoch whose model is kept

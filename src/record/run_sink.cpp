@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "record/run_file.h"
+#include "record/run_summary.h"
 
 namespace kiln {
 
@@ -103,8 +104,11 @@ void RunReporter::planned(const PlannedLength& length) {
 
 void RunReporter::step(const StepRecord& step) {
   note_warnings();
-  run_.steps.push_back(step);
-  run_.text += run_line(step);
+  const bool is_first = run_.steps.empty();
+  if (is_recorded(step, is_first ? std::nullopt : std::optional(run_.steps.back()))) {
+    run_.steps.push_back(step);
+    run_.text += run_line(step);
+  }
   notify_all([&](RunSink& sink) { sink.step(step); });
 }
 

@@ -174,6 +174,15 @@ inline long long global_step(const StepRecord& step) {
   return static_cast<long long>(step.epoch - 1) * step.num_steps + step.step;
 }
 
+// Whether a run's record keeps a printed step; `last` is the one that it kept before. It keeps all
+// at first, and in the end one in every 1/4000 of the steps so far: it grows with the logarithm of
+// the run's length, to some 25,000 steps after ten million.
+inline bool is_recorded(const StepRecord& step, const std::optional<StepRecord>& last) {
+  constexpr long long kShare = 4000;
+  const long long now = global_step(step), gap = last ? now - global_step(*last) : now;
+  return gap <= 0 || gap >= now / kShare;
+}
+
 // The metrics that Amazon SageMaker parses from epoch_line() (report/console.h): a JSON list of
 // {"Name", "Regex"}, as MetricDefinitions of a training job; the first group is the value.
 std::string metric_definitions();

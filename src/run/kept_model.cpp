@@ -110,9 +110,23 @@ std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predi
     mine.push_back({std::string(valid.samples.file_name(prediction.sample)), prediction.label,
                     prediction.predicted, prediction.confidence,
                     thumbnail_of(valid, prediction.sample, pixels)});
-  for (std::vector<JudgedImage>& theirs : world.gather(mine))
+  for (std::vector<JudgedImage>& theirs : world.gather_on_rank_0(mine))
     std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
   return all;
+}
+
+// Those of this rank's answers that can be among the most confident of all ranks. A collective.
+std::vector<Prediction> most_of_all(World& world, std::vector<Prediction> mine) {
+  std::vector<float> confidences, all;
+  for (const Prediction& answer : mine) confidences.push_back(answer.confidence);
+  for (const std::vector<float>& theirs : world.gather(confidences))
+    all.insert(all.end(), theirs.begin(), theirs.end());
+  if (all.size() <= kMostWrong) return mine;
+  std::ranges::nth_element(all, all.begin() + (kMostWrong - 1), std::greater<>());
+  std::erase_if(mine, [least = all[kMostWrong - 1]](const Prediction& answer) {
+    return answer.confidence < least;
+  });
+  return mine;
 }
 
 // The details of a validation pass; complete on rank 0 only.
@@ -121,12 +135,16 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
   ValidationDetails details;
   details.epoch = epoch;
   details.confusion = sum_confusion(world, predictions, valid.classes.size());
-  details.most_wrong = show(world, most_confidently_wrong(predictions), valid, pixels);
+  details.most_wrong =
+      show(world, most_of_all(world, most_confidently_wrong(predictions)), valid, pixels);
   std::stable_sort(
       details.most_wrong.begin(), details.most_wrong.end(),
       [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
   if (details.most_wrong.size() > kMostWrong) details.most_wrong.resize(kMostWrong);
-  const auto share = std::max<std::size_t>(1, kSamples / static_cast<std::size_t>(world.size()));
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::size_t share = static_cast<std::size_t>(world.rank()) < kSamples
+                                ? std::max<std::size_t>(1, kSamples / ranks)
+                                : 0;
   details.samples = show(world, evenly_taken(predictions, share), valid, pixels);
   if (details.samples.size() > kSamples) details.samples.resize(kSamples);
   return details;

@@ -3,8 +3,6 @@
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
-
 #include "base/content_hash.h"
 #include "base/error.h"
 
@@ -18,17 +16,15 @@ bool is_statistic(const NamedTensor& item) {
 
 void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
   std::vector<at::Tensor> counts;
-  std::vector<std::int64_t> mine;
+  std::vector<std::uint64_t> largest;
   for (const NamedTensor& item : state) {
     if (!item.name.ends_with(".num_batches_tracked")) continue;
     counts.push_back(item.tensor);
-    mine.push_back(item.tensor.item<std::int64_t>());
+    largest.push_back(static_cast<std::uint64_t>(item.tensor.item<std::int64_t>()));
   }
-  const std::vector<std::vector<std::int64_t>> all = world.gather(mine);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto fewer = [i](const auto& one, const auto& other) { return one[i] < other[i]; };
-    counts[i].fill_((*std::max_element(all.begin(), all.end(), fewer))[i]);
-  }
+  world.take_largest(largest);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    counts[i].fill_(static_cast<std::int64_t>(largest[i]));
 }
 
 // Concatenates `items` into one flat tensor; unflatten() does the reverse.

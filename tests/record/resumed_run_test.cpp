@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/tfrecord.h"
 #include "record/run_file.h"
+#include "record/run_summary.h"
 #include "report/page/page.h"
 #include "report/run_samples.h"
 #include "report/sinks.h"
@@ -167,6 +168,37 @@ TEST_F(ResumedRun, LeavesAnEarlierRunsFilesUntilItsFirstEpoch) {
   EXPECT_EQ(read_run(logs).start.time, run_.start.time);
   EXPECT_FALSE(fs::exists(next_record(logs / kRunFileName)));
   EXPECT_EQ(event_files(logs).size(), 1U);
+}
+
+TEST_F(ResumedRun, OfManyStepsKeepsFewerAndFewer) {
+  constexpr int kSteps = 400'000, kEpoch = 1000;
+  const auto tell_steps = [&](RunReporter& run, int begin, int end) {
+    StepRecord step = run_.steps[0];
+    step.num_steps = kEpoch;
+    for (int i = begin; i < end; ++i) {
+      step.epoch = i / kEpoch + 1;
+      step.step = i % kEpoch + 1;
+      run.step(step);
+    }
+  };
+  RunReporter whole(log_), first(log_), second(log_);
+  whole.add([&] { return make_run_file(folder("whole") / kRunFileName); });
+  second.add([&] { return make_run_file(folder("second") / kRunFileName); });
+  for (RunReporter* run : {&whole, &first}) run->start(run_.start);
+  tell_steps(whole, 0, kSteps);
+  tell_steps(first, 0, kSteps / 2);
+  const std::string checkpoint = first.record_text();
+  second.resume(run_.start, checkpoint, {.epoch = kSteps / kEpoch / 2});
+  tell_steps(second, kSteps / 2, kSteps);
+  EXPECT_LT(whole.run().steps.size(), 30'000U);
+  EXPECT_GT(whole.run().steps.size(), 20'000U);
+  EXPECT_EQ(global_step(whole.run().steps[7000]), 7001);
+  for (const char* name : {"whole", "second"}) {
+    const RunRecord read = read_run(folder(name));
+    ASSERT_EQ(read.steps.size(), whole.run().steps.size()) << name;
+    EXPECT_EQ(global_step(read.steps.back()), global_step(whole.run().steps.back())) << name;
+  }
+  EXPECT_LT(checkpoint.size(), whole.record_text().size());
 }
 
 TEST_F(ResumedRun, MayBeInterruptedAgain) {

@@ -221,7 +221,9 @@ bool is_tar(const OpenFile& file) {
 std::string tar_member(std::string_view name, std::string_view bytes) {
   if (name.empty() || name.size() > 100 || bytes.size() >> 33 != 0)
     throw InternalError("tar_member: the name is too long, or the file too large");
-  std::string member(kBlock, '\0');
+  std::string member;
+  member.reserve(tar_padded(kBlock + bytes.size()) + 2 * kBlock);  // and a label after it
+  member.resize(kBlock);
   name.copy(member.data(), name.size());
   put_number(member, 100, 7, 0644);
   put_number(member, 108, 7, 0);

@@ -61,6 +61,8 @@ struct MpiThread::State {
     MPI_Comm_rank(neighbors, &ranks.local_rank);
     MPI_Comm_size(neighbors, &ranks.local_size);
     MPI_Comm_free(&neighbors);
+    const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+    crowding = std::max(1, ranks.local_size / static_cast<int>(std::max(1L, processors)));
     messages.emplace(MPI_COMM_WORLD);
     parcels.emplace(MPI_COMM_WORLD);
   }
@@ -154,7 +156,7 @@ struct MpiThread::State {
     if (std::exchange(watched, ticket) != ticket) stall.begin();
     const Clock::time_point begin = front != nullptr ? front->begin : parcel->begin;
     const double waited = std::chrono::duration<double>(turn - begin).count();
-    if (stall.asks(waited)) messages->ask_all();
+    if (stall.asks(waited)) messages->ask();
     if (!stall.judges(waited)) return;
     const std::vector<std::string> names = now(hosts);
     const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels have no place
@@ -212,7 +214,7 @@ struct MpiThread::State {
       peer_snapshot = messages->peers();
     }
     changed.notify_all();
-    messages->ask_all();
+    messages->ask();
   }
 
   void handle_requests() {
@@ -232,16 +234,17 @@ struct MpiThread::State {
   //   small collective that takes long is waiting for another rank and is polled less often.
   // - A collective overlaps with training: polls now and then.
   // - Idle: waits for work, and answers other ranks a few hundred times per second.
+  // With many more ranks than processors, all poll less often, since polling delays those at work.
   void idle() {
     std::unique_lock lock(mutex);
     if (!queued.empty() || !queued_parcels.empty()) return;
     if (under_way.empty() || fault) {
-      wake.wait_for(lock, std::chrono::milliseconds(3));
-    } else if (waiters > 0 && (++num_yields < kYields || moves_much())) {
+      wake.wait_for(lock, std::chrono::milliseconds(3) * crowding);
+    } else if (waiters > 0 && crowding < kCrowded && (++num_yields < kYields || moves_much())) {
       lock.unlock();
       std::this_thread::yield();
     } else {
-      wake.wait_for(lock, std::chrono::microseconds(50));
+      wake.wait_for(lock, std::chrono::microseconds(50) * crowding);
     }
   }
 
@@ -298,6 +301,8 @@ struct MpiThread::State {
   std::optional<MpiMessages> messages;
   std::optional<MpiParcels> parcels;
   static constexpr int kYields = 300, kLarge = 1 << 14;  // about a millisecond; elements
+  static constexpr int kCrowded = 4;
+  int crowding = 1;           // this host's ranks for each processor
   int num_yields = 0;         // since the last collective or parcel began
   std::uint64_t watched = 0;  // what `stall` is timing: a collective's place or a parcel's ticket
   std::string sent_phase;

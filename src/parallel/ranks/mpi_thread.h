@@ -25,14 +25,17 @@ constexpr std::size_t kNumLanes = 2;
 
 // One collective operation, on host memory.
 struct Collective {
-  enum class Kind { kAllReduce, kBroadcast, kGather, kBarrier };
+  enum class Kind { kAllReduce, kMaximum, kBroadcast, kGather, kGatherOnRank0, kBarrier };
   Kind kind = Kind::kBarrier;
   const char* name = "";  // for messages: "gradient all-reduce"
-  // Summed or broadcast (from rank 0) in place; for kGather: this rank's part.
+  // Summed or broadcast (from rank 0) in place, or the largest of unsigned 64-bit numbers found;
+  // for the gathers: this rank's part.
   void* data = nullptr;
   std::size_t count = 0;  // elements of `data`
   Element element = Element::kByte;
-  void* gathered = nullptr;  // for kGather: [size] parts of `count` bytes
+  // For the gathers: [size] parts of `count` bytes; for kGatherOnRank0 on rank 0 only, and that
+  // rank's part must be there already.
+  void* gathered = nullptr;
   // Owns the memory. MPI may still write to it after the waiting thread has given up.
   std::shared_ptr<const void> keep = {};
   Lane lane = Lane::kMain;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace kiln {
@@ -9,8 +11,11 @@ namespace {
 
 // In a ring, adding a segment overlaps with receiving the next.
 constexpr std::size_t kSegment = 512 << 10;   // bytes
+constexpr std::size_t kPiece = 64 << 20;      // bytes of a message of a gather
 constexpr std::size_t kLeastRing = 64 << 10;  // elements; below, MPI's all-reduce is faster
-constexpr int kMessageTag = 1, kRingTag = 2;
+constexpr std::size_t kLeastChunk = 8 << 10;  // bytes: with less for each rank, too
+constexpr int kMessageTag = 1, kRingTag = 2, kRoundTag = 3;
+constexpr int kFewRanks = 8;  // of which each watches all others
 
 template <typename Value>
 void add_values(char* sums, const char* more, std::size_t bytes) {
@@ -138,8 +143,43 @@ bool RingAllReduce::advance(int* status) {
   return true;
 }
 
+GatherInRounds::GatherInRounds(MPI_Comm communicator, const Collective& what)
+    : communicator_(communicator), what_(what) {
+  MPI_Comm_rank(communicator_, &rank_);
+  MPI_Comm_size(communicator_, &size_);
+  parts_.resize(what.count * static_cast<std::size_t>(size_));
+  std::memcpy(parts_.data(), what.data, what.count);
+}
+
+bool GatherInRounds::advance(int* status) {
+  const std::size_t count = what_.count;
+  const auto bytes = [&](int parts) { return static_cast<std::size_t>(parts) * count; };
+  for (; known_ < size_; requests_.clear()) {
+    const int more = std::min(known_, size_ - known_);
+    for (std::size_t at = 0; requests_.size() < 2 * ((bytes(more) + kPiece - 1) / kPiece);
+         at += kPiece) {
+      const int piece = static_cast<int>(std::min(kPiece, bytes(more) - at));
+      MPI_Irecv(parts_.data() + bytes(known_) + at, piece, MPI_BYTE, (rank_ + known_) % size_,
+                kRoundTag, communicator_, &requests_.emplace_back());
+      MPI_Isend(parts_.data() + at, piece, MPI_BYTE, (rank_ + size_ - known_) % size_, kRoundTag,
+                communicator_, &requests_.emplace_back());
+    }
+    int done = 0;
+    *status = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                          MPI_STATUSES_IGNORE);
+    if (done == 0 || *status != MPI_SUCCESS) return false;
+    known_ += more;
+  }
+  const std::size_t mine = bytes(size_ - rank_);  // what comes before belongs to ranks from here on
+  auto* gathered = static_cast<char*>(what_.gathered);
+  std::memcpy(gathered + bytes(rank_), parts_.data(), mine);
+  std::memcpy(gathered, parts_.data() + mine, bytes(rank_));
+  return true;
+}
+
 MpiLane::MpiLane(MPI_Comm communicator)
     : collectives_(duplicate(communicator)), rings_(duplicate(communicator)) {
+  MPI_Comm_size(communicator, &size_);
   MPI_Op_create(add_bfloat16_for_mpi, /*commute=*/1, &bfloat16_sum_);
 }
 
@@ -159,7 +199,8 @@ void MpiLane::start(const Collective& what, std::uint64_t place) {
   const MPI_Datatype type = element_of(what).type;
   switch (what.kind) {
     case Collective::Kind::kAllReduce:
-      if (what.count >= kLeastRing) {
+      if (what.count >= kLeastRing &&
+          what.count * element_of(what).bytes >= static_cast<std::size_t>(size_) * kLeastChunk) {
         added.ring.emplace(rings_, what);
         break;
       }
@@ -171,7 +212,14 @@ void MpiLane::start(const Collective& what, std::uint64_t place) {
       MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);
       break;
     case Collective::Kind::kGather:
-      MPI_Iallgather(what.data, count, type, what.gathered, count, type, collectives_, &request);
+      added.rounds.emplace(rings_, what);
+      break;
+    case Collective::Kind::kGatherOnRank0:
+      MPI_Igather(what.gathered != nullptr ? MPI_IN_PLACE : what.data, count, type, what.gathered,
+                  count, type, /*root=*/0, collectives_, &request);
+      break;
+    case Collective::Kind::kMaximum:
+      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, MPI_UINT64_T, MPI_MAX, collectives_, &request);
       break;
     case Collective::Kind::kBarrier:
       MPI_Ibarrier(collectives_, &request);
@@ -185,6 +233,8 @@ std::optional<MpiLane::Done> MpiLane::take_done(int* status) {
   int done = 0;
   if (oldest.ring)
     done = oldest.ring->advance(status) ? 1 : 0;
+  else if (oldest.rounds)
+    done = oldest.rounds->advance(status) ? 1 : 0;
   else
     *status = MPI_Test(&oldest.request, &done, MPI_STATUS_IGNORE);
   if (done == 0 || *status != MPI_SUCCESS) return {};
@@ -205,6 +255,15 @@ MpiMessages::MpiMessages(MPI_Comm communicator) : communicator_(duplicate(commun
   MPI_Comm_rank(communicator_, &rank_);
   MPI_Comm_size(communicator_, &size_);
   peers_.resize(static_cast<std::size_t>(size_));
+  const bool are_few = size_ <= kFewRanks;
+  for (int distance = 1; distance < size_; distance = are_few ? distance + 1 : 2 * distance) {
+    watched_.insert((rank_ + distance) % size_);
+    told_.insert((rank_ + size_ - distance) % size_);
+  }
+  for (int other = 1; rank_ == 0 && other < size_; ++other) watched_.insert(other);
+  if (rank_ != 0) told_.insert(0);
+  for (int other = 0; other < size_; ++other)
+    peers_[static_cast<std::size_t>(other)].is_watched = watched_.contains(other);
   receive_next();
 }
 
@@ -254,33 +313,35 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
       peers.phase = message.text.data();
       break;
     case Kind::kFailed:
-      if (!failure_ || from < failure_->rank)
-        failure_ = RankFailure{from, message.exit_code, message.text.data()};
+      if (message.failed_rank == rank_ || (failure_ && message.failed_rank >= failure_->rank))
+        break;
+      failure_ = RankFailure{message.failed_rank, message.exit_code, message.text.data()};
+      if (size_ > kFewRanks) send_to(told_, message);
       break;
   }
 }
 
 MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
-  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, {}};
+  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, 0, {}};
   copy_text(mine.phase, message.text);
   return message;
 }
 
 void MpiMessages::send_failure(int exit_code, const std::string& text) {
-  Message message{Kind::kFailed, exit_code, 0, 0, {}};
+  Message message{Kind::kFailed, exit_code, 0, 0, rank_, {}};
   copy_text(text, message.text);
-  send_to_others(message);
+  send_to(told_, message);
 }
 
-void MpiMessages::send_to_others(const Message& message) {
-  for (int rank = 0; rank < size_; ++rank)
-    if (rank != rank_) send(rank, message);
+void MpiMessages::send_to(const std::set<int>& ranks, const Message& message) {
+  for (const int rank : ranks) send(rank, message);
 }
 
 void MpiMessages::send(int to, const Message& message) {
   sending_.push_back({message, MPI_REQUEST_NULL});
-  MPI_Isend(&sending_.back().message, sizeof message, MPI_BYTE, to, kMessageTag, communicator_,
-            &sending_.back().request);
+  const std::size_t bytes = offsetof(Message, text) + std::strlen(message.text.data()) + 1;
+  MPI_Isend(&sending_.back().message, static_cast<int>(bytes), MPI_BYTE, to, kMessageTag,
+            communicator_, &sending_.back().request);
 }
 
 MpiParcels::MpiParcels(MPI_Comm communicator) : communicator_(duplicate(communicator)) {}

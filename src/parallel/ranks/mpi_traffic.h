@@ -12,6 +12,7 @@
 #include <deque>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,27 @@ class RingAllReduce {
   std::size_t arrived_ = 0;
 };
 
+// An all-gather in log2(ranks) rounds, polled: in each a rank passes on all that it has so far,
+// twice as much as before. Open MPI 4's non-blocking one sends a message to every other rank.
+// Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in
+// multiport message-passing systems", 1997.
+class GatherInRounds {
+ public:
+  // `what` must be a kGather. `communicator` as in RingAllReduce.
+  GatherInRounds(MPI_Comm communicator, const Collective& what);
+
+  // As in RingAllReduce.
+  bool advance(int* status);
+
+ private:
+  MPI_Comm communicator_;
+  Collective what_;
+  int rank_ = 0, size_ = 1;
+  int known_ = 1;            // parts that are here: those of the next ranks, from this one on
+  std::vector<char> parts_;  // in that order
+  std::vector<MPI_Request> requests_;
+};
+
 // Collectives over separate MPI communicators: all start immediately, and they finish in order.
 class MpiLane {
  public:
@@ -67,7 +89,8 @@ class MpiLane {
     std::uint64_t place = 0;  // among all collectives of this rank
     Clock::time_point begin;
     MPI_Request request = MPI_REQUEST_NULL;
-    std::optional<RingAllReduce> ring = {};  // in place of the request
+    std::optional<RingAllReduce> ring = {};  // in place of the request; so is `rounds`
+    std::optional<GatherInRounds> rounds = {};
   };
   struct Done {
     Collective what;
@@ -88,6 +111,7 @@ class MpiLane {
 
  private:
   MPI_Comm collectives_ = MPI_COMM_NULL, rings_ = MPI_COMM_NULL;
+  int size_ = 1;
   MPI_Op bfloat16_sum_ = MPI_OP_NULL;
   std::deque<Running> running_;
   Clock::time_point last_end_;
@@ -100,7 +124,10 @@ struct RankFailure {
 };
 
 // Status queries, status replies and failure notices. They are handled even while a collective is
-// stuck, so a stall can be explained.
+// stuck, so a stall can be explained. Up to 8 ranks each asks and tells all others. Of more, a
+// rank watches those that follow it at distances 1, 2, 4 and so on, so every rank is watched by
+// several and sends to few; rank 0 watches all and hears of every phase; failure notices are passed
+// on.
 class MpiMessages {
  public:
   explicit MpiMessages(MPI_Comm communicator);  // duplicates it; a collective
@@ -108,8 +135,8 @@ class MpiMessages {
 
   // Processes incoming messages; answers queries with `mine`.
   void poll(const PeerStatus& mine);
-  void ask_all() { send_to_others({}); }
-  void send_status(const PeerStatus& mine) { send_to_others(status_message(mine)); }
+  void ask() { send_to(watched_, {}); }
+  void send_status(const PeerStatus& mine) { send_to(told_, status_message(mine)); }
   void send_failure(int exit_code, const std::string& text);
 
   // Call after the process was suspended for `gap`, when it could not hear from the others.
@@ -126,7 +153,8 @@ class MpiMessages {
     std::int32_t exit_code = 0;
     std::uint64_t started = 0;
     std::int32_t patient = 0;
-    std::array<char, 1004> text{};
+    std::int32_t failed_rank = 0;
+    std::array<char, 1000> text{};  // sent up to its end
   };
   struct Sending {
     Message message;
@@ -137,10 +165,11 @@ class MpiMessages {
   void receive_next();
   void take(const Message& message, int from, const PeerStatus& mine);
   void send(int to, const Message& message);
-  void send_to_others(const Message& message);
+  void send_to(const std::set<int>& ranks, const Message& message);
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  std::set<int> watched_, told_;  // ranks
   Message incoming_;
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::list<Sending> sending_;  // a list, since MPI keeps pointers to its elements

@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 constexpr std::chrono::seconds kSilence{10};  // tolerated from a patient rank
+constexpr int kMaxNamed = 8;                  // of the missing ranks
 
 bool is_silent(const PeerStatus& peers, std::chrono::duration<double> since) {
   return !peers.last_seen || std::chrono::steady_clock::now() - *peers.last_seen > since;
@@ -18,28 +19,36 @@ bool is_silent(const PeerStatus& peers, std::chrono::duration<double> since) {
 
 std::string missing_ranks(const PeerView& view) {
   std::string text;
+  int num_missing = 0;
+  bool watches_all = true;
   for (std::size_t other = 0; other < view.peers.size(); ++other) {
     const PeerStatus& peers = view.peers[other];
     const bool silent = is_silent(peers, view.silence);
     if (static_cast<int>(other) == view.rank || (peers.started >= view.ticket && !silent)) continue;
+    watches_all = watches_all && peers.is_watched;
+    if (!peers.is_watched || ++num_missing > kMaxNamed) continue;
     text += (text.empty() ? "Missing: rank " : "; rank ") + std::to_string(other);
     if (other < view.hosts.size()) text += " on host " + view.hosts[other];
     if (!peers.phase.empty()) text += (silent ? ", last seen " : ", ") + peers.phase;
     if (silent) text += ", not responding";
   }
-  return text.empty() ? "All ranks have started it, but data is not arriving: check the network."
-                      : text + ".";
+  if (num_missing > kMaxNamed) text += formatted("; and %d more ranks", num_missing - kMaxNamed);
+  if (!text.empty()) return text + ".";
+  return watches_all ? "All ranks have started it, but data is not arriving: check the network."
+                     : "The ranks that this one watches have started it; rank 0 watches all.";
 }
 
 bool missing_are_patient(const PeerView& view) {
-  bool anybody_missing = false;
+  bool anybody_missing = false, watches_all = true;
   for (std::size_t other = 0; other < view.peers.size(); ++other) {
     const PeerStatus& peers = view.peers[other];
     if (static_cast<int>(other) == view.rank || peers.started >= view.ticket) continue;
+    watches_all = watches_all && peers.is_watched;
+    if (!peers.is_watched) continue;
     if (!peers.patient || is_silent(peers, kSilence)) return false;
     anybody_missing = true;
   }
-  return anybody_missing;
+  return anybody_missing || !watches_all;
 }
 
 SuspensionWatch::Clock::duration SuspensionWatch::turn(Clock::time_point now) {

@@ -16,6 +16,7 @@ struct PeerStatus {
   bool patient = false;       // in a long phase: the others wait while it responds
   std::string phase;
   std::optional<std::chrono::steady_clock::time_point> last_seen;  // empty: never
+  bool is_watched = true;  // this rank asks it; if not, others do
 };
 
 // The status of all ranks as seen by rank `rank` while it waits in its collective `ticket`.
@@ -29,10 +30,11 @@ struct PeerView {
 };
 
 // Sentences that say which ranks have not started the collective or are not responding, and their
-// phases.
+// phases; of many, the first few.
 std::string missing_ranks(const PeerView& view);
 
-// True if every missing rank announced a long phase and still responds.
+// True if every missing rank announced a long phase and still responds; and if none of the ranks
+// that this one watches is missing, since then those that watch the others end the wait.
 bool missing_are_patient(const PeerView& view);
 
 // Detects that this process was suspended (SIGSTOP, a paused container), which must not count as

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
@@ -109,6 +110,38 @@ std::vector<std::string> World::gather(const std::string& mine) {
   return texts;
 }
 
+std::vector<std::string> World::gather_on_rank_0(const std::string& mine) {
+  if (!mpi_) return {mine};
+  const std::vector<std::size_t> lengths = gather(mine.size());
+  const std::size_t longest = *std::max_element(lengths.begin() + 1, lengths.end());
+  struct Memory {
+    std::string mine, all;
+  };
+  const auto memory = std::make_shared<Memory>();
+  memory->mine = mine;
+  memory->mine.resize(longest);
+  if (leads()) memory->all.resize(longest * lengths.size());
+  if (longest > 0)
+    wait_for({Collective::Kind::kGatherOnRank0, "exchange of settings", memory->mine.data(),
+              longest, Element::kByte, leads() ? memory->all.data() : nullptr, memory});
+  if (!leads()) return {};
+  std::vector<std::string> texts = {mine};
+  for (std::size_t rank = 1; rank < lengths.size(); ++rank)
+    texts.push_back(memory->all.substr(rank * longest, lengths[rank]));
+  return texts;
+}
+
+void World::take_largest(std::vector<std::uint64_t>& values) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::size_t at = 0; mpi_ && at < values.size(); at += kPiece) {
+    const std::span piece(values.data() + at, std::min(kPiece, values.size() - at));
+    const auto memory = std::make_shared<std::vector<std::uint64_t>>(piece.begin(), piece.end());
+    wait_for({Collective::Kind::kMaximum, "exchange of image hashes", memory->data(),
+              memory->size(), Element::kInt64, nullptr, memory});
+    std::ranges::copy(*memory, piece.begin());
+  }
+}
+
 void World::broadcast_bytes(void* value, std::size_t count) {
   if (!mpi_) return;
   const auto bytes = std::make_shared<std::string>(static_cast<const char*>(value), count);
@@ -161,10 +194,10 @@ void World::agree(const std::function<void()>& work) {
     if (size() == 1) throw;
     told = told_of(mine);
   }
+  if (sum({told.empty() ? 0.0 : 1.0}).front() == 0) return;
   const std::vector<std::string> all = gather(told);
   const auto failed =
       std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
-  if (failed == all.end()) return;
   agreed_failure_ = true;
   const auto rank = static_cast<int>(failed - all.begin());
   if (rank == this->rank()) std::rethrow_exception(mine);

@@ -59,6 +59,17 @@ class World {
     return all;
   }
   std::vector<std::string> gather(const std::string& mine);
+  // The same on rank 0; elsewhere empty. For much that only rank 0 needs, such as what it writes.
+  std::vector<std::string> gather_on_rank_0(const std::string& mine);
+  template <typename T>
+  std::vector<T> gather_on_rank_0(const T& mine) {
+    std::vector<T> all;
+    for (const std::string& bytes : gather_on_rank_0(to_bytes(mine)))
+      all.push_back(from_bytes<T>(bytes));
+    return all;
+  }
+  // The largest of all ranks' numbers, for each place; `values` has the same length on all ranks.
+  void take_largest(std::vector<std::uint64_t>& values);
   // Broadcast: returns rank 0's value.
   template <PlainValue T>
   T broadcast(T of_rank_0) {

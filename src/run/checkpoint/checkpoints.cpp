@@ -154,8 +154,11 @@ void Checkpoints::warn_of_failure() {
 }
 
 SavedRank Checkpoints::saved_rank() const {
-  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, run_.fingerprints.train,
-          run_.fingerprints.valid};
+  SavedRank rank{saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, {}, {}};
+  if (!run_.world.leads() && !run_.plan.division.has_own_train) return rank;  // rank 0's are theirs
+  rank.train = run_.fingerprints.train;
+  rank.valid = run_.fingerprints.valid;
+  return rank;
 }
 
 SavedRun Checkpoints::saved_run(const std::string& finished) const {
@@ -192,14 +195,15 @@ void Checkpoints::write(const std::string& finished) {
   for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
   state_.exchange->gather_state();
-  const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
-  std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
-  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(run_.plan, run_.sources)),
+  const std::vector<std::string> ranks = world.gather_on_rank_0(format_rank(saved_rank()));
+  std::vector<std::string> statistics =
+      world.gather_on_rank_0(pack_statistics(statistics_of(state_)));
+  std::vector<std::string> train_hashes = gather_train_hashes(world, run_.plan, run_.sources),
                            valid_hashes;
   // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
   // were restored on every rank, count_valid_in_train() would count each image once per rank.
   if (state_.progress.epochs_done > 0)
-    valid_hashes = world.gather(pack_valid_hashes(run_.plan, run_.sources));
+    valid_hashes = gather_valid_hashes(world, run_.plan, run_.sources);
   if (!writer_) return;
   writer_->wait();
   warn_of_failure();

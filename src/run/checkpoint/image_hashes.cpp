@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "data/loader/sampler.h"
 #include "run/inputs/training_loaders.h"
@@ -16,10 +18,13 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // of the changed images
 
-std::vector<std::uint32_t> reported_train_samples(const Plan& plan, const Sources& sources) {
+// The training images whose hashes this rank reports if it has images of its own; empty: all ranks
+// share them.
+std::optional<std::vector<std::uint32_t>> own_train_samples(const Plan& plan,
+                                                            const Sources& sources) {
   const SampleTable& samples = sources.train.samples;
   const Division& division = plan.division;
-  if (sources.train.is_stream()) return {};
+  if (!division.has_own_train || sources.train.is_stream()) return std::nullopt;
   if (plan.uses_features || plan.is_automatic)
     return validation_indices(static_cast<std::uint32_t>(samples.size()), division.train);
   if (plan.loading.sample == Sampling::kBalanced) {
@@ -37,37 +42,63 @@ std::vector<std::uint32_t> reported_train_samples(const Plan& plan, const Source
   return reported;
 }
 
-std::vector<std::uint32_t> reported_valid_samples(const Plan& plan, const Sources& sources) {
+std::optional<std::vector<std::uint32_t>> own_valid_samples(const Plan& plan,
+                                                            const Sources& sources) {
+  if (!plan.division.has_own_valid) return std::nullopt;
   return validation_indices(static_cast<std::uint32_t>(sources.valid.samples.size()),
                             plan.division.valid);
 }
 
-std::string pack(const SampleTable& samples, const std::vector<std::uint32_t>& told) {
+// Of every image, in a table that all ranks share; 0: no rank has read it.
+std::vector<std::uint64_t> hashes_of_all(World& world, const SampleTable& samples) {
+  std::vector<std::uint64_t> hashes(samples.size());
+  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = samples.hash(i);
+  world.take_largest(hashes);
+  return hashes;
+}
+
+std::string pack(std::size_t count, const auto& hash_of) {
   std::string bytes;
-  const auto append = [&](std::uint64_t value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  for (const std::uint32_t i : told) {
-    const std::uint64_t hash = samples.hash(i);
-    if (hash == 0) continue;
-    append(i);
-    append(hash);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::pair<std::uint64_t, std::uint64_t> told = hash_of(i);
+    if (told.second == 0) continue;
+    append_bytes(bytes, told.first);
+    append_bytes(bytes, told.second);
   }
   return bytes;
 }
 
+std::vector<std::string> gather_packed(World& world, const SampleTable& samples,
+                                       const std::optional<std::vector<std::uint32_t>>& own) {
+  if (own)
+    return world.gather_on_rank_0(pack(own->size(), [&](std::uint64_t k) {
+      return std::pair((*own)[k], samples.hash((*own)[k]));
+    }));
+  const std::vector<std::uint64_t> all = hashes_of_all(world, samples);
+  if (!world.leads()) return {};
+  return {pack(all.size(), [&](std::uint64_t i) { return std::pair(i, all[i]); })};
+}
+
 std::vector<std::uint64_t> gather(World& world, const SampleTable& samples,
-                                  const std::vector<std::uint32_t>& told) {
+                                  const std::optional<std::vector<std::uint32_t>>& own) {
   std::vector<std::uint64_t> mine, all;
-  for (const std::uint32_t i : told)
-    if (const std::uint64_t hash = samples.hash(i); hash != 0) mine.push_back(hash);
-  for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
+  if (own) {
+    for (const std::uint32_t i : *own) mine.push_back(samples.hash(i));
+    for (const auto& part : world.gather_on_rank_0(mine))
+      all.insert(all.end(), part.begin(), part.end());
+  } else {
+    all = hashes_of_all(world, samples);
+  }
+  std::erase(all, 0U);
   return all;
 }
 
 // Puts the hashes of all ranks into the table of each.
-void share(World& world, const std::string& mine, SampleTable& samples) {
-  for (const std::string& packed : world.gather(mine)) unpack_hashes(packed, samples);
+void share(World& world, SampleTable& samples) {
+  const std::vector<std::uint64_t> all = hashes_of_all(world, samples);
+  samples.keep_hashes();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != 0) samples.note_hash(i, all[i]);
 }
 
 // The first of the names of all ranks.
@@ -98,12 +129,14 @@ void warn_of_changed(World& world, Log& log, const char* set, SampleTable& sampl
 
 }  // namespace
 
-std::string pack_train_hashes(const Plan& plan, const Sources& sources) {
-  return pack(sources.train.samples, reported_train_samples(plan, sources));
+std::vector<std::string> gather_train_hashes(World& world, const Plan& plan,
+                                             const Sources& sources) {
+  return gather_packed(world, sources.train.samples, own_train_samples(plan, sources));
 }
 
-std::string pack_valid_hashes(const Plan& plan, const Sources& sources) {
-  return pack(sources.valid.samples, reported_valid_samples(plan, sources));
+std::vector<std::string> gather_valid_hashes(World& world, const Plan& plan,
+                                             const Sources& sources) {
+  return gather_packed(world, sources.valid.samples, own_valid_samples(plan, sources));
 }
 
 void unpack_hashes(std::string_view packed, SampleTable& samples) {
@@ -118,10 +151,8 @@ void unpack_hashes(std::string_view packed, SampleTable& samples) {
 
 void share_hashes(World& world, const Plan& plan, Sources& sources) {
   if (world.size() == 1) return;
-  if (!plan.division.has_own_train)
-    share(world, pack_train_hashes(plan, sources), sources.train.samples);
-  if (!plan.division.has_own_valid)
-    share(world, pack_valid_hashes(plan, sources), sources.valid.samples);
+  if (!plan.division.has_own_train) share(world, sources.train.samples);
+  if (!plan.division.has_own_valid) share(world, sources.valid.samples);
 }
 
 void warn_of_changed_images(World& world, Log& log, Sources& sources) {
@@ -131,9 +162,9 @@ void warn_of_changed_images(World& world, Log& log, Sources& sources) {
 
 SeenImages gather_seen_images(World& world, const Plan& plan, const Sources& sources) {
   std::vector<std::uint64_t> train =
-      gather(world, sources.train.samples, reported_train_samples(plan, sources));
+      gather(world, sources.train.samples, own_train_samples(plan, sources));
   std::vector<std::uint64_t> valid =
-      gather(world, sources.valid.samples, reported_valid_samples(plan, sources));
+      gather(world, sources.valid.samples, own_valid_samples(plan, sources));
   if (!world.leads()) return {};
   return make_seen_images(std::move(train), std::move(valid));
 }

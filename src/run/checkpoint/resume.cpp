@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -133,13 +134,15 @@ StateDict take_part(StateDict& tensors, const std::string& prefix) {
 // Broadcasts the saved bytes of every rank; empty for a rank of which the checkpoint has none.
 std::vector<std::string> share_bytes(const Run& run, const char* what) {
   std::vector<std::string> all(run.resume->run.ranks.size());
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (run.world.leads())
-      for (const StoredTensor& tensor : run.resume->checkpoint->tensors)
-        if (tensor.name == formatted("rank.%zu.%s", rank, what)) all[rank] = tensor.bytes;
-    all[rank] = run.world.broadcast(all[rank]);
-  }
-  return all;
+  std::unordered_map<std::string, std::size_t> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    ranks.emplace(formatted("rank.%zu.%s", rank, what), rank);
+  if (run.world.leads())
+    for (const StoredTensor& tensor : run.resume->checkpoint->tensors)
+      if (const auto found = ranks.find(tensor.name); found != ranks.end())
+        all[found->second] = tensor.bytes;
+  if (run.world.size() == 1) return all;
+  return from_bytes<std::vector<std::string>>(run.world.broadcast(to_bytes(all)));
 }
 
 // The sums to continue from if the number of ranks has changed: rank 0 takes over all of them.

@@ -48,7 +48,7 @@ void load_epoch(const SavedEpoch& saved, EpochSums& sums);
 struct SavedRank {
   SavedEpoch epoch;
   ImageFaults bad_train, bad_valid;
-  DatasetFingerprint train, valid;
+  DatasetFingerprint train, valid;  // of ranks that share rank 0's images, only its own
 };
 
 // What affects results bit for bit, besides the options.

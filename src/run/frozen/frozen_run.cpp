@@ -45,8 +45,8 @@ struct Comparison {
 // All ranks' predictions, on rank 0.
 std::vector<Prediction> gathered(World& world, const std::vector<Prediction>& mine) {
   std::vector<Prediction> all;
-  for (const std::vector<Prediction>& part : world.gather(mine))
-    if (world.leads()) all.insert(all.end(), part.begin(), part.end());
+  for (const std::vector<Prediction>& part : world.gather_on_rank_0(mine))
+    all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
@@ -191,9 +191,9 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
   const std::int64_t piece =
       std::max<std::int64_t>(1, kPieceBytes / (width * static_cast<std::int64_t>(sizeof(float))));
   for (std::int64_t begin = 0; begin < longest; begin += piece) {
-    const std::vector<std::string> parts = world.gather(bytes_of(mine, begin, begin + piece));
+    const auto parts = world.gather_on_rank_0(bytes_of(mine, begin, begin + piece));
     std::int64_t first = begin;  // row where the rank's piece goes
-    for (std::size_t rank = 0; world.leads() && rank < parts.size(); ++rank) {
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       if (!parts[rank].empty())
         std::memcpy(all.data_ptr<float>() + first * width, parts[rank].data(), parts[rank].size());
       first += counts[rank];
@@ -215,8 +215,8 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
   const std::vector<std::int64_t> widths =
       world.gather(mine.rows.defined() ? mine.rows.size(1) : 0);
   const std::int64_t width = *std::max_element(widths.begin(), widths.end());
-  const auto labels = world.gather(mine.labels);
-  const auto samples = world.gather(mine.samples);
+  const auto labels = world.gather_on_rank_0(mine.labels);
+  const auto samples = world.gather_on_rank_0(mine.samples);
   if (width == 0) return {};
   const at::Tensor rows = gathered_rows(world, mine.rows, width);
   if (!world.leads()) return {};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/platform/installation.h"
 #include "base/platform/launch_environment.h"
+#include "base/text.h"
 #include "cli/options.h"
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
@@ -14,6 +15,8 @@
 
 namespace kiln {
 namespace {
+
+constexpr std::size_t kMaxNamed = 8;  // of ranks that differ
 
 // Facts that must be equal on all ranks: a name, its value, the next name...
 using Facts = std::vector<std::string>;
@@ -46,6 +49,7 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
   for (int rank = 1; rank < world.size(); ++rank) {
     const Facts& theirs = facts[static_cast<std::size_t>(rank)];
     if (theirs == facts.front()) continue;
+    if (problems.errors().size() == kMaxNamed) break;
     problems.add(Error(ErrorCode::kUserError,
                        "Ranks were started with different options: " + world.name_of(rank) + ": " +
                            differences(theirs, facts.front()) +
@@ -54,9 +58,10 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
   return problems;
 }
 
+// On rank 0.
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   const auto own_rank = static_cast<std::size_t>(world.rank());
-  return world.gather(
+  return world.gather_on_rank_0(
       RankDevice{world.hosts()[own_rank], device.is_cuda, device.uuid, device.visible_uuids});
 }
 
@@ -94,7 +99,7 @@ std::vector<std::string> idle_gpus(World& world, const Device& device) {
 
 void require_one_job(World& world, const OptionTexts& options, const Device& device) {
   if (world.size() == 1) return;
-  const std::vector<Facts> facts = world.gather(facts_of(options));
+  const std::vector<Facts> facts = world.gather_on_rank_0(facts_of(options));
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;
@@ -158,7 +163,9 @@ std::string describe_ranks(const World& world) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text =
       std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ");
-  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  const std::size_t named = names.size() > 2 * kMaxNamed ? kMaxNamed : names.size();
+  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (named < names.size()) text += formatted(" and %zu more", names.size() - named);
   return text;
 }
 

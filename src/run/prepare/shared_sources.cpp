@@ -106,7 +106,7 @@ using Tell = std::function<std::string(std::size_t k, const std::string& rank, s
                                        std::uint64_t of_rank_0)>;
 void require_equal(World& world, const Dataset& set, const std::vector<std::uint64_t>& mine,
                    const Tell& tell) {
-  const auto all = world.gather(mine);
+  const auto all = world.gather_on_rank_0(mine);
   world.agree([&] {
     for (std::size_t rank = 1; rank < all.size(); ++rank)
       for (std::size_t k = 0; k < mine.size(); ++k) {
@@ -149,20 +149,23 @@ std::string in_words(const std::vector<std::string>& classes) {
 }
 
 void require_equal_sets(World& world, const Dataset& set) {
-  const auto classes = world.gather(set.classes);
-  const auto files = world.gather(fingerprint(set));
-  for (int rank = 1; rank < world.size(); ++rank) {
-    const auto other = static_cast<std::size_t>(rank);
-    const bool same_classes = classes[other] == classes[0];
-    if (same_classes && files[other] == files[0]) continue;
-    const auto found = [&](std::size_t by) {
-      return same_classes ? in_words(files[by]) : in_words(classes[by]);
-    };
-    throw Error(ErrorCode::kInvalidDataset, set.name +
-                                                " differs between ranks: " + world.name_of(rank) +
-                                                " found " + found(other) + ", rank 0 found " +
-                                                found(0) + ". Give every rank the same data.");
-  }
+  struct Prints {
+    Fingerprint files;
+    std::uint64_t classes = 0;
+    bool operator==(const Prints&) const = default;
+  };
+  const std::vector<Prints> all =
+      world.gather(Prints{fingerprint(set), content_hash(to_bytes(set.classes))});
+  const auto other = std::ranges::find_if(all, [&](const Prints& one) { return one != all[0]; });
+  if (other == all.end()) return;
+  const std::vector<std::string> found =
+      world.gather(other->classes == all[0].classes ? in_words(fingerprint(set))
+                                                    : cut_to_bytes(in_words(set.classes), 2000));
+  const auto rank = static_cast<std::size_t>(other - all.begin());
+  throw Error(ErrorCode::kInvalidDataset,
+              set.name + " differs between ranks: " + world.name_of(static_cast<int>(rank)) +
+                  " found " + found[rank] + ", rank 0 found " + found[0] +
+                  ". Give every rank the same data.");
 }
 
 // Decides what the labels of all ranks' parts mean.

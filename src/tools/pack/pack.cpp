@@ -1,6 +1,9 @@
 #include "tools/pack/pack.h"
 
 #include <algorithm>
+#include <deque>
+#include <future>
+#include <iterator>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -98,9 +101,11 @@ struct PackedImage {
   bool is_reduced = false, is_undecodable = false;
 };
 
-PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan) {
+// `packed` keeps the memory of the image that it held.
+void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage& packed) {
   const std::string_view name = set.samples.file_name(i);
-  PackedImage packed{.bytes = {}, .extension = in_small_letters(name.substr(name.rfind('.') + 1))};
+  packed.extension = in_small_letters(name.substr(name.rfind('.') + 1));
+  packed.is_reduced = packed.is_undecodable = false;
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
@@ -113,11 +118,11 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   try {
     if (plan.short_side == 0) {
       read_image_size(packed.bytes, set.exif);
-      return packed;
+      return;
     }
     const DecodedImage decoded = decode_image(packed.bytes, set.exif);
     const ImageSize size = decoded.image.size;
-    if (std::min(size.height, size.width) <= plan.short_side) return packed;
+    if (std::min(size.height, size.width) <= plan.short_side) return;
     packed.bytes =
         encode_jpeg(resized(decoded.image, resized_size(size, plan.short_side)), plan.quality);
     packed.extension = "jpg";
@@ -125,7 +130,6 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   } catch (const ImageFault&) {
     packed.is_undecodable = true;  // training reports why
   }
-  return packed;
 }
 
 // Spreads each class evenly over the whole order: its image j of m lies at (j + 1/2) / m of it.
@@ -177,22 +181,29 @@ class ShardWriter {
 
   PackedShards run(std::vector<DurableFile>& shards) {
     const std::size_t count = plan_.order.size();
-    std::vector<PackedImage> images;
+    std::vector<PackedImage> images, packed;
+    std::future<void> writing;  // `packed`, while the next images are read; last: it waits
     for (std::size_t begin = 0; begin < count; begin += kAtOnce) {
-      images.assign(std::min(kAtOnce, count - begin), {});
+      images.resize(std::min(kAtOnce, count - begin));
       in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
-        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
+        pack_image(set_, plan_.order[begin + i], plan_, images[i]);
       });
-      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
+      if (writing.valid()) writing.get();
+      packed.swap(images);
+      writing = std::async(std::launch::async, [this, begin, &packed] {
+        for (std::size_t i = 0; i < packed.size(); ++i) add(begin + i, packed[i]);
+      });
     }
+    if (writing.valid()) writing.get();
     if (is_open_) end_shard();
+    if (finishing_.valid()) finishing_.get();
     packed_.num_images = count;
     packed_.num_shards = shards_.size();
     for (const auto& [name, index] : indexes_) {
       shards_.emplace_back(folder_ / name);
       shards_.back().write(index);
     }
-    shards = std::move(shards_);
+    std::ranges::move(shards_, std::back_inserter(shards));
     return std::move(packed_);
   }
 
@@ -259,7 +270,8 @@ class ShardWriter {
 
   void end_shard() {
     if (plan_.format == ShardFormat::kTar) shards_.back().write(tar_end());
-    shards_.back().finish();
+    if (finishing_.valid()) finishing_.get();
+    finishing_ = std::async(std::launch::async, [shard = &shards_.back()] { shard->finish(); });
     if (!index_.empty()) indexes_.emplace_back(stem_ + ".idx", std::exchange(index_, {}));
     is_open_ = false;
   }
@@ -272,7 +284,8 @@ class ShardWriter {
   // Of RecordIO, as im2rec.py writes it next to the shard: lines "POSITION<tab>OFFSET".
   std::string index_;
   std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
-  std::vector<DurableFile> shards_;
+  std::deque<DurableFile> shards_;                            // their addresses stay
+  std::future<void> finishing_;  // the shard before the one that is written
   std::uint64_t shard_bytes_ = 0;
   bool is_open_ = false;
   PackedShards packed_;

@@ -54,8 +54,7 @@ class Watcher {
       log_.info("warning: " + run.warnings[shown_warnings_]);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
       console_->epoch(run.epochs[shown_epochs_], nullptr);
-    if (run.end.status == RunStatus::kRunning && !run.steps.empty())
-      show_step(run.steps.back(), quiet);
+    if (run.end.status == RunStatus::kRunning && !run.steps.empty()) show_step(run, quiet);
   }
 
   void log_end(const RunRecord& run) {
@@ -90,8 +89,11 @@ class Watcher {
     log_.info("resumed at " + resume_text(run.interruptions.back()));
   }
 
-  void show_step(const StepRecord& step, double quiet) {
-    if (quiet > kQuietSeconds)
+  // The record of a long run has a step every few minutes.
+  void show_step(const RunRecord& run, double quiet) {
+    const StepRecord& step = run.steps.back();
+    const double gap = step.time - run.steps[std::max<std::size_t>(run.steps.size(), 2) - 2].time;
+    if (quiet > std::max(kQuietSeconds, 2 * gap))
       log_.progress("no update for " + duration_text(quiet) + "; last seen in epoch " +
                     std::to_string(step.epoch) + ", step " + std::to_string(step.step));
     else

@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
@@ -191,6 +192,26 @@ TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
   const auto all = world->gather(std::string(static_cast<std::size_t>(world->rank()), 'a'));
   for (int rank = 0; rank < ranks_; ++rank)
     EXPECT_EQ(all[static_cast<std::size_t>(rank)].size(), static_cast<std::size_t>(rank));
+}
+
+TEST_F(MpiRanks, WhatOnlyRank0NeedsGoesThereAlone) {
+  const auto rank = static_cast<std::size_t>(world->rank());
+  const std::size_t mine = world->leads() ? 1 << 20 : 3 * rank;  // of the others, nothing is padded
+  const auto texts = world->gather_on_rank_0(std::string(mine, static_cast<char>('a' + rank)));
+  ASSERT_EQ(texts.size(), world->leads() ? static_cast<std::size_t>(ranks_) : 0U);
+  if (!world->leads()) return;
+  EXPECT_EQ(texts[0].size(), mine);
+  for (std::size_t i = 1; i < texts.size(); ++i)
+    EXPECT_EQ(texts[i], std::string(3 * i, static_cast<char>('a' + i)));
+}
+
+TEST_F(MpiRanks, TheLargestOfUnsignedNumbersIsTaken) {
+  std::vector<std::uint64_t> values((1 << 20) + 3);
+  values.back() = ~std::uint64_t{0} - static_cast<std::uint64_t>(world->rank());
+  values[static_cast<std::size_t>(world->rank())] = 7;
+  world->take_largest(values);
+  EXPECT_EQ(values.back(), ~std::uint64_t{0});
+  EXPECT_EQ(std::ranges::count(values, 7U), ranks_);
 }
 
 TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {

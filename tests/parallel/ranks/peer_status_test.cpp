@@ -33,6 +33,23 @@ TEST(PeerStatus, WithAllRanksPresentTheNetworkIsSuspected) {
       missing_are_patient({peers, kHosts, 0, 5}));  // nobody to wait for: the deadline holds
 }
 
+TEST(PeerStatus, OfManyMissingRanksAFewAreNamed) {
+  const std::vector<PeerStatus> peers(1000);
+  const std::string text = missing_ranks({peers, kHosts, 0, 5});
+  EXPECT_LT(text.size(), 400U);
+  EXPECT_TRUE(text.ends_with("rank 8, not responding; and 991 more ranks.")) << text;
+}
+
+TEST(PeerStatus, RanksThatOthersWatchAreLeftToThem) {
+  std::vector<PeerStatus> peers = {{}, just_heard(5, ""), {}};
+  peers[0].is_watched = peers[2].is_watched = false;
+  EXPECT_NE(missing_ranks({peers, kHosts, 0, 5}).find("rank 0 watches all"), std::string::npos);
+  EXPECT_TRUE(missing_are_patient({peers, kHosts, 0, 5}));
+  peers[1] = just_heard(4, "training");
+  EXPECT_EQ(missing_ranks({peers, kHosts, 0, 5}), "Missing: rank 1 on host b, training.");
+  EXPECT_FALSE(missing_are_patient({peers, kHosts, 0, 5}));
+}
+
 TEST(PeerStatus, OnlyPatientRanksThatRespondAreWaitedFor) {
   std::vector<PeerStatus> peers = {{}, just_heard(1, "reading the data", true), just_heard(5, "")};
   EXPECT_TRUE(missing_are_patient({peers, kHosts, 0, 5}));
