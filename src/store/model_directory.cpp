@@ -185,9 +185,9 @@ std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const State
   const std::string now = time_stamp(std::chrono::system_clock::now());
   files.push_back({std::string(kSpecFile), format_model_spec(own, now)});
   files.push_back({std::string(kModelFile), write_torch_zip(state)});
+  if (spec.num_classes) files.push_back({std::string(kLabelMapFile), format_label_map(labels)});
   files.push_back(
       {std::string(kMetaFile), "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n"});
-  if (spec.num_classes) files.push_back({std::string(kLabelMapFile), format_label_map(labels)});
   return files;
 }
 
@@ -198,9 +198,9 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   ModelSpec spec = model.spec;
   spec.normalization = model.preprocessing.normalization;
   std::vector<OutputFile> files = untrained_model_files(spec, model.state, model.labels);
-  const auto meta =
-      std::ranges::find_if(files, [](const OutputFile& file) { return file.name == kMetaFile; });
-  meta->bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  OutputFile meta = std::move(files.back());
+  meta.bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  files.pop_back();
   files.push_back({std::string(kSafetensorsFile), write_safetensors(model.state)});
   files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
   files.push_back({std::string(kCalibrationFile), format_calibration(model.calibration)});
@@ -209,6 +209,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});
+  files.push_back(std::move(meta));
   return files;
 }
 
@@ -296,37 +297,22 @@ OutputFolder prepare_model_output(const fs::path& path) {
   OutputFolder folder(path);
   try {
     refuse_foreign_names(path);
-    remove_leftovers(path);
+    folder.prepare();
   } catch (const fs::filesystem_error& fault) {
     fail_output_folder(path, "cannot be listed (" + fault.code().message() + ")",
                        "Fix its permissions.");
   }
-  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
-  probe.write("probe");
-  probe.finish();
   return folder;
 }
 
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {
   remove_leftovers(folder.path());
-  std::vector<const OutputFile*> ordered;
-  ordered.reserve(files.size());
-  for (const OutputFile& file : files) ordered.push_back(&file);
-  std::stable_partition(ordered.begin(), ordered.end(),
-                        [](const OutputFile* file) { return file->name != kMetaFile; });
-  std::vector<DurableFile> complete;
-  complete.reserve(ordered.size());
-  for (const OutputFile* file : ordered) {
-    complete.emplace_back(folder.path() / file->name);
-    complete.back().write(file->bytes);
-    complete.back().finish();
-  }
   // Files that only the earlier model has would contradict the new one.
   std::vector<fs::path> stale;
   for (const std::string_view name : kOwnFiles)
     if (std::ranges::none_of(files, [name](const OutputFile& file) { return file.name == name; }))
       stale.emplace_back(name);
-  folder.replace(std::move(complete), stale);
+  folder.replace(files, stale);
 }
 
 void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {

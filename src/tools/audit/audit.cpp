@@ -416,15 +416,10 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
 
 // Writes all files under temporary names, and renames them when all are complete.
 void write_files(const AuditRecord& record, const OutputFolder& output) {
-  std::vector<DurableFile> files;
-  const auto add = [&](const char* name, const std::string& bytes) {
-    files.emplace_back(output.path() / name).write(bytes);
-  };
-  add(kDoubtfulName, doubtful_csv(record));
-  add(kDuplicatesName, duplicates_csv(record));
-  add(kPageName, audit_html(record));
-  add(kAuditFileName, audit_json(record));
-  output.replace(std::move(files), {});
+  output.replace({{kDoubtfulName, doubtful_csv(record)},
+                  {kDuplicatesName, duplicates_csv(record)},
+                  {kPageName, audit_html(record)},
+                  {kAuditFileName, audit_json(record)}});
 }
 
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
