@@ -13,7 +13,7 @@ constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
 std::string count_of(std::size_t count) {
-  return grouped(static_cast<long long>(count));
+  return grouped(count);
 }
 
 std::string file_html(const AuditedImage& image) {

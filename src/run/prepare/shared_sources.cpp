@@ -305,9 +305,8 @@ void require_same_data(World& world, const Dataset& set) {
       world, set,
       find_each(set.archives.size(), [&](std::size_t a) { return set.archives[a].file.size(); }),
       [&](std::size_t a, const std::string& rank, std::uint64_t other, std::uint64_t of_rank_0) {
-        return name_of_archive(a) + " has " + grouped(static_cast<long long>(other)) +
-               " bytes on " + rank + " and " + grouped(static_cast<long long>(of_rank_0)) +
-               " on rank 0.";
+        return name_of_archive(a) + " has " + grouped(other) + " bytes on " + rank + " and " +
+               grouped(of_rank_0) + " on rank 0.";
       });
   const std::vector<std::size_t> archives = spread(set.archives.size(), kMaxArchives);
   require_equal(

@@ -312,13 +312,13 @@ void log_start(const Parts& parts, Log& log) {
   if (!parts.inference.precision_warning().empty())
     log.warning(parts.inference.precision_warning());
   log.info("backbone:  " + printable(parts.backbone->description));
-  log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + " of " +
+  log.info("images:    " + grouped(parts.set.samples.size()) + " of " +
            plural(std::ssize(parts.set.classes), "class", "classes") + ", " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
   if (parts.valid) {
-    log.info("validate:  " + grouped(static_cast<long long>(parts.valid->samples.size())) +
-             " images, " + describe(parts.valid->kind) + ": searched only for duplicates");
+    log.info("validate:  " + grouped(parts.valid->samples.size()) + " images, " +
+             describe(parts.valid->kind) + ": searched only for duplicates");
     for (const std::string& note : parts.valid->notes) log.warning(note);
   }
   const std::vector<long long> counts = counts_by_class(parts.set, parts.set.classes.size());
@@ -423,7 +423,7 @@ void write_files(const AuditRecord& record, const OutputFolder& output) {
 }
 
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
-  const auto count = [](std::size_t number) { return grouped(static_cast<long long>(number)); };
+  const auto count = [](std::size_t number) { return grouped(number); };
   log.info("");
   log.info("labels:    " + audit_verdict(record).text);
   log.info("copies:    " + count(record.copies.size()) +

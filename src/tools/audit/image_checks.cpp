@@ -31,7 +31,7 @@ std::vector<ImageCopy> listed_copies(std::span<const std::pair<std::uint32_t, st
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
   if (scanned.hashes.size() <= kMaxDecodedImages) return find_duplicates(scanned);
   log.info("copies:    only byte-identical ones, since there are more than " +
-           grouped(static_cast<long long>(kMaxDecodedImages)) + " images");
+           grouped(kMaxDecodedImages) + " images");
   return find_duplicates({scanned.hashes, {}});
 }
 

@@ -380,8 +380,7 @@ void log_model(const EvaluatedModel& model, Log& log) {
 void log_start(const Parts& parts, Log& log) {
   if (!parts.inference.precision_warning().empty())
     log.warning(parts.inference.precision_warning());
-  log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + ", " +
-           describe(parts.set.kind));
+  log.info("images:    " + grouped(parts.set.samples.size()) + ", " + describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 

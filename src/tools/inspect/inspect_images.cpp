@@ -330,7 +330,7 @@ InputMode fitting_mode(const StoredFiles& files) {
   const std::uint64_t mean = files.bytes / std::max<std::size_t>(files.count, 1);
   const bool is_small_set = files.bytes <= kMuch;
   const bool is_packed = files.in_place || files.compressed;
-  const std::string count = plural(static_cast<long long>(files.count), "file", "files");
+  const std::string count = plural(files.count, "file", "files");
   if (is_small_set && files.count > kManyFiles && mean < kLargeFile)
     return {"File", size + " is quick to copy, but not as " + count +
                         ": pack them ('kiln pack'), and training starts earlier"};

@@ -492,8 +492,7 @@ class Scoring {
                                job_.list ? named : job_.set, answers);
     for (const std::string& note : explained.notes) log_.warning(note);
     job_.explanations->commit();
-    log_.info("heat maps of " +
-              plural(static_cast<long long>(explained.num_drawn), "image", "images") + ": '" +
+    log_.info("heat maps of " + plural(explained.num_drawn, "image", "images") + ": '" +
               config_.explain + "'");
   }
 
@@ -558,9 +557,9 @@ void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
   log.info("model:     " + predictor.spec().model_name + ", " +
            plural(std::ssize(predictor.labels()), "class", "classes") + ", " +
            precision_name(job.inference.precision()) + ", " + job.inference.device().description);
-  log.info("images:    " + (job.list ? "those in '" + config.files_from + "'"
-                                     : grouped(static_cast<long long>(job.set.samples.size())) +
-                                           ", " + describe(job.set.kind)));
+  log.info("images:    " + (job.list
+                                ? "those in '" + config.files_from + "'"
+                                : grouped(job.set.samples.size()) + ", " + describe(job.set.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
              plural(job.rows.count(), "image", "images") + " from number " +
