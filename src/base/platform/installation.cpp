@@ -70,7 +70,7 @@ std::istringstream text_of(const fs::path& path) {
     text.resize(4096);
     std::ifstream file(path);
     file.read(text.data(), std::ssize(text));
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    text.resize(file.gcount());
   }
   return std::istringstream(text);
 }

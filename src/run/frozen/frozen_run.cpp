@@ -228,12 +228,11 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
   std::vector<std::int64_t> order(unordered.samples.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::sort(order.begin(), order.end(), [&](std::int64_t one, std::int64_t other) {
-    return unordered.samples[static_cast<std::size_t>(one)] <
-           unordered.samples[static_cast<std::size_t>(other)];
+    return unordered.samples[one] < unordered.samples[other];
   });
   for (const std::int64_t i : order) {
-    all.labels.push_back(unordered.labels[static_cast<std::size_t>(i)]);
-    all.samples.push_back(unordered.samples[static_cast<std::size_t>(i)]);
+    all.labels.push_back(unordered.labels[i]);
+    all.samples.push_back(unordered.samples[i]);
   }
   all.rows = rows.index_select(0, at::tensor(order));
   return all;
@@ -286,7 +285,7 @@ std::vector<JudgedImage> doubtful_images(const Sources& sources, const Transform
     const std::uint32_t sample = images.samples[row];
     const std::int32_t best = judged.best(row);
     doubtful.push_back({std::string(sources.train.samples.file_name(sample)), images.labels[row],
-                        best, judged.row(row)[static_cast<std::size_t>(best)],
+                        best, judged.row(row)[best],
                         doubtful.size() < kMostDoubtfulShown
                             ? thumbnail_of(sources.train, sample, pixels)
                             : Thumbnail()});
@@ -468,7 +467,7 @@ class FeatureRun {
   std::vector<double> class_weights() const {
     if (plan_.loading.sample != Sampling::kBalanced) return plan_.recipe.loss.class_weights;
     std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
-    for (const std::int32_t label : train_.labels) ++counts[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : train_.labels) ++counts[label];
     return weights_of_classes(ClassWeights::kBalanced, counts);
   }
 

@@ -243,7 +243,7 @@ void require_equal_in_part(World& world, const std::string& part, const std::str
 // The part of the training images that this rank shares with others, and its share of it.
 void choose_part(World& world, const StreamConfig& config, const Dataset& train, const Shard& all,
                  Division& division) {
-  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  const std::string& host = world.hosts()[world.rank()];
   const std::string own = host + "\n" + place_of(train);
   division.train_part = config.by_host ? train.root.string() : own;
   division.train = among(world, division.train_part, all);

@@ -166,10 +166,9 @@ struct AuditFindings {
       const std::uint32_t image = images[row];
       const std::int32_t best = judged.best(row);
       is_doubtful[image] = true;
-      record.doubtful.push_back(
-          {audited(image, record.doubtful.size()), class_of(best),
-           static_cast<double>(judged.row(row)[static_cast<std::size_t>(best)]),
-           static_cast<double>(judged.self_confidence(row))});
+      record.doubtful.push_back({audited(image, record.doubtful.size()), class_of(best),
+                                 static_cast<double>(judged.row(row)[best]),
+                                 static_cast<double>(judged.self_confidence(row))});
     }
   }
 
@@ -188,8 +187,7 @@ struct AuditFindings {
         }
     }
     for (std::size_t i = 0; i < is_doubtful.size(); ++i)
-      if (is_doubtful[i])
-        ++record.classes[static_cast<std::size_t>(set.samples.label(i))].num_doubtful;
+      if (is_doubtful[i]) ++record.classes[set.samples.label(i)].num_doubtful;
   }
 
   void add_copies() {
@@ -228,17 +226,14 @@ struct AuditFindings {
           {audited(image, record.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
-  std::string class_of(std::int32_t label) const {
-    return set.classes[static_cast<std::size_t>(label)];
-  }
+  std::string class_of(std::int32_t label) const { return set.classes[label]; }
 
   // The image to show at `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
     const bool validates = image >= set.samples.size();
     const Dataset& its = validates ? *valid : set;
     const std::size_t i = validates ? image - set.samples.size() : image;
-    return {std::string(its.samples.file_name(i)),
-            its.classes[static_cast<std::size_t>(its.samples.label(i))],
+    return {std::string(its.samples.file_name(i)), its.classes[its.samples.label(i)],
             place < record.num_shown ? thumbnail_of(its, i, pixels) : Thumbnail(), validates};
   }
 };

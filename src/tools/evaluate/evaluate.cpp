@@ -148,14 +148,14 @@ class ModelEvaluator {
                                         predictor_.labels().size());
     const std::span<const std::int32_t> top(ids.const_data_ptr<std::int32_t>(),
                                             static_cast<std::size_t>(figures_.k()));
-    const float confidence = shares[static_cast<std::size_t>(top[0])];
+    const float confidence = shares[top[0]];
     if (!std::isfinite(confidence)) {
       row.fault = kNoNumberFault;
       return false;
     }
     row.best.push_back({top[0], confidence});
     const int label = set_.samples.label(i);
-    const int truth = label < 0 ? -1 : ids_[static_cast<std::size_t>(label)];
+    const int truth = label < 0 ? -1 : ids_[label];
     if (truth < 0) return true;
     figures_.add({i, truth, top, shares});
     answers_[i] = {.sample = i, .label = truth, .predicted = top[0], .confidence = confidence};
@@ -221,7 +221,7 @@ std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTab
 DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAnswers& first,
                                const ModelAnswers& second) {
   const auto label = [&](const ModelAnswers& answers) {
-    return answers.model.data.classes[static_cast<std::size_t>(answers.images[i].predicted)];
+    return answers.model.data.classes[answers.images[i].predicted];
   };
   const auto id = static_cast<std::size_t>(parts.set.samples.label(i));
   return {std::string(parts.set.samples.file_name(i)),

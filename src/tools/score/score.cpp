@@ -422,8 +422,7 @@ class Scoring {
     ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
-    const bool is_right =
-        is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
+    const bool is_right = is_judged && columns_.labels[row.best[0].id] == row.true_label;
     so_far_.num_labeled += is_judged;
     so_far_.num_right += is_right;
     if (job_.explanations)
