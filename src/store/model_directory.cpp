@@ -89,44 +89,6 @@ Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
   return found;
 }
 
-constexpr std::size_t kMaxColumns = 2;
-
-std::string take_quoted_field(std::string_view& csv, std::size_t line) {
-  std::string field;
-  csv.remove_prefix(1);
-  while (!csv.empty()) {
-    const char c = csv.front();
-    csv.remove_prefix(1);
-    if (c == '"' && !csv.starts_with('"')) return field;
-    if (c == '"') csv.remove_prefix(1);
-    field += c;
-  }
-  throw FormatFault("line " + std::to_string(line) + " has an unterminated quote");
-}
-
-std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
-  std::vector<std::string> fields;
-  while (true) {
-    if (csv.starts_with('"')) {
-      fields.push_back(take_quoted_field(csv, line));
-    } else {
-      const std::size_t end = std::min(csv.find_first_of(",\r\n"), csv.size());
-      fields.emplace_back(csv.substr(0, end));
-      csv.remove_prefix(end);
-    }
-    const bool more = csv.starts_with(',');
-    if (more) csv.remove_prefix(1);
-    if (fields.size() > kMaxColumns || (!more && fields.size() != kMaxColumns))
-      throw FormatFault("line " + std::to_string(line) + " does not have two columns");
-    if (!more) break;
-  }
-  if (csv.starts_with('\r')) csv.remove_prefix(1);
-  if (!csv.empty() && !csv.starts_with('\n'))
-    throw FormatFault("line " + std::to_string(line) + " continues after a closing quote");
-  if (!csv.empty()) csv.remove_prefix(1);
-  return fields;
-}
-
 }  // namespace
 
 ModelSpec read_model_spec(const fs::path& folder) {
@@ -235,17 +197,26 @@ std::string format_label_map(const std::vector<std::string>& labels) {
 }
 
 std::vector<std::string> parse_label_map(std::string_view csv) {
-  csv = without_byte_order_mark(csv);
   if (csv.empty()) throw FormatFault("it is empty");
-  if (take_line(csv, 1)[1] != "label") throw FormatFault("line 1 is not ',label'");
-  std::vector<std::string> labels;
-  while (!csv.empty()) {
-    const std::size_t line = labels.size() + 2;
-    std::vector<std::string> fields = take_line(csv, line);
-    if (fields[0] != std::to_string(labels.size()))
-      throw FormatFault("line " + std::to_string(line) + " has id '" + fields[0].substr(0, 40) +
-                        "' instead of " + std::to_string(labels.size()));
-    labels.push_back(std::move(fields[1]));
+  CsvReader reader(csv);
+  std::vector<std::string> row, labels;
+  const auto fail = [&](const std::string& fault) {
+    throw FormatFault("line " + std::to_string(reader.line()) + " " + fault);
+  };
+  const auto next = [&] {
+    try {
+      if (!reader.next(row)) return false;
+    } catch (const std::invalid_argument& fault) {
+      fail(std::string("is not CSV: ") + fault.what());
+    }
+    if (row.size() != 2) fail("does not have two columns");
+    return true;
+  };
+  if (!next() || row[1] != "label") fail("is not ',label'");
+  while (next()) {
+    if (row[0] != std::to_string(labels.size()))
+      fail("has id '" + row[0].substr(0, 40) + "' instead of " + std::to_string(labels.size()));
+    labels.push_back(row[1]);
   }
   return labels;
 }
