@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/platform/installation.h"
 #include "base/platform/launch_environment.h"
+#include "base/text.h"
 #include "cli/options.h"
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
@@ -156,10 +157,8 @@ std::string describe_ranks(const World& world) {
   std::vector<std::string> names = world.hosts();
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::string text =
-      std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ");
-  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return text;
+  return std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ") +
+         joined(names, ", ");
 }
 
 }  // namespace kiln

@@ -142,12 +142,6 @@ std::string in_words(const Fingerprint& print) {
   return std::to_string(print.num_images) + " images, list " + std::to_string(print.hash);
 }
 
-std::string in_words(const std::vector<std::string>& classes) {
-  std::string text = "classes ";
-  for (const std::string& name : classes) text += (&name == &classes.front() ? "" : ", ") + name;
-  return text;
-}
-
 void require_equal_sets(World& world, const Dataset& set) {
   const auto classes = world.gather(set.classes);
   const auto files = world.gather(fingerprint(set));
@@ -156,7 +150,7 @@ void require_equal_sets(World& world, const Dataset& set) {
     const bool same_classes = classes[other] == classes[0];
     if (same_classes && files[other] == files[0]) continue;
     const auto found = [&](std::size_t by) {
-      return same_classes ? in_words(files[by]) : in_words(classes[by]);
+      return same_classes ? in_words(files[by]) : "classes " + joined(classes[by], ", ");
     };
     throw Error(ErrorCode::kInvalidDataset, set.name +
                                                 " differs between ranks: " + world.name_of(rank) +
