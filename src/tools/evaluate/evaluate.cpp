@@ -269,13 +269,10 @@ class OutputFiles {
 
   // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
   void commit(const OutputFolder& output) {
-    std::vector<DurableFile> files;
     std::vector<fs::path> removed = earlier_files();
-    for (DurableFile& file : files_) {
+    for (const DurableFile& file : files_)
       std::erase(removed, file.final_path().lexically_relative(folder_));
-      files.push_back(std::move(file));
-    }
-    output.replace(std::move(files), removed);
+    output.replace({std::move_iterator(files_.begin()), std::move_iterator(files_.end())}, removed);
   }
 
  private:

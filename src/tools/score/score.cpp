@@ -590,8 +590,6 @@ void score_images(const ScoreConfig& config, ScoreJob& job, Log& log) {
   scoring.finish(predictions.pixels());
 }
 
-namespace fs = std::filesystem;
-
 }  // namespace
 
 ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_t batch_size,
