@@ -272,7 +272,9 @@ class OutputFiles {
     std::vector<fs::path> removed = earlier_files();
     for (const DurableFile& file : files_)
       std::erase(removed, file.final_path().lexically_relative(folder_));
-    output.replace({std::move_iterator(files_.begin()), std::move_iterator(files_.end())}, removed);
+    std::vector<DurableFile> files(std::move_iterator(files_.begin()),
+                                   std::move_iterator(files_.end()));
+    output.replace(std::move(files), removed);
   }
 
  private:
