@@ -418,15 +418,14 @@ void write_files(const AuditRecord& record, const OutputFolder& output) {
 }
 
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
-  const auto count = [](std::size_t number) { return grouped(number); };
   log.info("");
   log.info("labels:    " + audit_verdict(record).text);
-  log.info("copies:    " + count(record.copies.size()) +
+  log.info("copies:    " + grouped(record.copies.size()) +
            (record.valid_data_path.empty()
                 ? ""
-                : ", " + count(num_copies_across_sets(record)) + " across the two sets"));
-  log.info("outliers:  " + count(record.outliers.size()));
-  log.info("flawed:    " + count(record.flawed.size()) + " dark, bright, blurred, empty or odd");
+                : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
+  log.info("outliers:  " + grouped(record.outliers.size()));
+  log.info("flawed:    " + grouped(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
     if (finding.judged == Judged::kWarning)
       log.warning(finding.text);

@@ -324,7 +324,7 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
 }  // namespace
 
 InputMode fitting_mode(const StoredFiles& files) {
-  const std::string size = bytes_text(static_cast<long long>(files.bytes));
+  const std::string size = bytes_text(files.bytes);
   const std::uint64_t mean = files.bytes / std::max<std::size_t>(files.count, 1);
   const bool is_small_set = files.bytes <= kMuch;
   const bool is_packed = files.in_place || files.compressed;
