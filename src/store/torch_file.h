@@ -2,6 +2,7 @@
 // Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
