@@ -154,6 +154,13 @@ void OutputFolder::RemoveIfEmpty::operator()(const fs::path* folder) const {
   delete folder;
 }
 
+void OutputFolder::prepare() const {
+  remove_leftovers(folder_);
+  DurableFile probe(folder_ / "probe");  // never committed, so only a temporary file is created
+  probe.write("probe");
+  probe.finish();
+}
+
 void OutputFolder::replace(std::vector<DurableFile> files,
                            const std::vector<fs::path>& removed) const {
   Journal journal;
@@ -179,6 +186,17 @@ void OutputFolder::replace(std::vector<DurableFile> files,
   }
   for (DurableFile& file : files) file.release();
   put_in_place(folder_, journal);
+}
+
+void OutputFolder::replace(const std::vector<OutputFile>& files,
+                           const std::vector<fs::path>& removed) const {
+  std::vector<DurableFile> complete;
+  complete.reserve(files.size());
+  for (const auto& [name, bytes] : files) {
+    complete.emplace_back(folder_ / name).write(bytes);
+    complete.back().finish();
+  }
+  replace(std::move(complete), removed);
 }
 
 bool is_half_replaced(const fs::path& folder) {

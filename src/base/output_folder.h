@@ -10,6 +10,11 @@
 
 namespace kiln {
 
+struct OutputFile {
+  std::string name;  // in the folder
+  std::string bytes;
+};
+
 // Holds a lock on a folder. New files are first completed under temporary names; then a list of
 // them, `.kiln-journal`, appears; then each file is renamed, and the list is removed. A program
 // killed before the list appears has changed nothing. After that point, the next OutputFolder on
@@ -30,11 +35,18 @@ class OutputFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
+  // Fails if no file can be written, before work whose result is written much later. Removes what
+  // killed programs left.
+  void prepare() const;
+
   // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`
   // (relative to the folder) that exist. There is at least one file; the last one makes the folder
   // valid. A failure before the list appears leaves the folder unchanged.
   void replace(std::vector<DurableFile> files,
                const std::vector<std::filesystem::path>& removed) const;
+  // Writes the files, and puts them in place likewise.
+  void replace(const std::vector<OutputFile>& files,
+               const std::vector<std::filesystem::path>& removed = {}) const;
 
  private:
   // Removes a folder that was created here, if an error ends its use before anything is in it.

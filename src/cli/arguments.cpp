@@ -1,15 +1,14 @@
-// Reads the name and text of each option from argv and from the --config file. The only user of
-// Boost.Program_options, which splits argv into tokens. Boost is not told which options exist, so
-// it never stops at a fault, and all faults can be reported together.
+// Reads the name and text of each option from argv and from the --config file. Words are split
+// without regard to which options exist, so all faults can be reported together.
 #include "cli/arguments.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -21,53 +20,43 @@
 namespace kiln {
 namespace {
 
-namespace po = boost::program_options;
+// A word of the command line: a value, or an option with or without one.
+struct Token {
+  std::string option;  // empty: a value
+  std::optional<std::string> value = {};
+};
 
-using Token = po::basic_option<char>;
-
-// Boost rejects `--name=`; this turns it into an option with an empty text.
-std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
-  if (rest.empty()) return {};
-  const std::string& token = rest.front();
-  const bool long_option = token.size() >= 4 && token.starts_with("--");
-  if (!long_option || token.find('=') != token.size() - 1) return {};
-  Token option(token.substr(2, token.size() - 3), {""});
-  option.original_tokens.push_back(token);
-  rest.erase(rest.begin());
-  return {option};
+std::vector<Token> split_tokens(std::span<const std::string> words) {
+  std::vector<Token> tokens;
+  bool has_dashes = false;  // after -- every word is a value
+  for (const std::string& word : words) {
+    const std::size_t end = word.find('=');
+    if (word == "--" && !std::exchange(has_dashes, true)) continue;
+    if (has_dashes || !word.starts_with("--"))
+      tokens.push_back({"", word});
+    else if (end == word.npos)
+      tokens.push_back({word.substr(2)});
+    else
+      tokens.push_back({word.substr(2, end - 2), word.substr(end + 1)});
+  }
+  return tokens;
 }
 
-std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
-  namespace style = po::command_line_style;
-  const po::options_description nothing;
-  return po::command_line_parser(arguments)
-      .options(nothing)
-      .allow_unregistered()
-      .style(style::allow_long | style::long_allow_adjacent)
-      .extra_style_parser(split_empty_value)
-      .run()
-      .options;
-}
-
-std::ptrdiff_t num_words(const CommandInfo& command) {
-  return 1 + std::ranges::count(command.name, ' ');
+std::size_t num_words(const CommandInfo& command) {
+  return 1U + std::ranges::count(command.name, ' ');
 }
 
 class ArgumentParser {
  public:
   ArgumentParser(const CommandInfo& command, const std::vector<std::string>& words)
       : command_(command),
-        tokens_(split_tokens({words.begin() + num_words(command), words.end()})),
+        tokens_(split_tokens(std::span(words).subspan(num_words(command)))),
         given_{.command = command, .words = words} {}
 
   Given run() {
     while (next_ < tokens_.size()) {
       const Token& token = tokens_[next_++];
-      if (token.string_key.empty()) {
-        take_positional(token.value.front());
-      } else {
-        take_named(token);
-      }
+      token.option.empty() ? take_positional(*token.value) : take_named(token);
     }
     if (!foreign_.empty()) {
       // The line to type has what would be missing.
@@ -92,15 +81,15 @@ class ArgumentParser {
 
   // Returns the text of the next token, or null if that is an option or there is none.
   const std::string* peek() const {
-    if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
-    return &tokens_[next_].value.front();
+    if (next_ >= tokens_.size() || !tokens_[next_].option.empty()) return nullptr;
+    return &*tokens_[next_].value;
   }
 
   void take_named(const Token& token) {
-    const std::string& name = token.string_key;
+    const std::string& name = token.option;
     if (name == "help") {
       given_.help = true;
-      const std::string* word = token.value.empty() ? peek() : &token.value.front();
+      const std::string* word = token.value ? &*token.value : peek();
       if (word != nullptr) given_.help_word = *word;
       return;
     }
@@ -109,17 +98,16 @@ class ArgumentParser {
       take_unknown(token);
       return;
     }
-    const bool adjacent = !token.value.empty();
     if (option->kind == ValueKind::kFlag) {
-      if (adjacent)
+      if (token.value)
         fault("--" + option->name + " takes no value: remove the '=' and everything after it.");
       store(*option, "True");
-    } else if (adjacent) {
-      store(*option, token.value.front());
+    } else if (token.value) {
+      store(*option, *token.value);
     } else if (option->kind == ValueKind::kSwitch) {
-      store(*option, next_is_its_value() ? tokens_[next_++].value.front() : "True");
+      store(*option, next_is_its_value() ? *tokens_[next_++].value : "True");
     } else if (peek() != nullptr) {
-      store(*option, tokens_[next_++].value.front());
+      store(*option, *tokens_[next_++].value);
     } else {
       given_.mentioned.push_back(option);
       fault("--" + option->name + " needs a value: add " + option->value_name + " after it.");
@@ -143,20 +131,20 @@ class ArgumentParser {
   }
 
   void take_unknown(const Token& token) {
-    if (is_foreign(command_, token.string_key)) {
-      foreign_.push_back("--" + token.string_key);
-      if (token.value.empty()) skip_value();
+    if (is_foreign(command_, token.option)) {
+      foreign_.push_back("--" + token.option);
+      if (!token.value) skip_value();
       return;
     }
-    const std::string guess = meant_option(command_, token.string_key);
-    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
-          (token.string_key == "ranks" && !command_.instead_of_ranks.empty()
+    const std::string guess = meant_option(command_, token.option);
+    fault("--" + excerpt(token.option) + " is not an option of `kiln " + command_.name + "`." +
+          (token.option == "ranks" && !command_.instead_of_ranks.empty()
                ? " " + command_.instead_of_ranks
            : guess.empty() ? " `kiln " + command_.name + " --help all` lists them."
                            : " Did you mean '--" + guess + "'?"));
     // Probably meant for this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, guess)) given_.mentioned.push_back(meant);
-    if (token.value.empty() && skip_value()) {
+    if (!token.value && skip_value()) {
       for (const Option& option : command_.options) {
         if (option.positional && option.required && option.instead.empty())
           given_.mentioned.push_back(&option);
@@ -193,8 +181,7 @@ class ArgumentParser {
     if (!option.positional || (given_.has(option.name) && !option.repeatable)) return false;
     if (!option.instead.empty()) return given_.has(option.instead);
     return std::ranges::none_of(tokens_, [&](const Token& token) {
-      const Option* other =
-          token.string_key.empty() ? nullptr : find_option(command_, token.string_key);
+      const Option* other = token.option.empty() ? nullptr : find_option(command_, token.option);
       return other != nullptr && other->instead == option.name && !other->positional;
     });
   }

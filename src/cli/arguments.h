@@ -62,6 +62,11 @@ struct Given {
              ErrorCode code = ErrorCode::kParameterParsing);
   void fault(const char* name, const std::string& message,
              ErrorCode code = ErrorCode::kParameterParsing);
+  // The same, of a message that begins with the option's name: `what` is what follows "--name ".
+  void refuse(const std::string& name, const std::string& what,
+              ErrorCode code = ErrorCode::kParameterParsing) {
+    fault(position(name), "--" + name + " " + what, code);
+  }
   // Turns an Error thrown by `function` into a fault.
   template <typename Function>
   void check(int position, Function&& function) {

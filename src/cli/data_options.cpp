@@ -109,13 +109,12 @@ void check_fractions(Given& given, SplitImagesConfig& config) {
   }
   if (config.fractions.size() == 3) config.part_names = {"train", "valid", "test"};
   if (given.has("fraction"))
-    given.fault("fraction",
-                "--fraction and --fractions are both given, but mean the same thing: use only one "
-                "of them.");
+    given.refuse("fraction",
+                 "and --fractions are both given, but mean the same thing: use only one of them.");
   if (!given.has("output-path"))
-    given.fault("fractions",
-                "--fractions needs --output-path, the folder for train, valid and test: use it "
-                "instead of --tgt-train-path and --tgt-test-path.");
+    given.refuse("fractions",
+                 "needs --output-path, the folder for train, valid and test: use it instead of "
+                 "--tgt-train-path and --tgt-test-path.");
 }
 
 // A folder for both outputs, if none is named.
@@ -192,12 +191,11 @@ Rows<PackConfig> pack_rows() {
 
 void check_demo_data(Given& given, DemoDataConfig& config) {
   if (config.images >= 2 * config.classes) return;
-  given.fault("images",
-              "--images is " + std::to_string(config.images) + ", but " +
-                  std::to_string(config.classes) + " classes need at least " +
-                  std::to_string(2 * config.classes) +
-                  ": each class needs one image for training and one for validation.",
-              ErrorCode::kNotInRangeValue);
+  given.refuse("images",
+               "is " + std::to_string(config.images) + ", but " + std::to_string(config.classes) +
+                   " classes need at least " + std::to_string(2 * config.classes) +
+                   ": each class needs one image for training and one for validation.",
+               ErrorCode::kNotInRangeValue);
 }
 
 // ---- transform ----

@@ -33,9 +33,9 @@ void check_launch(Given& given, LaunchConfig& config) {
   int slots = 0;
   for (const RankHost& host : config.hosts) slots += host.slots;
   if (slots > 0 && config.ranks > slots)
-    given.fault("ranks", "--ranks is " + std::to_string(config.ranks) +
-                             ", but the slots of --hosts add up to " + std::to_string(slots) +
-                             ": raise the number after a colon.");
+    given.refuse("ranks", "is " + std::to_string(config.ranks) +
+                              ", but the slots of --hosts add up to " + std::to_string(slots) +
+                              ": raise the number after a colon.");
 }
 
 // Reports those of `names` that are given without `main`, the option that they are for.
@@ -43,8 +43,7 @@ void require_with(Given& given, const char* main, std::initializer_list<const ch
                   const std::string& what) {
   if (given.has(main)) return;
   for (const char* name : names)
-    if (given.has(name))
-      given.fault(name, std::string("--") + name + " is for " + what + ": add --" + main + ".");
+    if (given.has(name)) given.refuse(name, "is for " + what + ": add --" + main + ".");
 }
 
 void check_inspect(Given& given, InspectConfig&) {
@@ -54,14 +53,12 @@ void check_inspect(Given& given, InspectConfig&) {
   if (!given.has("model-name"))
     require_with(given, "augment", {"image-size"}, "the page of --augment");
   if (!given.has("augment")) return;
-  if (!given.has("output-path"))
-    given.fault("augment", "--augment writes a page: add --output-path FILE.");
+  if (!given.has("output-path")) given.refuse("augment", "writes a page: add --output-path FILE.");
   for (const char* name : {"json", "check", "valid-data-path", "model-name"})
     if (given.has(name))
-      given.fault(name,
-                  std::string("--") + name +
-                      " cannot be used with --augment, which writes a page instead of the report: "
-                      "leave one of them out.");
+      given.refuse(name,
+                   "cannot be used with --augment, which writes a page instead of the report: "
+                   "leave one of them out.");
 }
 
 void check_compare(Given& given, CompareConfig& config) {

@@ -39,14 +39,12 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights) {
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
-    given.fault("weights",
-                "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+    given.refuse("weights", "'" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
 }
 
 void check_weights_hash(Given& given) {
   if (given.has("weights-sha256") && !given.has("weights"))
-    given.fault("weights-sha256",
-                "--weights-sha256 is the hash of a file, but --weights is not given.");
+    given.refuse("weights-sha256", "is the hash of a file, but --weights is not given.");
 }
 
 const std::string kInitialWeights =
@@ -67,9 +65,8 @@ bool allows(const std::string& model_name, std::string_view variant) {
 
 void check_zero_init(Given& given, const std::string& model_name, bool zero_init_residual) {
   if (zero_init_residual && !allows(model_name, kZeroInitResidual))
-    given.fault("zero-init-residual",
-                "--zero-init-residual applies to ResNets only, but the model is " + model_name +
-                    ": leave it out.");
+    given.refuse("zero-init-residual",
+                 "applies to ResNets only, but the model is " + model_name + ": leave it out.");
 }
 
 // Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
@@ -83,17 +80,16 @@ std::string published_files(const KnownNetwork& network) {
 void check_pretrained(Given& given, const InitModelConfig& config) {
   const KnownNetwork* network = find_network(config.model_name);
   if (config.pretrained == true && !given.has("weights"))
-    given.fault(
+    given.refuse(
         "pretrained",
-        "--pretrained is True, but Kiln has no default weights to download: give a file or its URL "
-        "with --weights" +
+        "is True, but Kiln has no default weights to download: give a file or its URL with "
+        "--weights" +
             (network == nullptr ? ""
                                 : " (torchvision publishes " + published_files(*network) + ")") +
             ", or set --pretrained False.",
         ErrorCode::kFailedToDownloadFiles);
   if (given.has("weights") && config.pretrained == false)
-    given.fault("pretrained",
-                "--pretrained is False, but --weights is given: leave one of them out.");
+    given.refuse("pretrained", "is False, but --weights is given: leave one of them out.");
 }
 
 void check_init_model(Given& given, InitModelConfig& config) {
@@ -101,9 +97,8 @@ void check_init_model(Given& given, InitModelConfig& config) {
   check_weights_hash(given);
   check_zero_init(given, config.model_name, config.zero_init_residual);
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
-    given.fault("memory-efficient",
-                "--memory-efficient applies to DenseNets only, but the model is " +
-                    config.model_name + ": leave it out.");
+    given.refuse("memory-efficient", "applies to DenseNets only, but the model is " +
+                                         config.model_name + ": leave it out.");
   check_pretrained(given, config);
 }
 
@@ -208,7 +203,7 @@ std::string path_of_part(const std::string& whole, const JobPart& part) {
 
 void check_part(Given& given, ScoreConfig& config) {
   if (!config.part) return;
-  const auto refuse = [&](const std::string& why) { given.fault("part", "--part " + why); };
+  const auto refuse = [&](const std::string& why) { given.refuse("part", why); };
   if (config.output_path.empty())
     refuse("needs a file for the predictions: give --output-path FILE.");
   if (!config.scored_dataset.empty())
@@ -226,17 +221,15 @@ void check_score(Given& given, ScoreConfig& config) {
   check_part(given, config);
   if (config.data_paths.size() == 1) config.data_path = config.data_paths.front();
   if (config.data_paths.size() > 1 && given.has("files-from"))
-    given.fault("files-from",
-                "--files-from and several paths of images are given: add them to the list.");
+    given.refuse("files-from", "and several paths of images are given: add them to the list.");
   given.keep_apart("explain", {"trained-model-path", "data-path", "output-path", "scored-dataset"});
   if (config.answer_at && config.min_confidence)
-    given.fault("answer-at", "--answer-at and --min-confidence both set the threshold: give one.");
+    given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
-    given.fault("answer-at", "--answer-at uses the calibrated confidence: leave --raw out.");
+    given.refuse("answer-at", "uses the calibrated confidence: leave --raw out.");
   if (!given.mentions("data-path") && !given.has("files-from"))
-    given.fault("data-path",
-                "--data-path PATH is missing: give the images to score, or a list of them with "
-                "--files-from.");
+    given.refuse("data-path",
+                 "PATH is missing: give the images to score, or a list of them with --files-from.");
 }
 
 void check_evaluate(Given& given, EvaluateConfig& config) {
@@ -249,9 +242,7 @@ void check_export(Given& given, ExportConfig& config) {
   if (config.format != "onnx")
     for (const char* option : {"input", "half"})
       if (given.has(option))
-        given.fault(option, std::string("--") + option +
-                                " describes an ONNX file: leave it out, or "
-                                "give --format onnx.");
+        given.refuse(option, "describes an ONNX file: leave it out, or give --format onnx.");
   given.keep_apart("output-path", {"trained-model-path"});
 }
 
@@ -332,9 +323,9 @@ void check_network(Given& given, const NetworkConfig& config) {
   if (given.has("model-name")) return;
   for (const char* option : {"weights", "zero-init-residual"})
     if (given.has(option))
-      given.fault(option, std::string("--") + option +
-                              " needs the name of the network: give --model-name instead of "
-                              "--untrained-model-path.");
+      given.refuse(
+          option,
+          "needs the name of the network: give --model-name instead of --untrained-model-path.");
 }
 
 CommandInfo init_model_command() {

@@ -361,9 +361,7 @@ Reader<std::string> regular_expression() {
 }
 
 Reader<std::string> one_of(std::vector<std::string> choices) {
-  std::string value_name;
-  for (const std::string& choice : choices) value_name += (value_name.empty() ? "" : "|") + choice;
-  return {{.value_name = std::move(value_name),
+  return {{.value_name = joined(choices, "|"),
            .kind = ValueKind::kChoice,
            .choices = std::move(choices)},
           choice_value,

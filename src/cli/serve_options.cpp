@@ -66,13 +66,12 @@ Rows<ServeConfig> serve_rows() {
 
 void check_serve(Given& given, ServeConfig& config) {
   if (config.answer_at && config.min_confidence)
-    given.fault("answer-at", "--answer-at and --min-confidence both set the threshold: give one.");
+    given.refuse("answer-at", "and --min-confidence both set the threshold: give one.");
   if (config.max_queue < config.prediction.batch_size)
-    given.fault(
+    given.refuse(
         "max-queue",
-        formatted(
-            "--max-queue is %d, but a batch may have %d images (--max-batch): give at least that.",
-            config.max_queue, config.prediction.batch_size));
+        formatted("is %d, but a batch may have %d images (--max-batch): give at least that.",
+                  config.max_queue, config.prediction.batch_size));
 }
 
 }  // namespace

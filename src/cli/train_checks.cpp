@@ -29,47 +29,44 @@ void check_transform(Given& given, const DataConfig& config) {
       {"eval-crop", config.eval_crop.side > 0 || config.eval_crop.is_larger}};
   for (const auto& [name, is_given] : others)
     if (is_given)
-      given.fault(name,
-                  std::string("--") + name +
-                      " cannot be used with --transform-path, whose operations resize, crop and "
-                      "augment the images: leave one of the two out.");
+      given.refuse(name,
+                   "cannot be used with --transform-path, whose operations resize, crop and "
+                   "augment the images: leave one of the two out.");
 }
 
 void check_cache(Given& given, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded) return;
   if (config.image_size.first > 0)
-    given.fault("cache",
-                "--cache decoded requires the same pixels in every epoch, but --image-size grows: "
-                "use --cache bytes or auto.");
+    given.refuse("cache",
+                 "decoded requires the same pixels in every epoch, but --image-size grows: use "
+                 "--cache bytes or auto.");
   if (!takes_random_parts(config.augment)) return;
-  given.fault("cache",
-              "--cache decoded requires the same crop of an image in every epoch, but --augment " +
-                  augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
+  given.refuse("cache",
+               "decoded requires the same crop of an image in every epoch, but --augment " +
+                   augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
 }
 
 void check_split(Given& given, const DataConfig& config) {
   const bool is_split = given.has("data-path");
   for (const char* option : {"valid-fraction", "group-by", "split", "labels"})
     if (!is_split && given.has(option))
-      given.fault(option, std::string("--") + option +
-                              " needs --data-path, the dataset to split: give it instead of "
-                              "--train-data-path and --valid-data-path.");
+      given.refuse(option,
+                   "needs --data-path, the dataset to split: give it instead of --train-data-path "
+                   "and --valid-data-path.");
   if (config.has_train_shard && is_split)
-    given.fault("data-path",
-                "--data-path cannot be used with --shard-by none or train: each host would split "
-                "its own images without knowing the others' duplicates and groups. Give "
-                "--train-data-path and --valid-data-path.");
+    given.refuse("data-path",
+                 "cannot be used with --shard-by none or train: each host would split its own "
+                 "images without knowing the others' duplicates and groups. Give --train-data-path "
+                 "and --valid-data-path.");
   if (config.split.valid_fraction >= 1)
-    given.fault(
-        "valid-fraction",
-        "--valid-fraction is 1, which leaves nothing to train on: use less than 1, such as 0.2.",
-        ErrorCode::kNotInRangeValue);
+    given.refuse("valid-fraction",
+                 "is 1, which leaves nothing to train on: use less than 1, such as 0.2.",
+                 ErrorCode::kNotInRangeValue);
   for (const char* option : {"valid-fraction", "group-by"})
     if (given.has("split") && given.has(option))
-      given.fault(option,
-                  std::string("--") + option +
-                      " and --split are both given, but the file already assigns each image: omit "
-                      "one of them.");
+      given.refuse(
+          option,
+          "and --split are both given, but the file already assigns each image: omit one of them.");
 }
 
 void check_data(Given& given, DataConfig& config) {
@@ -94,8 +91,7 @@ void check_data(Given& given, DataConfig& config) {
 // Reports a number that is not less than 1. The options' ranges include 1.
 void check_below_1(Given& given, const char* name, double value, const std::string& why) {
   if (value < 1) return;
-  given.fault(name, std::string("--") + name + " is 1, " + why + ": use a smaller number.",
-              ErrorCode::kLessThanOrEqualTo);
+  given.refuse(name, "is 1, " + why + ": use a smaller number.", ErrorCode::kLessThanOrEqualTo);
 }
 
 void check_optimization(Given& given, OptimizationConfig& config) {
@@ -110,36 +106,33 @@ void check_optimization(Given& given, OptimizationConfig& config) {
                 "--sample balanced already draws every class equally often, so --class-weights "
                 "would favor small classes twice: use one of the two.");
   if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1)
-    given.fault("best-by",
-                "--best-by chooses the epoch that --save best saves, but --save is last: leave "
-                "one of them out.");
+    given.refuse(
+        "best-by",
+        "chooses the epoch that --save best saves, but --save is last: leave one of them out.");
 }
 
 void check_checkpoint(Given& given, const CheckpointConfig& config) {
   if (given.has("checkpoint-path")) return;
   if (config.resume == ResumeChoice::kRequire)
-    given.fault("resume",
-                "--resume require needs a folder with checkpoints: add --checkpoint-path DIR.");
+    given.refuse("resume", "require needs a folder with checkpoints: add --checkpoint-path DIR.");
   if (given.has("checkpoint-every"))
-    given.fault("checkpoint-every",
-                "--checkpoint-every needs a folder for checkpoints: add --checkpoint-path DIR.");
+    given.refuse("checkpoint-every", "needs a folder for checkpoints: add --checkpoint-path DIR.");
 }
 
 void check_folds(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.folds == 0) return;
   if (optimization.folds == 1)
-    given.fault("folds",
-                "--folds is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
+    given.refuse("folds", "is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
-    given.fault("folds",
-                "--folds judges images by the features of a frozen network, but this command "
-                "trains the network in epochs: add --freeze backbone and --augment none, or leave "
-                "--folds out.");
+    given.refuse(
+        "folds",
+        "judges images by the features of a frozen network, but this command trains the network in "
+        "epochs: add --freeze backbone and --augment none, or leave --folds out.");
   if (config.data.has_train_shard)
-    given.fault("folds",
-                "--folds divides images that all ranks share, but with --shard-by none or train "
-                "each host has its own images: use --shard-by rank, or leave --folds out.");
+    given.refuse("folds",
+                 "divides images that all ranks share, but with --shard-by none or train each host "
+                 "has its own images: use --shard-by rank, or leave --folds out.");
   if (given.has("data-path") && given.has("valid-fraction"))
     given.fault("valid-fraction",
                 "--folds judges every image of --data-path, so none are set aside: leave "
@@ -148,9 +141,9 @@ void check_folds(Given& given, const TrainConfig& config) {
 
 void check_fine_tuning(Given& given, TrainConfig& config) {
   if (config.optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
-    given.fault("sync-batch-norm",
-                "--sync-batch-norm has nothing to synchronize, since --freeze also freezes "
-                "BatchNorm: leave one of the two out.");
+    given.refuse("sync-batch-norm",
+                 "has nothing to synchronize, since --freeze also freezes BatchNorm: leave one of "
+                 "the two out.");
   check_folds(given, config);
   SplitConfig& split = config.data.split;
   split.all_train = config.optimization.folds > 0 && split.file.empty();
@@ -181,9 +174,9 @@ void check_auto(Given& given, const TrainConfig& config) {
     refuse_beside(given, config.data.has_own_images() ? "train-data-path" : "shard-by",
                   "the head is fitted to images that all ranks share");
   if (given.has("model-name") && !given.has("weights"))
-    given.fault("auto",
-                "--auto True starts from the features of a pretrained network, but the weights "
-                "are random: give pretrained ones with --weights, or leave --auto out.");
+    given.refuse("auto",
+                 "True starts from the features of a pretrained network, but the weights are "
+                 "random: give pretrained ones with --weights, or leave --auto out.");
 }
 
 // Decides whether --auto is on when it is not given, as far as the command line can tell: the
@@ -219,17 +212,15 @@ void check_exchange(Given& given, const TrainConfig& config) {
   const RanksConfig& ranks = config.ranks;
   const KnownExchange& kind = *ranks.exchange.kind;
   if (config.data.has_own_images() && kind.refuses("shard-by"))
-    given.fault("train-data-path",
-                "--train-data-path with {rank} cannot be used with --exchange " +
-                    std::string(kind.name) +
-                    ", whose servers would not train on their images: leave one of the two out.");
+    given.refuse("train-data-path",
+                 "with {rank} cannot be used with --exchange " + std::string(kind.name) +
+                     ", whose servers would not train on their images: leave one of the two out.");
   for (const UnfitOption& unfit : kind.unfit) {
     if (!given.is_set(unfit.name, std::string(unfit.value))) continue;
-    given.fault(unfit.name,
-                formatted("--%s%s%s cannot be used with --exchange %s, %s: leave one of the two "
-                          "out.",
-                          unfit.name, unfit.value.empty() ? "" : " ", unfit.value.data(),
-                          kind.name.data(), unfit.reason.data()));
+    given.refuse(unfit.name,
+                 formatted("%s%scannot be used with --exchange %s, %s: leave one of the two out.",
+                           unfit.value.data(), unfit.value.empty() ? "" : " ", kind.name.data(),
+                           unfit.reason.data()));
   }
   if (const int started = ranks.launch.value_or(0); started > 0)
     given.check(given.position("exchange"), [&] { ranks.exchange.require_ranks(started); });
@@ -241,9 +232,9 @@ void check_mixing(Given& given, const OptimizationConfig& config) {
   const RecipeConfig& recipe = config.recipe;
   if (recipe.mixup + recipe.cutmix == 0 || config.batch_size % 2 == 0) return;
   const std::string name = recipe.mixup > 0 ? "mixup" : "cutmix";
-  given.fault(name.c_str(),
-              "--" + name + " mixes the images of a batch in pairs, but --batch-size is " +
-                  std::to_string(config.batch_size) + ": use an even one, or --" + name + " 0.");
+  given.refuse(name, "mixes the images of a batch in pairs, but --batch-size is " +
+                         std::to_string(config.batch_size) + ": use an even one, or --" + name +
+                         " 0.");
 }
 
 // With --time-limit, the number of epochs is known only after the first epoch has been timed.
@@ -292,10 +283,10 @@ void check_paths(Given& given, const TrainConfig& config) {
   }
   // The folder of --explain may be inside the log folder.
   if (lies_inside(logs, output.explain))
-    given.fault("explain", "--explain '" + output.explain + "' would hold --log-path '" + logs +
-                               "' and must hold only pictures: choose a separate folder, such as "
-                               "'" +
-                               logs + "/mistakes'.");
+    given.refuse("explain",
+                 "'" + output.explain + "' would hold --log-path '" + logs +
+                     "' and must hold only pictures: choose a separate folder, such as '" + logs +
+                     "/mistakes'.");
 }
 
 // ---- what is omitted ----

@@ -57,7 +57,7 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
   std::vector<std::uint8_t> pixels;  // RGB, [side, side, 3]
   pixels.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
   for (int y = 0; y < side; ++y) {
-    const ClassScore& row = rows[static_cast<std::size_t>(y / cell)];
+    const ClassScore& row = rows[y / cell];
     const auto total = static_cast<double>(std::max<std::int64_t>(row.images, 1));
     for (int x = 0; x < side; ++x) {
       const double share = static_cast<double>(matrix.at(row.label, x / cell)) / total;
@@ -70,7 +70,7 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
 }
 
 std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes) {
-  const auto name = [&](int id) { return printable(classes.at(static_cast<std::size_t>(id))); };
+  const auto name = [&](int id) { return printable(classes.at(id)); };
   return name(judged.truth) + ", predicted as " + name(judged.guess) +
          formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
 }

@@ -184,9 +184,8 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
         predictor, device, run.plan.pixels.valid, run.sources.valid, answers);
     for (const std::string& note : explained.notes) run.console.warning(note);
     run.outputs.explanations->commit();
-    run.console.info("heat maps of " +
-                     plural(static_cast<long long>(explained.num_drawn), "mistake", "mistakes") +
-                     ": '" + output.explain + "'");
+    run.console.info("heat maps of " + plural(explained.num_drawn, "mistake", "mistakes") + ": '" +
+                     output.explain + "'");
   } catch (const std::exception& failure) {
     run.console.warning(
         std::string("The model is saved, but the heat maps of its mistakes failed: ") +

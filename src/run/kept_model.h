@@ -1,7 +1,6 @@
 // The model that a run keeps: which epoch it is from, its validation details, and its directory.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "parallel/ranks/world.h"

@@ -28,7 +28,7 @@ std::uint64_t bytes_below(const fs::path& folder) {
 }
 
 std::string shown(std::uint64_t bytes) {
-  return bytes_text(static_cast<long long>(bytes));
+  return bytes_text(bytes);
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 #include "run/vote.h"
 
 #include <array>
-#include <type_traits>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/system.h"
 
 namespace kiln {
@@ -13,40 +11,6 @@ namespace {
 // A vote is summed as these flags, then one flag for each of kStopSignals, then the numbers.
 constexpr std::array kFlags = {&Vote::has_bad_images, &Vote::has_diverged, &Vote::wants_checkpoint,
                                &Vote::is_out_of_time, &Vote::has_ended};
-
-// The summed values in order, listed once for reading and writing.
-void visit_sums(Is<Totals> auto& totals, auto&& visit) {
-  visit(totals.loss_sum);
-  visit(totals.top1);
-  visit(totals.top5);
-  visit(totals.count);
-}
-
-void visit_sums(Is<StepRecord> auto& record, auto&& visit) {
-  visit_sums(record.batch, visit);
-  visit_sums(record.so_far, visit);
-  visit(record.batch_images_per_second);
-  visit(record.epoch_images_per_second);
-}
-
-void visit_sums(Is<EpochRecord> auto& record, auto&& visit) {
-  visit_sums(record.train, visit);
-  visit(record.average_images_per_second);
-  visit(record.train_images_per_second);
-}
-
-std::vector<double> list_sums(const auto& record) {
-  std::vector<double> numbers;
-  visit_sums(record, [&](const auto& value) { numbers.push_back(static_cast<double>(value)); });
-  return numbers;
-}
-
-void set_sums(const std::vector<double>& sums, auto& record) {
-  std::size_t next = 0;
-  visit_sums(record, [&](auto& value) {
-    value = static_cast<std::remove_reference_t<decltype(value)>>(sums.at(next++));
-  });
-}
 
 }  // namespace
 
@@ -81,25 +45,6 @@ Vote DelayedVotes::take() {
   const World::SumUnderWay oldest = under_way_.front();
   under_way_.pop_front();
   return to_vote(world_.finish(oldest));
-}
-
-std::vector<double> summed_numbers(const Totals& totals) {
-  return list_sums(totals);
-}
-std::vector<double> summed_numbers(const StepRecord& record) {
-  return list_sums(record);
-}
-std::vector<double> summed_numbers(const EpochRecord& record) {
-  return list_sums(record);
-}
-void set_summed_numbers(const std::vector<double>& sums, Totals& totals) {
-  set_sums(sums, totals);
-}
-void set_summed_numbers(const std::vector<double>& sums, StepRecord& record) {
-  set_sums(sums, record);
-}
-void set_summed_numbers(const std::vector<double>& sums, EpochRecord& record) {
-  set_sums(sums, record);
 }
 
 }  // namespace kiln

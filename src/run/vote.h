@@ -2,8 +2,10 @@
 #pragma once
 
 #include <deque>
+#include <type_traits>
 #include <vector>
 
+#include "base/bytes.h"
 #include "parallel/ranks/world.h"
 #include "record/training_record.h"
 
@@ -52,12 +54,39 @@ class DelayedVotes {
   std::deque<World::SumUnderWay> under_way_;
 };
 
-// Extracts the values of a record that are summed over ranks, and stores the sums back.
-std::vector<double> summed_numbers(const Totals& totals);
-std::vector<double> summed_numbers(const StepRecord& record);
-std::vector<double> summed_numbers(const EpochRecord& record);  // its training half
-void set_summed_numbers(const std::vector<double>& sums, Totals& totals);
-void set_summed_numbers(const std::vector<double>& sums, StepRecord& record);
-void set_summed_numbers(const std::vector<double>& sums, EpochRecord& record);
+// The values of a record that are summed over ranks, in order.
+void visit_sums(Is<Totals> auto& totals, auto&& visit) {
+  visit(totals.loss_sum);
+  visit(totals.top1);
+  visit(totals.top5);
+  visit(totals.count);
+}
+
+void visit_sums(Is<StepRecord> auto& record, auto&& visit) {
+  visit_sums(record.batch, visit);
+  visit_sums(record.so_far, visit);
+  visit(record.batch_images_per_second);
+  visit(record.epoch_images_per_second);
+}
+
+// Those of its training half.
+void visit_sums(Is<EpochRecord> auto& record, auto&& visit) {
+  visit_sums(record.train, visit);
+  visit(record.average_images_per_second);
+  visit(record.train_images_per_second);
+}
+
+std::vector<double> summed_numbers(const auto& record) {
+  std::vector<double> numbers;
+  visit_sums(record, [&](const auto& value) { numbers.push_back(static_cast<double>(value)); });
+  return numbers;
+}
+
+void set_summed_numbers(const std::vector<double>& sums, auto& record) {
+  std::size_t next = 0;
+  visit_sums(record, [&](auto& value) {
+    value = static_cast<std::remove_reference_t<decltype(value)>>(sums.at(next++));
+  });
+}
 
 }  // namespace kiln

@@ -469,13 +469,10 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
     : folder_(std::move(folder)), keep_(std::max(keep, 1)) {
   try {
     refuse_others_folder(path());
-    remove_leftovers(path());
+    folder_.prepare();
   } catch (const fs::filesystem_error& fault) {
     fail_to_list(path(), fault);
   }
-  DurableFile probe(path() / "probe");  // never committed, so it is removed
-  probe.write("probe");
-  probe.finish();
 }
 
 std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& skipped,

@@ -89,44 +89,6 @@ Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
   return found;
 }
 
-constexpr std::size_t kMaxColumns = 2;
-
-std::string take_quoted_field(std::string_view& csv, std::size_t line) {
-  std::string field;
-  csv.remove_prefix(1);
-  while (!csv.empty()) {
-    const char c = csv.front();
-    csv.remove_prefix(1);
-    if (c == '"' && !csv.starts_with('"')) return field;
-    if (c == '"') csv.remove_prefix(1);
-    field += c;
-  }
-  throw FormatFault("line " + std::to_string(line) + " has an unterminated quote");
-}
-
-std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
-  std::vector<std::string> fields;
-  while (true) {
-    if (csv.starts_with('"')) {
-      fields.push_back(take_quoted_field(csv, line));
-    } else {
-      const std::size_t end = std::min(csv.find_first_of(",\r\n"), csv.size());
-      fields.emplace_back(csv.substr(0, end));
-      csv.remove_prefix(end);
-    }
-    const bool more = csv.starts_with(',');
-    if (more) csv.remove_prefix(1);
-    if (fields.size() > kMaxColumns || (!more && fields.size() != kMaxColumns))
-      throw FormatFault("line " + std::to_string(line) + " does not have two columns");
-    if (!more) break;
-  }
-  if (csv.starts_with('\r')) csv.remove_prefix(1);
-  if (!csv.empty() && !csv.starts_with('\n'))
-    throw FormatFault("line " + std::to_string(line) + " continues after a closing quote");
-  if (!csv.empty()) csv.remove_prefix(1);
-  return fields;
-}
-
 }  // namespace
 
 ModelSpec read_model_spec(const fs::path& folder) {
@@ -185,9 +147,9 @@ std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const State
   const std::string now = time_stamp(std::chrono::system_clock::now());
   files.push_back({std::string(kSpecFile), format_model_spec(own, now)});
   files.push_back({std::string(kModelFile), write_torch_zip(state)});
+  if (spec.num_classes) files.push_back({std::string(kLabelMapFile), format_label_map(labels)});
   files.push_back(
       {std::string(kMetaFile), "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n"});
-  if (spec.num_classes) files.push_back({std::string(kLabelMapFile), format_label_map(labels)});
   return files;
 }
 
@@ -198,9 +160,9 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   ModelSpec spec = model.spec;
   spec.normalization = model.preprocessing.normalization;
   std::vector<OutputFile> files = untrained_model_files(spec, model.state, model.labels);
-  const auto meta =
-      std::ranges::find_if(files, [](const OutputFile& file) { return file.name == kMetaFile; });
-  meta->bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  OutputFile meta = std::move(files.back());
+  meta.bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  files.pop_back();
   files.push_back({std::string(kSafetensorsFile), write_safetensors(model.state)});
   files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
   files.push_back({std::string(kCalibrationFile), format_calibration(model.calibration)});
@@ -209,6 +171,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});
+  files.push_back(std::move(meta));
   return files;
 }
 
@@ -234,17 +197,26 @@ std::string format_label_map(const std::vector<std::string>& labels) {
 }
 
 std::vector<std::string> parse_label_map(std::string_view csv) {
-  csv = without_byte_order_mark(csv);
   if (csv.empty()) throw FormatFault("it is empty");
-  if (take_line(csv, 1)[1] != "label") throw FormatFault("line 1 is not ',label'");
-  std::vector<std::string> labels;
-  while (!csv.empty()) {
-    const std::size_t line = labels.size() + 2;
-    std::vector<std::string> fields = take_line(csv, line);
-    if (fields[0] != std::to_string(labels.size()))
-      throw FormatFault("line " + std::to_string(line) + " has id '" + fields[0].substr(0, 40) +
-                        "' instead of " + std::to_string(labels.size()));
-    labels.push_back(std::move(fields[1]));
+  CsvReader reader(csv);
+  std::vector<std::string> row, labels;
+  const auto fail = [&](const std::string& fault) {
+    throw FormatFault("line " + std::to_string(reader.line()) + " " + fault);
+  };
+  const auto next = [&] {
+    try {
+      if (!reader.next(row)) return false;
+    } catch (const std::invalid_argument& fault) {
+      fail(std::string("is not CSV: ") + fault.what());
+    }
+    if (row.size() != 2) fail("does not have two columns");
+    return true;
+  };
+  if (!next() || row[1] != "label") fail("is not ',label'");
+  while (next()) {
+    if (row[0] != std::to_string(labels.size()))
+      fail("has id '" + row[0].substr(0, 40) + "' instead of " + std::to_string(labels.size()));
+    labels.push_back(row[1]);
   }
   return labels;
 }
@@ -296,37 +268,22 @@ OutputFolder prepare_model_output(const fs::path& path) {
   OutputFolder folder(path);
   try {
     refuse_foreign_names(path);
-    remove_leftovers(path);
+    folder.prepare();
   } catch (const fs::filesystem_error& fault) {
     fail_output_folder(path, "cannot be listed (" + fault.code().message() + ")",
                        "Fix its permissions.");
   }
-  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
-  probe.write("probe");
-  probe.finish();
   return folder;
 }
 
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {
   remove_leftovers(folder.path());
-  std::vector<const OutputFile*> ordered;
-  ordered.reserve(files.size());
-  for (const OutputFile& file : files) ordered.push_back(&file);
-  std::stable_partition(ordered.begin(), ordered.end(),
-                        [](const OutputFile* file) { return file->name != kMetaFile; });
-  std::vector<DurableFile> complete;
-  complete.reserve(ordered.size());
-  for (const OutputFile* file : ordered) {
-    complete.emplace_back(folder.path() / file->name);
-    complete.back().write(file->bytes);
-    complete.back().finish();
-  }
   // Files that only the earlier model has would contradict the new one.
   std::vector<fs::path> stale;
   for (const std::string_view name : kOwnFiles)
     if (std::ranges::none_of(files, [name](const OutputFile& file) { return file.name == name; }))
       stale.emplace_back(name);
-  folder.replace(std::move(complete), stale);
+  folder.replace(files, stale);
 }
 
 void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {

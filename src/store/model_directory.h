@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/output_folder.h"
@@ -77,17 +76,12 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder);
 // locked while the result exists.
 OutputFolder prepare_model_output(const std::filesystem::path& folder);
 
-struct OutputFile {
-  std::string name;
-  std::string bytes;
-};
-
-// Writes all files, `_meta.yaml` last regardless of its position in the list. Replaces an earlier
-// directory as a whole; links in it are replaced, not followed.
+// Writes all files, of which `_meta.yaml` is the last. Replaces an earlier directory as a whole;
+// links in it are replaced, not followed.
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
-// The files of a model directory to train, including `_meta.yaml`. `labels`: the classes that the
+// The files of a model directory to train, `_meta.yaml` last. `labels`: the classes that the
 // weights know, if `spec` has their number.
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state,
                                               const std::vector<std::string>& labels = {});
@@ -101,8 +95,8 @@ struct TrainedModel {
   std::string schema_json, samples_json, training_json;
   std::optional<SeenImages> seen_images = std::nullopt;  // empty: no file
 };
-// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, preprocessing.json,
-// calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
+// model_spec.yaml, model, index_to_label.csv, model.safetensors, preprocessing.json,
+// calibration.json, seen_images.bin, _schema.json, _samples.json, training.json, _meta.yaml.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.

@@ -121,23 +121,14 @@ std::string read_transformation_directory(const fs::path& folder) {
 OutputFolder prepare_transformation_output(const fs::path& path) {
   OutputFolder folder(path);
   refuse_foreign_names(path);
-  remove_leftovers(path);
-  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
-  probe.write("probe");
-  probe.finish();
+  folder.prepare();
   return folder;
 }
 
 void write_transformation_directory(const OutputFolder& folder, std::string_view transforms_json) {
-  std::vector<DurableFile> files;
-  const auto add = [&](std::string_view name, std::string_view bytes) {
-    files.emplace_back(folder.path() / name);
-    files.back().write(bytes);
-    files.back().finish();
-  };
-  add(kTransformsFile, transforms_json);
-  add(kMetaFile, std::string("type: ") + kType + "\nextension: {}\ntransform_type: Image\n");
-  folder.replace(std::move(files), {});
+  folder.replace({{std::string(kTransformsFile), std::string(transforms_json)},
+                  {std::string(kMetaFile),
+                   std::string("type: ") + kType + "\nextension: {}\ntransform_type: Image\n"}});
 }
 
 }  // namespace kiln

@@ -24,23 +24,20 @@ int run(const VersionRequest&, Process&) {
   return 0;
 }
 
+template <typename... Kinds>
+bool is_one_of(const Command& command) {
+  return (std::holds_alternative<Kinds>(command) || ...);
+}
+
 // Whether the command prints only how it went, and writes its result elsewhere.
 bool prints_news_only(const Command& command) {
   const auto* score = std::get_if<ScoreConfig>(&command);
   const auto* split = std::get_if<SplitImagesConfig>(&command);
   return (score != nullptr && !score->output_path.empty()) ||
          (split != nullptr && !split->check_leaks) ||
-         std::holds_alternative<TrainConfig>(command) ||
-         std::holds_alternative<EvaluateConfig>(command) ||
-         std::holds_alternative<ServeConfig>(command) ||
-         std::holds_alternative<ExportConfig>(command) ||
-         std::holds_alternative<LaunchConfig>(command) ||
-         std::holds_alternative<TuneConfig>(command) ||
-         std::holds_alternative<InitModelConfig>(command) ||
-         std::holds_alternative<ConvertConfig>(command) ||
-         std::holds_alternative<TransformInitConfig>(command) ||
-         std::holds_alternative<TransformApplyConfig>(command) ||
-         std::holds_alternative<PackConfig>(command);
+         is_one_of<TrainConfig, EvaluateConfig, ServeConfig, ExportConfig, LaunchConfig, TuneConfig,
+                   InitModelConfig, ConvertConfig, TransformInitConfig, TransformApplyConfig,
+                   PackConfig>(command);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::array<double, 3> counts_of(const LabeledLogits& images) {
     const std::span<const float> logits = row(images, i);
     const bool finite =
         std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); });
-    const float of_label = logits[static_cast<std::size_t>(images.labels[i])];
+    const float of_label = logits[images.labels[i]];
     counts[0] += 1;
     counts[1] += finite ? 0 : 1;
     counts[2] += logits[most_likely(logits)] > of_label ? 1 : 0;
@@ -71,7 +71,7 @@ std::array<double, 3> derivatives(const LabeledLogits& images, double factor) {
       second += part * distance * distance;
     }
     const double mean = first / weight;
-    slope += mean - (logits[static_cast<std::size_t>(images.labels[i])] - highest);
+    slope += mean - (logits[images.labels[i]] - highest);
     curvature += second / weight - mean * mean;
   }
   return {slope, curvature, 0};

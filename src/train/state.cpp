@@ -97,7 +97,7 @@ void require_equal_replicas(const ImageModel& model, World& world) {
   const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
   for (std::size_t i = 0; i < state.size(); ++i)
     for (int rank = 1; rank < world.size(); ++rank)
-      if (all[static_cast<std::size_t>(rank)][i] != all[0][i])
+      if (all[rank][i] != all[0][i])
         throw Error(ErrorCode::kFailedToCompleteOperation,
                     "The ranks' models have diverged from each other: tensor '" + state[i].name +
                         "' of " + world.name_of(rank) + " differs from " + world.name_of(0) +

@@ -70,7 +70,7 @@ std::istringstream text_of(const fs::path& path) {
     text.resize(4096);
     std::ifstream file(path);
     file.read(text.data(), std::ssize(text));
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    text.resize(file.gcount());
   }
   return std::istringstream(text);
 }
@@ -88,8 +88,6 @@ fs::path base_of_environment(const fs::path& prefix) {
 // likeliest first. Paths that depend on the working directory are not followed: it may be
 // anybody's.
 std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& packages) {
-  if (const char* root = std::getenv("KILN_TORCH_ROOT"); root != nullptr && *root != '\0')
-    return {root};
   std::vector<fs::path> folders = {packages};
   const auto add = [&](const fs::path& of) {
     if (of.is_absolute()) std::ranges::copy(package_folders(of), std::back_inserter(folders));
@@ -170,11 +168,13 @@ const std::string kTorchAgain =
 
 // Opens the LibTorch of the environment, which the library then uses.
 void open_torch(const fs::path& bin, const fs::path& packages) {
-  const std::vector<fs::path> folders = torch_folders(bin, packages);
-  const std::optional<fs::path> folder = first_with(folders, kTorchLibrary);
+  const char* named = std::getenv("KILN_TORCH_ROOT");
+  const std::string root = named == nullptr ? "" : named;
+  const std::optional<fs::path> folder = first_with(
+      root.empty() ? torch_folders(bin, packages) : std::vector<fs::path>{root}, kTorchLibrary);
   const std::string remedy = ": pip install 'torch==" KILN_LIBTORCH ".*'";
-  if (!folder && folders.size() == 1)
-    refuse("KILN_TORCH_ROOT is '" + folders[0].string() + "', which has no " + kTorchLibrary +
+  if (!folder && !root.empty())
+    refuse("KILN_TORCH_ROOT is '" + root + "', which has no " + kTorchLibrary +
            ": set it to the folder that holds torch/, or unset it.");
   if (!folder)
     refuse("Kiln needs PyTorch " KILN_LIBTORCH ", which is not installed in this environment" +

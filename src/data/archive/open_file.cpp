@@ -199,7 +199,7 @@ Spool::Spool() {
 
 void Spool::append(std::string_view bytes) {
   if (size_ + bytes.size() > limit_)
-    throw SpoolFault("after " + bytes_text(static_cast<long long>(size_)) +
+    throw SpoolFault("after " + bytes_text(size_) +
                      " it needs more than 90 % of the free space in '" + folder_.string() + "'");
   try {
     file_.append(bytes);
@@ -210,8 +210,7 @@ void Spool::append(std::string_view bytes) {
 }
 
 void Spool::fail(const std::error_code& code) const {
-  const std::string held =
-      size_ == 0 ? "" : " beyond the first " + bytes_text(static_cast<long long>(size_));
+  const std::string held = size_ == 0 ? "" : " beyond the first " + bytes_text(size_);
   throw SpoolFault("'" + folder_.string() + "' cannot hold it" + held + ": " + code.message());
 }
 

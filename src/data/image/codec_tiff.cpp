@@ -217,8 +217,8 @@ class BlockReader {
     const std::uint64_t needed = pixels * plane_samples() * bytes_per_sample();
     if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes)
       throw ImageFault("broken TIFF: implausible size of strips or tiles");
-    block_.resize(static_cast<std::size_t>(size));
-    samples_.resize(static_cast<std::size_t>(pixels * kept_samples()));
+    block_.resize(size);
+    samples_.resize(pixels * kept_samples());
   }
 
   // Returns [block_height, block_width, kept_samples()], valid until the next call. (x, y) lies in

@@ -178,10 +178,10 @@ Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns) {
 
 void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
   taps.taps = 0;
-  taps.starts.resize(static_cast<std::size_t>(axis.count));
+  taps.starts.resize(axis.count);
   for (int i = 0; i < axis.count; ++i) {
     const Span span = reach(axis, i);
-    taps.starts[static_cast<std::size_t>(i)] = span.begin;
+    taps.starts[i] = span.begin;
     taps.taps = std::max(taps.taps, span.end - span.begin);
   }
   const auto stride = static_cast<std::size_t>(taps.taps);
@@ -255,7 +255,7 @@ void Resampler::write_in_floats(const PixelView& view, const ResampleAxis& rows,
     const Span span = reach(rows, y);
     weigh(rows, y, span, weights_);
     for (int from = span.begin; from < span.end; ++from) {
-      const double weight = weights_[static_cast<std::size_t>(from - span.begin)];
+      const double weight = weights_[from - span.begin];
       const std::uint8_t* in = view.pixels +
                                static_cast<std::size_t>(from - view.region.top) * stride +
                                static_cast<std::size_t>(needed.left - view.region.left) * 3;

@@ -97,10 +97,54 @@ void ImageCache::keep(std::size_t sample, std::string_view what) {
 
 class BatchLoader::State final : public LoaderThreads::BatchSource {
  public:
-  State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache);
-  ~State() override;
+  State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache)
+      : plan(std::move(a_plan)),
+        batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
+        num_batches((plan.order.size() + batch_size - 1) / batch_size),
+        set_(set),
+        pool_(pool),
+        watch_(pool.watch_of(set.root)),
+        cache_(cache),
+        cached_(cache == nullptr ? CacheKind::kNone : cache->kind()),
+        pixel_bytes_(image_bytes(plan.pixels)),
+        batch_bytes_(plan.batch_bytes()),
+        slot_bytes_(batch_bytes_ / batch_size),
+        decoded_plan_(cached_ == CacheKind::kDecoded ? kept_form(plan.pixels) : plan.pixels),
+        slots_(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots)))) {
+    set_.samples.keep_hashes();
+    pool_.add(*this);
+  }
 
-  const HostBatch* next();
+  ~State() override {
+    closing_ = true;
+    pool_.remove(*this, waited_s);
+    const std::scoped_lock lock(pool_.mutex());
+    for (Slot& slot : slots_)
+      if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));
+    for (auto& [position, ahead] : ahead_) {
+      pool_.count_read_ahead(-memory_of(ahead));
+      pool_.give_file_buffer_back(std::move(ahead.bytes));
+    }
+    pool_.wake_readers();
+  }
+
+  const HostBatch* next() {
+    if (next_batch_ == num_batches) return nullptr;
+    const Stopwatch watch;
+    {
+      std::unique_lock lock(pool_.mutex());
+      if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();
+      const Slot& slot = slots_[next_batch_ % slots_.size()];
+      batch_done_.wait(lock, [&] {
+        const bool claimed = next_position_ > next_batch_ * batch_size;
+        return failure_ != nullptr || (claimed && slot.remaining == 0);
+      });
+      if (failure_ != nullptr) std::rethrow_exception(failure_);
+    }
+    waited_s += watch.seconds();
+    return hand_out(next_batch_++);
+  }
+
   LoaderTimes times() const {
     const std::scoped_lock lock(pool_.mutex());
     return times_;
@@ -114,20 +158,186 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   double waited_s = 0;
 
  private:
-  bool claim_image(std::size_t* position) override;
-  void load(std::size_t position, LoaderThreads::Decoder& decoder) override;
-  void loaded(std::size_t position, std::exception_ptr failure) override;
-  bool claim_read(std::size_t* position) override;
-  void read(std::size_t position) override;
+  bool claim_image(std::size_t* position) override {
+    if (is_over() || next_position_ / batch_size >= released_ + slots_.size()) return false;
+    if (next_position_ % batch_size == 0) {
+      Slot& slot = slot_of(next_position_);
+      slot.places.assign(std::min(batch_size, plan.order.size() - next_position_), SampleSlot{});
+      slot.remaining = static_cast<int>(slot.places.size());
+      try {
+        if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
+      } catch (...) {
+        failure_ = std::current_exception();
+        batch_done_.notify_one();
+        return false;
+      }
+    }
+    *position = next_position_++;
+    return true;
+  }
+
+  void load(std::size_t position, LoaderThreads::Decoder& decoder) override {
+    const std::size_t index = position % batch_size;
+    Slot& slot = slot_of(position);
+    SampleSlot& place = slot.places[index];
+    std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
+    try {
+      if (plan.scaling) {
+        decoder.pixels.resize(pixel_bytes_);
+        place.fault = decode(position, decoder, place.times, decoder.pixels.data());
+        const Stopwatch watch;
+        normalize_pixels(decoder.pixels.data(), pixel_bytes_ / 3, *plan.scaling,
+                         reinterpret_cast<float*>(target));
+        place.times.scale_seconds = watch.seconds();
+      } else {
+        place.fault = decode(position, decoder, place.times, target);
+      }
+      place.is_usable = true;
+    } catch (const ReadCutShort&) {
+      cut_short = true;
+    } catch (const ImageFault& fault) {
+      place.fault = fault.what();
+    } catch (const std::bad_alloc&) {
+      const auto path = set_.root / set_.samples.file_name(plan.order[position]);
+      throw Error(ErrorCode::kModuleOutOfMemory,
+                  "Out of memory while loading the image '" + path.string() +
+                      "': use fewer --loader-threads, or a machine with more memory.");
+    }
+  }
+
+  void loaded(std::size_t position, std::exception_ptr failure) override {
+    if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
+    const LoaderTimes& spent = slot_of(position).places[position % batch_size].times;
+    times_.read_seconds += spent.read_seconds;
+    times_.bytes_read += spent.bytes_read;
+    times_.pixels.decode += spent.pixels.decode;
+    times_.pixels.resample += spent.pixels.resample;
+    times_.pixels.augment += spent.pixels.augment;
+    times_.scale_seconds += spent.scale_seconds;
+    if (--slot_of(position).remaining == 0 || failure_ != nullptr) batch_done_.notify_one();
+  }
+
+  bool claim_read(std::size_t* position) override {
+    const auto distance = static_cast<std::size_t>(pool_.read_ahead());
+    next_read_ = std::max(next_read_, next_position_);
+    while (cache_ != nullptr && next_read_ < plan.order.size() &&
+           !cache_->find(plan.order[next_read_]).empty())
+      ++next_read_;
+    if (is_over() || next_read_ >= std::min(plan.order.size(), next_position_ + distance) ||
+        !pool_.may_read_ahead(*this))
+      return false;
+    *position = next_read_++;
+    ReadAhead& ahead = ahead_[*position];
+    ahead.bytes = pool_.take_file_buffer();
+    pool_.count_read_ahead(memory_of(ahead));
+    return true;
+  }
+
+  // The file is read without the mutex: no other thread accesses a ReadAhead that is not ready.
+  void read(std::size_t position) override {
+    std::unique_lock lock(pool_.mutex());
+    ReadAhead& ahead = ahead_.at(position);
+    lock.unlock();
+    const std::ptrdiff_t before = memory_of(ahead);
+    double seconds = 0;
+    try {
+      seconds = watch_.read(set_, plan.order[position], ahead.bytes, closing_);
+    } catch (...) {
+      ahead.fault = std::current_exception();
+    }
+    lock.lock();
+    times_.read_seconds += seconds;
+    pool_.count_read_ahead(memory_of(ahead) - before);
+    ahead.ready = true;
+    read_done_.notify_all();
+  }
 
   bool is_over() const { return failure_ != nullptr || next_position_ >= plan.order.size(); }
   Slot& slot_of(std::size_t position) { return slots_[position / batch_size % slots_.size()]; }
+
+  // Returns the damage, if any. Throws ImageFault.
   std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, LoaderTimes& times,
-                     std::uint8_t* target);
+                     std::uint8_t* target) {
+    const std::uint32_t sample = plan.order[position];
+    const DrawKey key{plan.seed, plan.epoch, sample,
+                      plan.repeats.empty() ? 0 : plan.repeats[position]};
+    const bool caches_pixels = cached_ == CacheKind::kDecoded;
+    const std::string_view kept = caches_pixels ? cache_->find(sample) : std::string_view();
+    std::string damage;
+    if (!kept.empty()) {
+      std::memcpy(target, kept.data(), kept.size());
+    } else {
+      const std::string_view bytes = bytes_of(position, decoder, times);
+      damage = decoder.path.write(bytes, decoded_plan_, key, target);
+      times.pixels = decoder.path.times();
+      set_.samples.note_content(sample, bytes);
+      if (caches_pixels && damage.empty())
+        cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
+    }
+    if (caches_pixels) decoder.path.augment(plan.pixels, key, target);
+    return damage;
+  }
+
+  // Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
   std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
-                            LoaderTimes& times);
-  bool take_read_ahead(std::size_t position, std::string& bytes);
-  const HostBatch* hand_out(std::size_t batch);
+                            LoaderTimes& times) {
+    const std::uint32_t sample = plan.order[position];
+    if (cached_ == CacheKind::kBytes)
+      if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
+    std::string& bytes = decoder.bytes;
+    if (!take_read_ahead(position, bytes)) {
+      times.read_seconds = watch_.read(set_, sample, bytes, closing_);
+      pool_.note_read(times.read_seconds, bytes.size());
+    }
+    times.bytes_read = bytes.size();
+    if (cached_ == CacheKind::kBytes) cache_->keep(sample, bytes);
+    return bytes;
+  }
+
+  // Takes a file that was read ahead, and waits for it if a reader has started on it. False if none
+  // has. Rethrows the reader's exception.
+  bool take_read_ahead(std::size_t position, std::string& bytes) {
+    std::unique_lock lock(pool_.mutex());
+    const auto found = ahead_.find(position);
+    if (found == ahead_.end()) return false;
+    read_done_.wait(lock, [&] { return found->second.ready; });
+    ReadAhead taken = std::move(found->second);
+    ahead_.erase(found);
+    pool_.count_read_ahead(-memory_of(taken));
+    bytes.swap(taken.bytes);
+    pool_.give_file_buffer_back(std::move(taken.bytes));
+    lock.unlock();
+    pool_.wake_readers();
+    if (taken.fault) std::rethrow_exception(taken.fault);
+    return true;
+  }
+
+  // Closes the gaps left by bad images, and records the faults.
+  const HostBatch* hand_out(std::size_t number) {
+    Slot& slot = slots_[number % slots_.size()];
+    HostBatch& batch = slot.batch;
+    batch.labels.clear();
+    batch.samples.clear();
+    batch.places.clear();
+    for (std::size_t i = 0; i < slot.places.size(); ++i) {
+      SampleSlot& place = slot.places[i];
+      const std::uint32_t sample = plan.order[number * batch_size + i];
+      if (!place.fault.empty())
+        faults.push_back(
+            {.sample = sample, .fault = std::move(place.fault), .damaged = place.is_usable});
+      if (!place.is_usable) continue;
+      const std::size_t target = batch.samples.size();
+      if (target != i)
+        std::memcpy(batch.pixels.get() + target * slot_bytes_, batch.pixels.get() + i * slot_bytes_,
+                    slot_bytes_);
+      batch.labels.push_back(set_.samples.label(sample));
+      batch.samples.push_back(sample);
+      batch.places.push_back(static_cast<std::uint32_t>(i));
+    }
+    batch.count = static_cast<int>(batch.samples.size());
+    batch.nominal = static_cast<int>(slot.places.size());
+    return &batch;
+  }
 
   Dataset& set_;
   LoaderThreads& pool_;
@@ -151,232 +361,6 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::atomic<bool> closing_ = false;
   std::size_t next_batch_ = 0;  // used only by the consumer's thread
 };
-
-BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan a_plan, ImageCache* cache)
-    : plan(std::move(a_plan)),
-      batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
-      num_batches((plan.order.size() + batch_size - 1) / batch_size),
-      set_(set),
-      pool_(pool),
-      watch_(pool.watch_of(set.root)),
-      cache_(cache),
-      cached_(cache == nullptr ? CacheKind::kNone : cache->kind()),
-      pixel_bytes_(image_bytes(plan.pixels)),
-      batch_bytes_(plan.batch_bytes()),
-      slot_bytes_(batch_bytes_ / batch_size),
-      decoded_plan_(cached_ == CacheKind::kDecoded ? kept_form(plan.pixels) : plan.pixels),
-      slots_(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots)))) {
-  set_.samples.keep_hashes();
-  pool_.add(*this);
-}
-
-BatchLoader::State::~State() {
-  closing_ = true;
-  pool_.remove(*this, waited_s);
-  const std::scoped_lock lock(pool_.mutex());
-  for (Slot& slot : slots_)
-    if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));
-  for (auto& [position, ahead] : ahead_) {
-    pool_.count_read_ahead(-memory_of(ahead));
-    pool_.give_file_buffer_back(std::move(ahead.bytes));
-  }
-  pool_.wake_readers();
-}
-
-bool BatchLoader::State::claim_image(std::size_t* position) {
-  if (is_over() || next_position_ / batch_size >= released_ + slots_.size()) return false;
-  if (next_position_ % batch_size == 0) {
-    Slot& slot = slot_of(next_position_);
-    slot.places.assign(std::min(batch_size, plan.order.size() - next_position_), SampleSlot{});
-    slot.remaining = static_cast<int>(slot.places.size());
-    try {
-      if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
-    } catch (...) {
-      failure_ = std::current_exception();
-      batch_done_.notify_one();
-      return false;
-    }
-  }
-  *position = next_position_++;
-  return true;
-}
-
-void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& decoder) {
-  const std::size_t index = position % batch_size;
-  Slot& slot = slot_of(position);
-  SampleSlot& place = slot.places[index];
-  std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
-  try {
-    if (plan.scaling) {
-      decoder.pixels.resize(pixel_bytes_);
-      place.fault = decode(position, decoder, place.times, decoder.pixels.data());
-      const Stopwatch watch;
-      normalize_pixels(decoder.pixels.data(), pixel_bytes_ / 3, *plan.scaling,
-                       reinterpret_cast<float*>(target));
-      place.times.scale_seconds = watch.seconds();
-    } else {
-      place.fault = decode(position, decoder, place.times, target);
-    }
-    place.is_usable = true;
-  } catch (const ReadCutShort&) {
-    cut_short = true;
-  } catch (const ImageFault& fault) {
-    place.fault = fault.what();
-  } catch (const std::bad_alloc&) {
-    const auto path = set_.root / set_.samples.file_name(plan.order[position]);
-    throw Error(ErrorCode::kModuleOutOfMemory,
-                "Out of memory while loading the image '" + path.string() +
-                    "': use fewer --loader-threads, or a machine with more memory.");
-  }
-}
-
-// Returns the damage, if any. Throws ImageFault.
-std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
-                                       LoaderTimes& times, std::uint8_t* target) {
-  const std::uint32_t sample = plan.order[position];
-  const DrawKey key{plan.seed, plan.epoch, sample,
-                    plan.repeats.empty() ? 0 : plan.repeats[position]};
-  const bool caches_pixels = cached_ == CacheKind::kDecoded;
-  const std::string_view kept = caches_pixels ? cache_->find(sample) : std::string_view();
-  std::string damage;
-  if (!kept.empty()) {
-    std::memcpy(target, kept.data(), kept.size());
-  } else {
-    const std::string_view bytes = bytes_of(position, decoder, times);
-    damage = decoder.path.write(bytes, decoded_plan_, key, target);
-    times.pixels = decoder.path.times();
-    set_.samples.note_content(sample, bytes);
-    if (caches_pixels && damage.empty())
-      cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
-  }
-  if (caches_pixels) decoder.path.augment(plan.pixels, key, target);
-  return damage;
-}
-
-// Returns the file's contents from the cache, the read-ahead, or the file. Throws ImageFault.
-std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderThreads::Decoder& decoder,
-                                              LoaderTimes& times) {
-  const std::uint32_t sample = plan.order[position];
-  if (cached_ == CacheKind::kBytes)
-    if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
-  std::string& bytes = decoder.bytes;
-  if (!take_read_ahead(position, bytes)) {
-    times.read_seconds = watch_.read(set_, sample, bytes, closing_);
-    pool_.note_read(times.read_seconds, bytes.size());
-  }
-  times.bytes_read = bytes.size();
-  if (cached_ == CacheKind::kBytes) cache_->keep(sample, bytes);
-  return bytes;
-}
-
-// Takes a file that was read ahead, and waits for it if a reader has started on it. False if none
-// has. Rethrows the reader's exception.
-bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
-  std::unique_lock lock(pool_.mutex());
-  const auto found = ahead_.find(position);
-  if (found == ahead_.end()) return false;
-  read_done_.wait(lock, [&] { return found->second.ready; });
-  ReadAhead taken = std::move(found->second);
-  ahead_.erase(found);
-  pool_.count_read_ahead(-memory_of(taken));
-  bytes.swap(taken.bytes);
-  pool_.give_file_buffer_back(std::move(taken.bytes));
-  lock.unlock();
-  pool_.wake_readers();
-  if (taken.fault) std::rethrow_exception(taken.fault);
-  return true;
-}
-
-void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure) {
-  if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
-  const LoaderTimes& spent = slot_of(position).places[position % batch_size].times;
-  times_.read_seconds += spent.read_seconds;
-  times_.bytes_read += spent.bytes_read;
-  times_.pixels.decode += spent.pixels.decode;
-  times_.pixels.resample += spent.pixels.resample;
-  times_.pixels.augment += spent.pixels.augment;
-  times_.scale_seconds += spent.scale_seconds;
-  if (--slot_of(position).remaining == 0 || failure_ != nullptr) batch_done_.notify_one();
-}
-
-bool BatchLoader::State::claim_read(std::size_t* position) {
-  const auto distance = static_cast<std::size_t>(pool_.read_ahead());
-  next_read_ = std::max(next_read_, next_position_);
-  while (cache_ != nullptr && next_read_ < plan.order.size() &&
-         !cache_->find(plan.order[next_read_]).empty())
-    ++next_read_;
-  if (is_over() || next_read_ >= std::min(plan.order.size(), next_position_ + distance) ||
-      !pool_.may_read_ahead(*this))
-    return false;
-  *position = next_read_++;
-  ReadAhead& ahead = ahead_[*position];
-  ahead.bytes = pool_.take_file_buffer();
-  pool_.count_read_ahead(memory_of(ahead));
-  return true;
-}
-
-// The file is read without the mutex: no other thread accesses a ReadAhead that is not ready.
-void BatchLoader::State::read(std::size_t position) {
-  std::unique_lock lock(pool_.mutex());
-  ReadAhead& ahead = ahead_.at(position);
-  lock.unlock();
-  const std::ptrdiff_t before = memory_of(ahead);
-  double seconds = 0;
-  try {
-    seconds = watch_.read(set_, plan.order[position], ahead.bytes, closing_);
-  } catch (...) {
-    ahead.fault = std::current_exception();
-  }
-  lock.lock();
-  times_.read_seconds += seconds;
-  pool_.count_read_ahead(memory_of(ahead) - before);
-  ahead.ready = true;
-  read_done_.notify_all();
-}
-
-const HostBatch* BatchLoader::State::next() {
-  if (next_batch_ == num_batches) return nullptr;
-  const Stopwatch watch;
-  {
-    std::unique_lock lock(pool_.mutex());
-    if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();
-    const Slot& slot = slots_[next_batch_ % slots_.size()];
-    batch_done_.wait(lock, [&] {
-      const bool claimed = next_position_ > next_batch_ * batch_size;
-      return failure_ != nullptr || (claimed && slot.remaining == 0);
-    });
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
-  }
-  waited_s += watch.seconds();
-  return hand_out(next_batch_++);
-}
-
-// Closes the gaps left by bad images, and records the faults.
-const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
-  Slot& slot = slots_[number % slots_.size()];
-  HostBatch& batch = slot.batch;
-  batch.labels.clear();
-  batch.samples.clear();
-  batch.places.clear();
-  for (std::size_t i = 0; i < slot.places.size(); ++i) {
-    SampleSlot& place = slot.places[i];
-    const std::uint32_t sample = plan.order[number * batch_size + i];
-    if (!place.fault.empty())
-      faults.push_back(
-          {.sample = sample, .fault = std::move(place.fault), .damaged = place.is_usable});
-    if (!place.is_usable) continue;
-    const std::size_t target = batch.samples.size();
-    if (target != i)
-      std::memcpy(batch.pixels.get() + target * slot_bytes_, batch.pixels.get() + i * slot_bytes_,
-                  slot_bytes_);
-    batch.labels.push_back(set_.samples.label(sample));
-    batch.samples.push_back(sample);
-    batch.places.push_back(static_cast<std::uint32_t>(i));
-  }
-  batch.count = static_cast<int>(batch.samples.size());
-  batch.nominal = static_cast<int>(slot.places.size());
-  return &batch;
-}
 
 std::size_t BatchLoader::Plan::batch_bytes() const {
   return static_cast<std::size_t>(std::max(1, batch_size)) * image_bytes(pixels) *

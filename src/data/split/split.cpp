@@ -77,7 +77,7 @@ class Chooser {
         all_(images.num_classes),
         valid_(images.num_classes),
         wanted_(images.num_classes) {
-    for (const std::int32_t label : images.labels) ++all_[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : images.labels) ++all_[label];
     for (std::size_t c = 0; c < all_.size(); ++c)
       if (all_[c] > 1)
         wanted_[c] =
@@ -163,7 +163,7 @@ class PartChooser {
         groups_(image_groups(images)),
         order_(by_key(groups_)),
         left_(images.num_classes) {
-    for (const std::int32_t label : images.labels) ++left_[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : images.labels) ++left_[label];
   }
 
   std::vector<std::uint8_t> run(const std::vector<std::uint32_t>& groups) {
@@ -439,7 +439,7 @@ void note_missing_classes(const PresentClasses& present, const PartsRequest& req
   for (std::size_t p = 0; p < request.names.size(); ++p) {
     std::vector<bool> is_there(present.classes.size());
     for (std::size_t i = 0; i < split.parts.size(); ++i)
-      if (split.parts[i] == p) is_there[static_cast<std::size_t>(present.labels[i])] = true;
+      if (split.parts[i] == p) is_there[present.labels[i]] = true;
     std::vector<std::string> missing;
     for (std::size_t c = 0; c < is_there.size(); ++c)
       if (!is_there[c]) missing.push_back(present.classes[c].name);

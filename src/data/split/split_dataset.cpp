@@ -212,8 +212,8 @@ class Relabeling {
 std::vector<bool> gone_classes(const Dataset& set, const Relabeling& relabeling) {
   std::vector<bool> had(relabeling.classes.size()), has(relabeling.classes.size());
   for (std::size_t i = 0; i < relabeling.labels.size(); ++i) {
-    had[static_cast<std::size_t>(set.samples.label(i))] = true;
-    if (relabeling.labels[i] >= 0) has[static_cast<std::size_t>(relabeling.labels[i])] = true;
+    had[set.samples.label(i)] = true;
+    if (relabeling.labels[i] >= 0) has[relabeling.labels[i]] = true;
   }
   for (std::size_t c = 0; c < had.size(); ++c) had[c] = had[c] && !has[c];
   return had;
@@ -263,8 +263,7 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0) changes.left_out.emplace_back(set.samples.file_name(i));
     if (labels[i] >= 0 && labels[i] != set.samples.label(i)) ++changes.num_changed;
-    set.samples.set_label(i,
-                          labels[i] < 0 ? kLeftOut : new_ids[static_cast<std::size_t>(labels[i])]);
+    set.samples.set_label(i, labels[i] < 0 ? kLeftOut : new_ids[labels[i]]);
   }
   std::ranges::sort(changes.left_out);
   if (!changes.left_out.empty()) set.samples.remove_unlabeled();
@@ -334,7 +333,7 @@ class Reading {
   void refuse_missing_sides(const std::vector<Side>& sides) {
     std::vector<long long> train(set_.classes.size()), valid(set_.classes.size());
     for (std::size_t i = 0; i < sides.size(); ++i)
-      ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(set_.samples.label(i))];
+      ++(sides[i] == Side::kValid ? valid : train)[set_.samples.label(i)];
     const auto num_valid = std::ranges::count(sides, Side::kValid);
     if (num_valid == 0) fail("it has no image with the set 'valid'. Give some of each class.");
     std::vector<std::string> only_valid;
@@ -358,7 +357,7 @@ std::size_t count_other_labels(std::string_view text, const std::string& name, c
   std::size_t count = 0;
   for (const ImageRow& row : parse_image_rows(text, name, "label", set, unimportant))
     for (const std::uint32_t i : row.images)
-      if (row.value != set.classes[static_cast<std::size_t>(set.samples.label(i))]) ++count;
+      if (row.value != set.classes[set.samples.label(i)]) ++count;
   return count;
 }
 
@@ -396,8 +395,7 @@ std::string named(const char* option, const std::string& path) {
 void refuse_one_class(const Dataset& set) {
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   if (std::ranges::count_if(counts, [](long long count) { return count > 0; }) > 1) return;
-  fail(set, "all its images belong to one class, '" +
-                set.classes[static_cast<std::size_t>(set.samples.label(0))] +
+  fail(set, "all its images belong to one class, '" + set.classes[set.samples.label(0)] +
                 "', so there is nothing to learn. Give the folder that contains the class folders, "
                 "or add images of another class.");
 }

@@ -201,7 +201,7 @@ class TarRecords final : public RecordStream {
         continue;
       }
       if (kind == ImageLabel::Kind::kGiven)
-        image.label = written(labels_.labels()[static_cast<std::size_t>(label)]);
+        image.label = written(labels_.labels()[label]);
       else if (has_labels_)
         image.fault = "it has no label file, but others have";
       else if (const std::optional<LeftOut::Kind> outside = label_by_folder(image)) {

@@ -150,8 +150,7 @@ Tables contrast_tables(const Counts& counts) {
         255 - (std::find_if(counts[c].rbegin(), counts[c].rend(), used) - counts[c].rbegin());
     if (low == high) continue;
     const float scale = 255.0F / static_cast<float>(high - low);
-    for (auto v = low; v <= high; ++v)
-      tables[c][static_cast<std::size_t>(v)] = clamped(static_cast<float>(v - low) * scale);
+    for (auto v = low; v <= high; ++v) tables[c][v] = clamped(static_cast<float>(v - low) * scale);
   }
   return tables;
 }
@@ -276,9 +275,7 @@ std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random) {
                                           {ImageOperation::kColor, 0}}};
   for (DrawnOperation& operation : drawn)
     operation.magnitude = draw_between({-kStrength, kStrength}, random);
-  for (int i = 2; i > 0; --i)
-    std::swap(drawn[static_cast<std::size_t>(i)],
-              drawn[static_cast<std::size_t>(below(random, i + 1))]);
+  for (int i = 2; i > 0; --i) std::swap(drawn[i], drawn[below(random, i + 1)]);
   return drawn;
 }
 

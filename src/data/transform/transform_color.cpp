@@ -62,7 +62,7 @@ void write_rgb(const Hsv& color, std::uint8_t* rgb) {
                                                              {least, falling, most},
                                                              {rising, least, most},
                                                              {most, least, falling}}};
-  std::copy_n(sides[static_cast<std::size_t>(sector % 6)].data(), 3, rgb);
+  std::copy_n(sides[sector % 6].data(), 3, rgb);
 }
 
 // Shifts the hue by `turns` of the color circle, from -0.5 to 0.5.

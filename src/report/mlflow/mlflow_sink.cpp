@@ -92,7 +92,7 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   std::set<std::string> names;
   for (const ClassScore& score : scores_by_label(run.details.confusion)) {
     if (score.images == 0) continue;
-    std::string label = classes.at(static_cast<std::size_t>(score.label));
+    std::string label = classes.at(score.label);
     std::ranges::replace(label, '/', '_');  // servers reject what looks like a path: "a/../b"
     std::string name = mlflow_name("Recall/class " + label);
     if (!names.insert(name).second) name = "Recall/number " + std::to_string(score.label);

@@ -12,10 +12,6 @@ constexpr std::size_t kMaxRows = 1000, kMaxFaults = 200;
 constexpr double kStrong = 0.8;
 constexpr std::int64_t kFewImages = 300;
 
-std::string count_of(std::size_t count) {
-  return grouped(static_cast<long long>(count));
-}
-
 std::string file_html(const AuditedImage& image) {
   return name_html(image.file) + (image.validates ? " (validation)" : "");
 }
@@ -29,7 +25,7 @@ std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
 // lists all.
 std::string how_many_shown(std::size_t all, std::size_t shown, const char* files) {
   if (all <= shown) return "";
-  return " Showing " + count_of(shown) + " of " + count_of(all) + "; all are in " + files + ".";
+  return " Showing " + grouped(shown) + " of " + grouped(all) + "; all are in " + files + ".";
 }
 
 double agreed_share(const AuditRecord& record) {
@@ -44,16 +40,16 @@ std::size_t copies_between_classes(const AuditRecord& record) {
 std::string tiles_of(const AuditRecord& record) {
   const auto counted = [](const char* name, const char* id, std::size_t count,
                           const std::string& more) {
-    return tile(name, figure(id, static_cast<double>(count), count_of(count)), more);
+    return tile(name, figure(id, static_cast<double>(count), grouped(count)), more);
   };
   return (can_judge(record) ? counted("Doubtful labels", "doubtful", record.doubtful.size(),
                                       "the most doubtful first")
                             : std::string()) +
          counted("Copies", "copies", record.copies.size(),
-                 count_of(copies_between_classes(record)) + " of them with another label" +
+                 grouped(copies_between_classes(record)) + " of them with another label" +
                      (record.valid_data_path.empty()
                           ? ""
-                          : ", " + count_of(num_copies_across_sets(record)) + " across the sets")) +
+                          : ", " + grouped(num_copies_across_sets(record)) + " across the sets")) +
          counted("Outliers", "outliers", record.outliers.size(), "like no other of their class") +
          counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
          accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),

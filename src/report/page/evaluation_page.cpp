@@ -176,15 +176,15 @@ std::string differences_section(const EvaluationRecord& record) {
       ++num_shown_here;
     }
     if (figures.empty()) continue;
-    html += element("p", "Below each image, first the answer of “" +
-                             model_html(record.models[pair.first]) + "”, then that of “" +
-                             model_html(record.models[pair.second]) + "”. " +
-                             (num_shown_here < pair.images.size()
-                                  ? formatted("Showing %zu of ", num_shown_here) +
-                                        grouped(static_cast<long long>(pair.images.size())) +
-                                        " images; all are in differences.csv."
-                                  : std::string())) +
-            gallery(figures);
+    html +=
+        element("p",
+                "Below each image, first the answer of “" + model_html(record.models[pair.first]) +
+                    "”, then that of “" + model_html(record.models[pair.second]) + "”. " +
+                    (num_shown_here < pair.images.size()
+                         ? formatted("Showing %zu of ", num_shown_here) +
+                               grouped(pair.images.size()) + " images; all are in differences.csv."
+                         : std::string())) +
+        gallery(figures);
   }
   return section("differences", "Where they differ", html);
 }

@@ -268,8 +268,7 @@ std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
   for (int truth = 0; truth < counts.num_classes; ++truth) {
     std::int64_t images = 0;
     for (int guess = 0; guess < counts.num_classes; ++guess) images += counts.at(truth, guess);
-    std::string cells =
-        element("th scope=\"row\" class=\"text\"", names[static_cast<std::size_t>(truth)]);
+    std::string cells = element("th scope=\"row\" class=\"text\"", names[truth]);
     for (int guess = 0; guess < counts.num_classes; ++guess)
       cells += matrix_cell(counts, truth, guess, images);
     body += element("tr", cells) + "\n";

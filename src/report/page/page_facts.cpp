@@ -222,7 +222,7 @@ std::string data_html(const RunRecord& run) {
   const TextPairs facts = {
       {"training images", grouped(summary.num_train) + ", in " + data.train_path},
       {"validation images", grouped(summary.num_valid) + ", in " + data.valid_path},
-      {"classes", grouped(static_cast<long long>(data.classes.size()))},
+      {"classes", grouped(data.classes.size())},
       {"balance", imbalance_text(data.train_counts)},
       {"training size", size_text(data.image_height, data.image_width, data.resize_short_side)},
       {"validation size",

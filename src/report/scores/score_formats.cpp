@@ -53,7 +53,7 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
   const auto add_class = [&](std::size_t place) {
     cells.resize(cells.size() + 2);
     if (place >= score.best.size()) return;
-    cells[cells.size() - 2] = columns.labels[static_cast<std::size_t>(score.best[place].id)];
+    cells[cells.size() - 2] = columns.labels[score.best[place].id];
     cells.back() = score.best[place].confidence;
   };
   add_text(score.path);
@@ -128,7 +128,7 @@ class ReadableLines : public ScoreEncoder {
   std::string row(const Score& score) override {
     std::string line = score.path + (score.is_unsure ? ": unsure: " : ": ");
     for (std::size_t i = 0; i < score.best.size(); ++i)
-      line += (i == 0 ? "" : ", ") + columns_.labels[static_cast<std::size_t>(score.best[i].id)] +
+      line += (i == 0 ? "" : ", ") + columns_.labels[score.best[i].id] +
               formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
     if (score.best.empty()) line += "cannot be classified: " + score.fault;
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
@@ -346,7 +346,7 @@ void ScoredDataset::add(const Score& score, std::int64_t id,
   }
   row.emplace_back(id);
   for (const float probability : probabilities) row.emplace_back(static_cast<double>(probability));
-  row.emplace_back(as_utf8(labels_[static_cast<std::size_t>(score.best.front().id)]));
+  row.emplace_back(as_utf8(labels_[score.best.front().id]));
   table_->add(row);
   ++num_rows_;
   if (first_rows_.size() < kShownRows) first_rows_.push_back(std::move(row));

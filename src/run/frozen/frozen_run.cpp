@@ -228,12 +228,11 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
   std::vector<std::int64_t> order(unordered.samples.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::sort(order.begin(), order.end(), [&](std::int64_t one, std::int64_t other) {
-    return unordered.samples[static_cast<std::size_t>(one)] <
-           unordered.samples[static_cast<std::size_t>(other)];
+    return unordered.samples[one] < unordered.samples[other];
   });
   for (const std::int64_t i : order) {
-    all.labels.push_back(unordered.labels[static_cast<std::size_t>(i)]);
-    all.samples.push_back(unordered.samples[static_cast<std::size_t>(i)]);
+    all.labels.push_back(unordered.labels[i]);
+    all.samples.push_back(unordered.samples[i]);
   }
   all.rows = rows.index_select(0, at::tensor(order));
   return all;
@@ -286,7 +285,7 @@ std::vector<JudgedImage> doubtful_images(const Sources& sources, const Transform
     const std::uint32_t sample = images.samples[row];
     const std::int32_t best = judged.best(row);
     doubtful.push_back({std::string(sources.train.samples.file_name(sample)), images.labels[row],
-                        best, judged.row(row)[static_cast<std::size_t>(best)],
+                        best, judged.row(row)[best],
                         doubtful.size() < kMostDoubtfulShown
                             ? thumbnail_of(sources.train, sample, pixels)
                             : Thumbnail()});
@@ -305,29 +304,263 @@ class FeatureRun {
         uploader_(torch_device(run.machine.device), plan_.pixels.valid.output, batch_size(),
                   plan_.pixels.normalization) {}
 
-  void run();
-  FrozenResult take_result();
+  void run() {
+    Sources& sources = run_.sources;
+    const Division& division = plan_.division;
+    if (leads()) weights_ = copied_weights(model_);
+    model_.fold_batch_norm();
+    record_.epoch = 1;
+
+    run_.world.enter("features of the training images");
+    read({sources.train, division.train, *run_.bad_train, /*is_training=*/true}, train_);
+    if (run_.stop->now()) return;
+    record_.train_seconds = train_pass_seconds_ = watch_.seconds();
+    forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
+    if (validates()) {
+      run_.world.enter("features of the validation images");
+      read({sources.valid, division.valid, *run_.bad_valid, /*is_training=*/false}, valid_);
+      if (run_.stop->now()) return;
+      record_.valid_seconds = watch_.seconds() - record_.train_seconds;
+    }
+    pass_seconds_ = watch_.seconds();
+    fit();
+    if (!run_.stop->now()) finish();
+  }
+
+  FrozenResult take_result() {
+    FrozenResult result;
+    result.out_of_fold = take_out_of_fold();
+    result.predictions = std::move(predictions_);
+    result.judged = record_.valid;
+    result.forward_seconds = forward_seconds_;
+    result.train_seconds = train_pass_seconds_;
+    result.valid_seconds = record_.valid_seconds;
+    return result;
+  }
 
  private:
   int batch_size() const { return std::max(kSmallestBatch, plan_.loading.batch_size); }
   bool leads() const { return run_.world.leads(); }
   bool validates() const { return !run_.sources.judged_out_of_fold; }
 
-  void read(ImageSet set, LabeledFeatures& result);
-  void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
-  void warn_of_time(const FeaturePass& pass, const ImageSet& set);
-  void note_cut() const;
-  void fit();
-  HeadFit fit_here() const;
-  FitWatch fit_watch() const;
-  std::vector<double> class_weights() const;
+  void read(ImageSet set, LabeledFeatures& result) {
+    World& world = run_.world;
+    const auto count = static_cast<std::uint32_t>(set.data.samples.size());
+    std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
+    const auto num_images = static_cast<std::int64_t>(mine.size());
+    BatchLoader loader = run_.loaders->once(set.data, std::move(mine), batch_size());
+    FeaturePass pass(model_, loader, uploader_, plan_.recipe.precision, num_images);
+    std::vector<BadImage> faults;
+    while (stop_signal() == 0 && pass.step()) {
+      world.at("batch " + std::to_string(pass.steps_done()));
+      show_progress(pass, loader.num_batches(), set.is_training);
+      warn_of_time(pass, set);
+      for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+      if (world.size() == 1)
+        set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
+    }
+    const Vote all = vote(world, ballot(!faults.empty()));
+    if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
+    run_.stop->hear(all);
+    if (run_.stop->now()) return;
+    wait_seconds_ += loader.wait_seconds();
+    if (set.is_training) record_.num_steps = pass.steps_done();
+    result = gathered(world, pass.take());
+  }
+
+  void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
+    if (!is_training) return run_.log.validating(1, pass.steps_done(), num_batches);
+    StepRecord timing;
+    timing.epoch = 1;
+    timing.num_epochs = run_.stop->num_epochs();
+    timing.step = pass.steps_done();
+    timing.num_steps = num_batches;
+    timing.elapsed_seconds = watch_.seconds();
+    timing.epoch_images_per_second =
+        static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
+    run_.log.progress(timing);
+  }
+
+  // --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
+  void warn_of_time(const FeaturePass& pass, const ImageSet& set) {
+    const double limit = plan_.time_limit_s;
+    const bool can_judge =
+        pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
+    if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
+    const auto share = [&](const Dataset& data) {
+      return static_cast<double>(data.samples.size()) / run_.world.size();
+    };
+    const double train = share(run_.sources.train),
+                 valid = validates() ? share(run_.sources.valid) : 0;
+    const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
+    const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
+    if (run_.clock.seconds_used() + to_come <= limit) return;
+    was_warned_of_time_ = true;
+    run_.console.warning(
+        "--time-limit " + plan_.stop.time_limit_word +
+        " is too short: one pass of all images through the network takes about " +
+        duration_text(watch_.seconds() + to_come) +
+        ", and is completed anyway, so that there is a model. Use a smaller network or "
+        "--image-size.");
+  }
+
+  void note_cut() const {
+    if (!head_.is_cut) return;
+    const std::string ended = "ended the fit of the last layer";
+    run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
+                         duration_text(fit_seconds_) + ", before it was done: give more time.");
+    run_.log.choose({"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
+  }
+
+  // The ranks wait for rank 0, which has all features.
+  void fit() {
+    count_images();
+    run_.world.agree([&] { check_epoch(record_); });
+    if (validates())
+      record_.valid_in_train =
+          warn_of_shared_images(run_.world, run_.console, run_.sources, record_.valid.count);
+    if (leads()) warn_of_seen_images(run_.console, run_.sources);
+    run_.world.enter("fitting the head", /*patient=*/true);
+    const Stopwatch watch;
+    run_.world.agree([&] {
+      if (leads()) head_ = fit_here();
+    });
+    fit_seconds_ = watch.seconds();
+    record_.train_seconds += fit_seconds_;
+    run_.stop->hear(vote(run_.world, ballot(false)));
+  }
+
+  HeadFit fit_here() const {
+    std::vector<std::uint32_t> groups;
+    if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
+      for (const std::uint32_t sample : train_.samples)
+        groups.push_back(split->train_groups[sample]);
+    const Folds folds =
+        divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
+                           plan_.loading.seed);
+    require_folds(folds, plan_.folds);
+    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
+  }
+
+  // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
+  // model.
+  FitWatch fit_watch() const {
+    const double limit = plan_.time_limit_s, begin = run_.clock.seconds_used();
+    long long bytes = 0;
+    for (const NamedTensor& weight : weights_)
+      bytes += static_cast<long long>(weight.tensor.nbytes());
+    const double left = limit - closing_seconds(limit, bytes) - begin;
+    const auto news = std::make_shared<FitNews>(run_.console);
+    FitWatch watch{.is_stopped = [news] {
+      news->tell();
+      return stop_signal() != 0;
+    }};
+    watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
+    if (limit > 0)
+      watch.time_share = [this, begin, budget = std::max(left, kLeastSeconds)] {
+        return (run_.clock.seconds_used() - begin) / budget;
+      };
+    return watch;
+  }
+
+  // The fit uses all images at once, so --sample balanced becomes class weights.
+  std::vector<double> class_weights() const {
+    if (plan_.loading.sample != Sampling::kBalanced) return plan_.recipe.loss.class_weights;
+    std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
+    for (const std::int32_t label : train_.labels) ++counts[label];
+    return weights_of_classes(ClassWeights::kBalanced, counts);
+  }
+
   int num_classes() const { return static_cast<int>(run_.sources.num_classes()); }
-  Judgment judgment() const;
-  void finish();
-  void count_images();
-  void keep(const Judgment& judged);
-  void log_result() const;
-  OutOfFold take_out_of_fold();
+
+  // The logits by which the run is evaluated.
+  Judgment judgment() const {
+    if (!validates()) return {head_.out_of_fold_logits, &train_};
+    return {head_logits(valid_.rows, head_), &valid_};
+  }
+
+  void finish() {
+    Judgment judged;
+    if (leads()) {
+      record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
+      judged = judgment();
+      record_.valid = totals_of(judged.logits, judged.images->labels);
+      predictions_ = predictions_of(judged.logits, *judged.images);
+    } else {
+      record_.train = record_.valid = {};
+    }
+    set_summed_numbers(run_.world.sum(summed_numbers(record_.valid)), record_.valid);
+    set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
+    record_.macro = macro_scores(
+        run_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
+    run_.world.agree([&] { check_epoch(record_); });
+    const double images_per_second =
+        static_cast<double>(record_.train.count) / record_.train_seconds;
+    record_.train_images_per_second = record_.average_images_per_second = images_per_second;
+    record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
+    record_.times.forward = std::max(0.0, pass_seconds_ - wait_seconds_);
+    record_.times.optimizer = fit_seconds_;
+    record_.bad_train_images = state_.bad_train.num_bad;
+    record_.bad_valid_images = state_.bad_valid.num_bad;
+    keep(judged);
+  }
+
+  // Sets only the counts, to the same values on all ranks.
+  void count_images() {
+    record_.train.count = run_.world.broadcast(train_.size());
+    record_.valid.count = validates() ? run_.world.broadcast(valid_.size()) : record_.train.count;
+  }
+
+  void keep(const Judgment& judged) {
+    BestEpoch& best = state_.progress.best;
+    best = {.epoch = 1,
+            .valid = record_.valid,
+            .macro_recall = record_.macro->recall,
+            .calibration = {},
+            .weights = {}};
+    const bool has_folds = plan_.folds > 0;
+    HostLogits logits;
+    if (leads()) {
+      const std::vector<NamedTensor> head = model_.head();
+      for (NamedTensor& weight : weights_) {
+        if (weight.name == head[0].name) weight.tensor = head_.weight;
+        if (weight.name == head[1].name) weight.tensor = head_.bias;
+      }
+      best.weights = std::move(weights_);
+      logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
+    }
+    ValidationDetails details = judge_best(run_, predictions_, logits);
+    if (has_folds && leads()) {
+      details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
+                             totals_of(head_.out_of_fold_logits, train_.labels)};
+      details.doubtful =
+          doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
+    }
+    if (leads()) {
+      log_result();
+      note_cut();
+    }
+    run_.log.epoch(record_, &details);
+    state_.progress.epochs_done = 1;
+  }
+
+  void log_result() const {
+    const long long num_images = train_.size() + valid_.size();
+    run_.console.info(
+        formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "
+                  "%.3g (%s)",
+                  grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
+                  fit_seconds_, head_.penalty,
+                  head_.is_chosen ? "the best for out-of-fold images"
+                  : head_.is_cut  ? "no time to choose"
+                                  : "too few images to choose"));
+  }
+
+  OutOfFold take_out_of_fold() {
+    if (!leads() || plan_.folds == 0) return {};
+    return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
+            std::move(train_.samples)};
+  }
 
   Run& run_;
   const Plan& plan_;
@@ -344,252 +577,6 @@ class FeatureRun {
   EpochRecord record_;
   bool was_warned_of_time_ = false;
 };
-
-void FeatureRun::run() {
-  Sources& sources = run_.sources;
-  const Division& division = plan_.division;
-  if (leads()) weights_ = copied_weights(model_);
-  model_.fold_batch_norm();
-  record_.epoch = 1;
-
-  run_.world.enter("features of the training images");
-  read({sources.train, division.train, *run_.bad_train, /*is_training=*/true}, train_);
-  if (run_.stop->now()) return;
-  record_.train_seconds = train_pass_seconds_ = watch_.seconds();
-  forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
-  if (validates()) {
-    run_.world.enter("features of the validation images");
-    read({sources.valid, division.valid, *run_.bad_valid, /*is_training=*/false}, valid_);
-    if (run_.stop->now()) return;
-    record_.valid_seconds = watch_.seconds() - record_.train_seconds;
-  }
-  pass_seconds_ = watch_.seconds();
-  fit();
-  if (!run_.stop->now()) finish();
-}
-
-void FeatureRun::read(ImageSet set, LabeledFeatures& result) {
-  World& world = run_.world;
-  const auto count = static_cast<std::uint32_t>(set.data.samples.size());
-  std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
-  const auto num_images = static_cast<std::int64_t>(mine.size());
-  BatchLoader loader = run_.loaders->once(set.data, std::move(mine), batch_size());
-  FeaturePass pass(model_, loader, uploader_, plan_.recipe.precision, num_images);
-  std::vector<BadImage> faults;
-  while (stop_signal() == 0 && pass.step()) {
-    world.at("batch " + std::to_string(pass.steps_done()));
-    show_progress(pass, loader.num_batches(), set.is_training);
-    warn_of_time(pass, set);
-    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
-    if (world.size() == 1)
-      set.ledger.record(std::exchange(faults, {}), /*leads=*/true, run_.console);
-  }
-  const Vote all = vote(world, ballot(!faults.empty()));
-  if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
-  run_.stop->hear(all);
-  if (run_.stop->now()) return;
-  wait_seconds_ += loader.wait_seconds();
-  if (set.is_training) record_.num_steps = pass.steps_done();
-  result = gathered(world, pass.take());
-}
-
-void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
-  if (!is_training) return run_.log.validating(1, pass.steps_done(), num_batches);
-  StepRecord timing;
-  timing.epoch = 1;
-  timing.num_epochs = run_.stop->num_epochs();
-  timing.step = pass.steps_done();
-  timing.num_steps = num_batches;
-  timing.elapsed_seconds = watch_.seconds();
-  timing.epoch_images_per_second = static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
-  run_.log.progress(timing);
-}
-
-// --time-limit cuts no pass short, since the head needs images of all classes. So warns early.
-void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
-  const double limit = plan_.time_limit_s;
-  const bool can_judge =
-      pass.steps_done() >= kBatchesToJudgeTime || run_.clock.seconds_used() > limit;
-  if (limit == 0 || was_warned_of_time_ || !leads() || !can_judge) return;
-  const auto share = [&](const Dataset& data) {
-    return static_cast<double>(data.samples.size()) / run_.world.size();
-  };
-  const double train = share(run_.sources.train),
-               valid = validates() ? share(run_.sources.valid) : 0;
-  const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
-  const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
-  if (run_.clock.seconds_used() + to_come <= limit) return;
-  was_warned_of_time_ = true;
-  run_.console.warning(
-      "--time-limit " + plan_.stop.time_limit_word +
-      " is too short: one pass of all images through the network takes about " +
-      duration_text(watch_.seconds() + to_come) +
-      ", and is completed anyway, so that there is a model. Use a smaller network or "
-      "--image-size.");
-}
-
-void FeatureRun::note_cut() const {
-  if (!head_.is_cut) return;
-  const std::string ended = "ended the fit of the last layer";
-  run_.console.warning("--time-limit " + plan_.stop.time_limit_word + " " + ended + " after " +
-                       duration_text(fit_seconds_) + ", before it was done: give more time.");
-  run_.log.choose({"time-limit", "", ended + "; a repeated run ends it", /*has_line=*/true});
-}
-
-// The ranks wait for rank 0, which has all features.
-void FeatureRun::fit() {
-  count_images();
-  run_.world.agree([&] { check_epoch(record_); });
-  if (validates())
-    record_.valid_in_train =
-        warn_of_shared_images(run_.world, run_.console, run_.sources, record_.valid.count);
-  if (leads()) warn_of_seen_images(run_.console, run_.sources);
-  run_.world.enter("fitting the head", /*patient=*/true);
-  const Stopwatch watch;
-  run_.world.agree([&] {
-    if (leads()) head_ = fit_here();
-  });
-  fit_seconds_ = watch.seconds();
-  record_.train_seconds += fit_seconds_;
-  run_.stop->hear(vote(run_.world, ballot(false)));
-}
-
-HeadFit FeatureRun::fit_here() const {
-  std::vector<std::uint32_t> groups;
-  if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
-    for (const std::uint32_t sample : train_.samples) groups.push_back(split->train_groups[sample]);
-  const Folds folds = divided_into_folds(
-      train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
-  require_folds(folds, plan_.folds);
-  return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
-}
-
-// Rank 0's clock decides. There is always some time for the fit, since a run must end with a model.
-FitWatch FeatureRun::fit_watch() const {
-  const double limit = plan_.time_limit_s, begin = run_.clock.seconds_used();
-  long long bytes = 0;
-  for (const NamedTensor& weight : weights_)
-    bytes += static_cast<long long>(weight.tensor.nbytes());
-  const double left = limit - closing_seconds(limit, bytes) - begin;
-  const auto news = std::make_shared<FitNews>(run_.console);
-  FitWatch watch{.is_stopped = [news] {
-    news->tell();
-    return stop_signal() != 0;
-  }};
-  watch.at_layer = [news](int done, int most) { news->at_layer(done, most); };
-  if (limit > 0)
-    watch.time_share = [this, begin, budget = std::max(left, kLeastSeconds)] {
-      return (run_.clock.seconds_used() - begin) / budget;
-    };
-  return watch;
-}
-
-// The fit uses all images at once, so --sample balanced becomes class weights.
-std::vector<double> FeatureRun::class_weights() const {
-  if (plan_.loading.sample != Sampling::kBalanced) return plan_.recipe.loss.class_weights;
-  std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
-  for (const std::int32_t label : train_.labels) ++counts[static_cast<std::size_t>(label)];
-  return weights_of_classes(ClassWeights::kBalanced, counts);
-}
-
-// Sets only the counts, to the same values on all ranks.
-void FeatureRun::count_images() {
-  record_.train.count = run_.world.broadcast(train_.size());
-  record_.valid.count = validates() ? run_.world.broadcast(valid_.size()) : record_.train.count;
-}
-
-// The logits by which the run is evaluated.
-Judgment FeatureRun::judgment() const {
-  if (!validates()) return {head_.out_of_fold_logits, &train_};
-  return {head_logits(valid_.rows, head_), &valid_};
-}
-
-void FeatureRun::finish() {
-  Judgment judged;
-  if (leads()) {
-    record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
-    judged = judgment();
-    record_.valid = totals_of(judged.logits, judged.images->labels);
-    predictions_ = predictions_of(judged.logits, *judged.images);
-  } else {
-    record_.train = record_.valid = {};
-  }
-  set_summed_numbers(run_.world.sum(summed_numbers(record_.valid)), record_.valid);
-  set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
-  record_.macro = macro_scores(
-      run_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
-  run_.world.agree([&] { check_epoch(record_); });
-  const double images_per_second = static_cast<double>(record_.train.count) / record_.train_seconds;
-  record_.train_images_per_second = record_.average_images_per_second = images_per_second;
-  record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
-  record_.times.forward = std::max(0.0, pass_seconds_ - wait_seconds_);
-  record_.times.optimizer = fit_seconds_;
-  record_.bad_train_images = state_.bad_train.num_bad;
-  record_.bad_valid_images = state_.bad_valid.num_bad;
-  keep(judged);
-}
-
-void FeatureRun::keep(const Judgment& judged) {
-  BestEpoch& best = state_.progress.best;
-  best = {.epoch = 1,
-          .valid = record_.valid,
-          .macro_recall = record_.macro->recall,
-          .calibration = {},
-          .weights = {}};
-  const bool has_folds = plan_.folds > 0;
-  HostLogits logits;
-  if (leads()) {
-    const std::vector<NamedTensor> head = model_.head();
-    for (NamedTensor& weight : weights_) {
-      if (weight.name == head[0].name) weight.tensor = head_.weight;
-      if (weight.name == head[1].name) weight.tensor = head_.bias;
-    }
-    best.weights = std::move(weights_);
-    logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
-  }
-  ValidationDetails details = judge_best(run_, predictions_, logits);
-  if (has_folds && leads()) {
-    details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
-                           totals_of(head_.out_of_fold_logits, train_.labels)};
-    details.doubtful =
-        doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
-  }
-  if (leads()) {
-    log_result();
-    note_cut();
-  }
-  run_.log.epoch(record_, &details);
-  state_.progress.epochs_done = 1;
-}
-
-void FeatureRun::log_result() const {
-  const long long num_images = train_.size() + valid_.size();
-  run_.console.info(
-      formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "
-                "%.3g (%s)",
-                grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
-                fit_seconds_, head_.penalty,
-                head_.is_chosen ? "the best for out-of-fold images"
-                : head_.is_cut  ? "no time to choose"
-                                : "too few images to choose"));
-}
-
-OutOfFold FeatureRun::take_out_of_fold() {
-  if (!leads() || plan_.folds == 0) return {};
-  return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
-          std::move(train_.samples)};
-}
-
-FrozenResult FeatureRun::take_result() {
-  FrozenResult result;
-  result.out_of_fold = take_out_of_fold();
-  result.predictions = std::move(predictions_);
-  result.judged = record_.valid;
-  result.forward_seconds = forward_seconds_;
-  result.train_seconds = train_pass_seconds_;
-  result.valid_seconds = record_.valid_seconds;
-  return result;
-}
 
 }  // namespace
 

@@ -256,8 +256,8 @@ class ScanNews {
   void tell(std::size_t done, std::size_t all) {
     const double now = watch_.seconds();
     if (now < kFirstNews || done == all) return;
-    const std::string text = "looking for duplicates: " + grouped(static_cast<long long>(done)) +
-                             " of " + grouped(static_cast<long long>(all)) + " images";
+    const std::string text =
+        "looking for duplicates: " + grouped(done) + " of " + grouped(all) + " images";
     if (log_.on_terminal() && now - shown_ >= kBetweenLiveLines) {
       shown_ = now;
       log_.progress(text);

@@ -66,8 +66,7 @@ bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
 }
 
 std::string of_limit(std::size_t bytes, std::size_t limit) {
-  return bytes_text(static_cast<long long>(std::min(bytes, limit))) + " of at most " +
-         bytes_text(static_cast<long long>(limit));
+  return bytes_text(std::min(bytes, limit)) + " of at most " + bytes_text(limit);
 }
 
 CacheChoice choose_automatically(const DataConfig& config, const Sources& sources,
@@ -83,15 +82,13 @@ CacheChoice choose_automatically(const DataConfig& config, const Sources& source
     choice.reason = "decoded images, " + of_limit(wanted, limit);
   } else if (is_on_network(config.train_path)) {
     choice.train = choice.valid = CacheKind::kBytes;
-    choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
-                    " (network storage)";
+    choice.reason = "files as stored, at most " + bytes_text(limit) + " (network storage)";
   } else if (wanted <= limit) {
     choice.valid = CacheKind::kDecoded;
     choice.reason = "decoded validation images, " + of_limit(wanted, limit);
   } else {
-    choice.reason = "off (decoded images need " + bytes_text(static_cast<long long>(wanted)) +
-                    ", limit " + bytes_text(static_cast<long long>(limit)) +
-                    "; local files stay in the page cache)";
+    choice.reason = "off (decoded images need " + bytes_text(wanted) + ", limit " +
+                    bytes_text(limit) + "; local files stay in the page cache)";
   }
   const bool all_decoded = choice.train != CacheKind::kBytes;
   divide(all_decoded ? std::min(limit, wanted) : limit, train, valid, choice);
@@ -136,13 +133,13 @@ CacheChoice choose_cache(const DataConfig& config, const Sources& sources, const
   const std::size_t train = decoded_bytes(sources.train, pixels.train);
   const std::size_t valid = decoded_bytes(sources.valid, pixels.valid);
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
-                          : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
+                          : "files as stored, at most " + bytes_text(limit);
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
   const bool holds_one = decoded ? fits(image_bytes(pixels.train), sources.train, choice)
                                  : fits_any_file(sources.train, choice);
   if (!holds_one && !streams)
     throw Error(ErrorCode::kUserError,
-                "The cache may take " + bytes_text(static_cast<long long>(limit)) +
+                "The cache may take " + bytes_text(limit) +
                     ", a quarter of the available memory, which is too little for even one " +
                     (decoded ? "decoded image" : "file") +
                     " and the cache's table: use --cache none.");

@@ -57,7 +57,7 @@ double free_bytes(const Device& device, const World& world) {
 }
 
 std::string sentence(const StepNeed& need, const std::string& takes, double bytes) {
-  const auto text = [](double number) { return bytes_text(static_cast<long long>(number)); };
+  const auto text = [](double number) { return bytes_text(number); };
   const int batch = batch_that_should_fit(need), side = side_that_should_fit(need);
   std::string advice;
   if (batch >= need.least_batch) advice = "--batch-size " + std::to_string(batch) + " or less";

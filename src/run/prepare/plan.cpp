@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -165,7 +164,7 @@ void check_feature_memory(const Sources& sources, const ImageModel& model, const
           formatted(" the features of all %s images are kept in memory and take %s, more than half "
                     "of what is available: use --freeze backbone --augment flip, which trains the "
                     "last layer in epochs, or fewer images.",
-                    grouped(count).c_str(), bytes_text(static_cast<long long>(needed)).c_str()));
+                    grouped(count).c_str(), bytes_text(needed).c_str()));
 }
 
 // How many epochs the schedule has, by --epochs or --steps.

@@ -47,7 +47,7 @@ std::string differences(const Facts& theirs, const Facts& of_rank_0) {
 Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
   Problems problems;
   for (int rank = 1; rank < world.size(); ++rank) {
-    const Facts& theirs = facts[static_cast<std::size_t>(rank)];
+    const Facts& theirs = facts[rank];
     if (theirs == facts.front()) continue;
     if (problems.errors().size() == kMaxNamed) break;
     problems.add(Error(ErrorCode::kUserError,

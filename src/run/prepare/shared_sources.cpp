@@ -142,12 +142,6 @@ std::string in_words(const Fingerprint& print) {
   return std::to_string(print.num_images) + " images, list " + std::to_string(print.hash);
 }
 
-std::string in_words(const std::vector<std::string>& classes) {
-  std::string text = "classes ";
-  for (const std::string& name : classes) text += (&name == &classes.front() ? "" : ", ") + name;
-  return text;
-}
-
 void require_equal_sets(World& world, const Dataset& set) {
   struct Prints {
     Fingerprint files;
@@ -159,8 +153,9 @@ void require_equal_sets(World& world, const Dataset& set) {
   const auto other = std::ranges::find_if(all, [&](const Prints& one) { return one != all[0]; });
   if (other == all.end()) return;
   const std::vector<std::string> found =
-      world.gather(other->classes == all[0].classes ? in_words(fingerprint(set))
-                                                    : cut_to_bytes(in_words(set.classes), 2000));
+      world.gather(other->classes == all[0].classes
+                       ? in_words(fingerprint(set))
+                       : cut_to_bytes("classes " + joined(set.classes, ", "), 2000));
   const auto rank = static_cast<std::size_t>(other - all.begin());
   throw Error(ErrorCode::kInvalidDataset,
               set.name + " differs between ranks: " + world.name_of(static_cast<int>(rank)) +
@@ -246,7 +241,7 @@ void require_equal_in_part(World& world, const std::string& part, const std::str
 // The part of the training images that this rank shares with others, and its share of it.
 void choose_part(World& world, const StreamConfig& config, const Dataset& train, const Shard& all,
                  Division& division) {
-  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  const std::string& host = world.hosts()[world.rank()];
   const std::string own = host + "\n" + place_of(train);
   division.train_part = config.by_host ? train.root.string() : own;
   division.train = among(world, division.train_part, all);
@@ -308,9 +303,8 @@ void require_same_data(World& world, const Dataset& set) {
       world, set,
       find_each(set.archives.size(), [&](std::size_t a) { return set.archives[a].file.size(); }),
       [&](std::size_t a, const std::string& rank, std::uint64_t other, std::uint64_t of_rank_0) {
-        return name_of_archive(a) + " has " + grouped(static_cast<long long>(other)) +
-               " bytes on " + rank + " and " + grouped(static_cast<long long>(of_rank_0)) +
-               " on rank 0.";
+        return name_of_archive(a) + " has " + grouped(other) + " bytes on " + rank + " and " +
+               grouped(of_rank_0) + " on rank 0.";
       });
   const std::vector<std::size_t> archives = spread(set.archives.size(), kMaxArchives);
   require_equal(

@@ -166,10 +166,9 @@ struct AuditFindings {
       const std::uint32_t image = images[row];
       const std::int32_t best = judged.best(row);
       is_doubtful[image] = true;
-      record.doubtful.push_back(
-          {audited(image, record.doubtful.size()), class_of(best),
-           static_cast<double>(judged.row(row)[static_cast<std::size_t>(best)]),
-           static_cast<double>(judged.self_confidence(row))});
+      record.doubtful.push_back({audited(image, record.doubtful.size()), class_of(best),
+                                 static_cast<double>(judged.row(row)[best]),
+                                 static_cast<double>(judged.self_confidence(row))});
     }
   }
 
@@ -188,8 +187,7 @@ struct AuditFindings {
         }
     }
     for (std::size_t i = 0; i < is_doubtful.size(); ++i)
-      if (is_doubtful[i])
-        ++record.classes[static_cast<std::size_t>(set.samples.label(i))].num_doubtful;
+      if (is_doubtful[i]) ++record.classes[set.samples.label(i)].num_doubtful;
   }
 
   void add_copies() {
@@ -228,17 +226,14 @@ struct AuditFindings {
           {audited(image, record.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
-  std::string class_of(std::int32_t label) const {
-    return set.classes[static_cast<std::size_t>(label)];
-  }
+  std::string class_of(std::int32_t label) const { return set.classes[label]; }
 
   // The image to show at `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
     const bool validates = image >= set.samples.size();
     const Dataset& its = validates ? *valid : set;
     const std::size_t i = validates ? image - set.samples.size() : image;
-    return {std::string(its.samples.file_name(i)),
-            its.classes[static_cast<std::size_t>(its.samples.label(i))],
+    return {std::string(its.samples.file_name(i)), its.classes[its.samples.label(i)],
             place < record.num_shown ? thumbnail_of(its, i, pixels) : Thumbnail(), validates};
   }
 };
@@ -312,13 +307,13 @@ void log_start(const Parts& parts, Log& log) {
   if (!parts.inference.precision_warning().empty())
     log.warning(parts.inference.precision_warning());
   log.info("backbone:  " + printable(parts.backbone->description));
-  log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + " of " +
+  log.info("images:    " + grouped(parts.set.samples.size()) + " of " +
            plural(std::ssize(parts.set.classes), "class", "classes") + ", " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
   if (parts.valid) {
-    log.info("validate:  " + grouped(static_cast<long long>(parts.valid->samples.size())) +
-             " images, " + describe(parts.valid->kind) + ": searched only for duplicates");
+    log.info("validate:  " + grouped(parts.valid->samples.size()) + " images, " +
+             describe(parts.valid->kind) + ": searched only for duplicates");
     for (const std::string& note : parts.valid->notes) log.warning(note);
   }
   const std::vector<long long> counts = counts_by_class(parts.set, parts.set.classes.size());
@@ -416,27 +411,21 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
 
 // Writes all files under temporary names, and renames them when all are complete.
 void write_files(const AuditRecord& record, const OutputFolder& output) {
-  std::vector<DurableFile> files;
-  const auto add = [&](const char* name, const std::string& bytes) {
-    files.emplace_back(output.path() / name).write(bytes);
-  };
-  add(kDoubtfulName, doubtful_csv(record));
-  add(kDuplicatesName, duplicates_csv(record));
-  add(kPageName, audit_html(record));
-  add(kAuditFileName, audit_json(record));
-  output.replace(std::move(files), {});
+  output.replace({{kDoubtfulName, doubtful_csv(record)},
+                  {kDuplicatesName, duplicates_csv(record)},
+                  {kPageName, audit_html(record)},
+                  {kAuditFileName, audit_json(record)}});
 }
 
 void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
-  const auto count = [](std::size_t number) { return grouped(static_cast<long long>(number)); };
   log.info("");
   log.info("labels:    " + audit_verdict(record).text);
-  log.info("copies:    " + count(record.copies.size()) +
+  log.info("copies:    " + grouped(record.copies.size()) +
            (record.valid_data_path.empty()
                 ? ""
-                : ", " + count(num_copies_across_sets(record)) + " across the two sets"));
-  log.info("outliers:  " + count(record.outliers.size()));
-  log.info("flawed:    " + count(record.flawed.size()) + " dark, bright, blurred, empty or odd");
+                : ", " + grouped(num_copies_across_sets(record)) + " across the two sets"));
+  log.info("outliers:  " + grouped(record.outliers.size()));
+  log.info("flawed:    " + grouped(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))
     if (finding.judged == Judged::kWarning)
       log.warning(finding.text);

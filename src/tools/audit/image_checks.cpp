@@ -31,7 +31,7 @@ std::vector<ImageCopy> listed_copies(std::span<const std::pair<std::uint32_t, st
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
   if (scanned.hashes.size() <= kMaxDecodedImages) return find_duplicates(scanned);
   log.info("copies:    only byte-identical ones, since there are more than " +
-           grouped(static_cast<long long>(kMaxDecodedImages)) + " images");
+           grouped(kMaxDecodedImages) + " images");
   return find_duplicates({scanned.hashes, {}});
 }
 
@@ -41,7 +41,7 @@ std::vector<ImageCopy> copies_of(const std::vector<const Dataset*>& sets,
   std::vector<std::int32_t> labels;
   for (const Dataset* set : sets)
     for (std::size_t i = 0; i < set->samples.size(); ++i) {
-      const std::string& name = set->classes[static_cast<std::size_t>(set->samples.label(i))];
+      const std::string& name = set->classes[set->samples.label(i)];
       const auto next = static_cast<std::int32_t>(numbers.size());
       labels.push_back(numbers.emplace(name, next).first->second);
     }
@@ -171,7 +171,7 @@ ImageMeasures measure_image(const Image& image, ImageSize stored) {
   for (int center = 0; center < 256; ++center) {
     std::size_t alike = 0;
     for (int at = std::max(0, center - kAlike); at <= std::min(255, center + kAlike); ++at)
-      alike += histogram.at(static_cast<std::size_t>(at));
+      alike += histogram.at(at);
     most = std::max(most, alike);
   }
   return {stored, quantile(0.95), quantile(0.05),
@@ -240,7 +240,7 @@ using Rows = std::vector<std::uint32_t>;
 std::vector<Rows> rows_by_class(const FeatureRows& images) {
   std::vector<Rows> rows(images.num_classes);
   for (std::size_t i = 0; i < images.labels.size(); ++i)
-    rows[static_cast<std::size_t>(images.labels[i])].push_back(static_cast<std::uint32_t>(i));
+    rows[images.labels[i]].push_back(static_cast<std::uint32_t>(i));
   return rows;
 }
 

@@ -402,7 +402,7 @@ std::string note_of_turned_images(const Dataset& set) {
   if (set.exif != Exif::kApply) return "";
   const std::size_t count = turned_images(set, set.samples.size()).turned;
   if (count == 0) return "";
-  return plural(static_cast<long long>(count), "image has", "images have") +
+  return plural(count, "image has", "images have") +
          " an EXIF orientation, which is copied, but ignored in an ImageDirectory: give --exif "
          "apply "
          "to whatever reads it, such as `kiln train`.";

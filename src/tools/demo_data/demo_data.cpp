@@ -158,7 +158,7 @@ void write_image(const fs::path& folder, int shape, int index, int number, const
 }  // namespace
 
 std::string_view demo_class_name(int shape) {
-  return kNames.at(static_cast<std::size_t>(shape));
+  return kNames.at(shape);
 }
 
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index) {

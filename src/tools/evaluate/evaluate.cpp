@@ -148,14 +148,14 @@ class ModelEvaluator {
                                         predictor_.labels().size());
     const std::span<const std::int32_t> top(ids.const_data_ptr<std::int32_t>(),
                                             static_cast<std::size_t>(figures_.k()));
-    const float confidence = shares[static_cast<std::size_t>(top[0])];
+    const float confidence = shares[top[0]];
     if (!std::isfinite(confidence)) {
       row.fault = kNoNumberFault;
       return false;
     }
     row.best.push_back({top[0], confidence});
     const int label = set_.samples.label(i);
-    const int truth = label < 0 ? -1 : ids_[static_cast<std::size_t>(label)];
+    const int truth = label < 0 ? -1 : ids_[label];
     if (truth < 0) return true;
     figures_.add({i, truth, top, shares});
     answers_[i] = {.sample = i, .label = truth, .predicted = top[0], .confidence = confidence};
@@ -221,7 +221,7 @@ std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTab
 DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAnswers& first,
                                const ModelAnswers& second) {
   const auto label = [&](const ModelAnswers& answers) {
-    return answers.model.data.classes[static_cast<std::size_t>(answers.images[i].predicted)];
+    return answers.model.data.classes[answers.images[i].predicted];
   };
   const auto id = static_cast<std::size_t>(parts.set.samples.label(i));
   return {std::string(parts.set.samples.file_name(i)),
@@ -269,12 +269,11 @@ class OutputFiles {
 
   // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
   void commit(const OutputFolder& output) {
-    std::vector<DurableFile> files;
     std::vector<fs::path> removed = earlier_files();
-    for (DurableFile& file : files_) {
+    for (const DurableFile& file : files_)
       std::erase(removed, file.final_path().lexically_relative(folder_));
-      files.push_back(std::move(file));
-    }
+    std::vector<DurableFile> files(std::move_iterator(files_.begin()),
+                                   std::move_iterator(files_.end()));
     output.replace(std::move(files), removed);
   }
 
@@ -380,8 +379,7 @@ void log_model(const EvaluatedModel& model, Log& log) {
 void log_start(const Parts& parts, Log& log) {
   if (!parts.inference.precision_warning().empty())
     log.warning(parts.inference.precision_warning());
-  log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + ", " +
-           describe(parts.set.kind));
+  log.info("images:    " + grouped(parts.set.samples.size()) + ", " + describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 

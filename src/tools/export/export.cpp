@@ -65,7 +65,7 @@ int run(const ExportConfig& config, Process& process) {
   const long long bytes = write_files(config.output_path, format->files({config, model}));
   process.log.info("Wrote '" + config.output_path + "' (" + bytes_text(bytes) + "), " +
                    config.format + " of " + model.spec().model_name + " with " +
-                   plural(static_cast<long long>(model.labels().size()), "class", "classes") + ".");
+                   plural(model.labels().size(), "class", "classes") + ".");
   return 0;
 }
 

@@ -116,10 +116,9 @@ std::string quoted_list(const std::vector<std::string>& texts) {
 std::string model_card(const ExportedModel& exported, const std::string& use) {
   const Predictor& model = exported.model;
   const auto& preprocessing = model.directory().preprocessing;
-  std::string text = "# " + model.spec().model_name + ", " +
-                     plural(static_cast<long long>(model.labels().size()), "class", "classes") +
-                     "\n\nA classifier of images, written by " + in_markdown(program_version()) +
-                     ".\n\n";
+  std::string text =
+      "# " + model.spec().model_name + ", " + plural(model.labels().size(), "class", "classes") +
+      "\n\nA classifier of images, written by " + in_markdown(program_version()) + ".\n\n";
   text += training_text(exported.config.trained_model_path, model.labels());
   text +=
       "\n## Its limits\n\n- It knows no other class than these: an image of something else gets "

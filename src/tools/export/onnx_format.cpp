@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/platform/installation.h"
-#include "model/catalogue.h"
 #include "tools/export/export.h"
 #include "tools/export/onnx_graph.h"
 #include "tools/export/onnx_network.h"

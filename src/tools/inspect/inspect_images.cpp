@@ -70,8 +70,7 @@ std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
                                           const TransformSpec& plan, std::uint64_t seed) {
   AugmentedImage shown;
   shown.file = std::string(set.samples.file_name(i));
-  if (const int label = set.samples.label(i); label >= 0)
-    shown.label = set.classes.at(static_cast<std::size_t>(label));
+  if (const int label = set.samples.label(i); label >= 0) shown.label = set.classes.at(label);
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
@@ -152,8 +151,7 @@ int check_images(const Dataset& set, Report& report) {
 void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
-  for (const Sample& item : set.samples)
-    ++(item.label < 0 ? unlabeled : counts.at(static_cast<std::size_t>(item.label)));
+  for (const Sample& item : set.samples) ++(item.label < 0 ? unlabeled : counts.at(item.label));
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
   Report classes = Report::array();
@@ -326,11 +324,11 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
 }  // namespace
 
 InputMode fitting_mode(const StoredFiles& files) {
-  const std::string size = bytes_text(static_cast<long long>(files.bytes));
+  const std::string size = bytes_text(files.bytes);
   const std::uint64_t mean = files.bytes / std::max<std::size_t>(files.count, 1);
   const bool is_small_set = files.bytes <= kMuch;
   const bool is_packed = files.in_place || files.compressed;
-  const std::string count = plural(static_cast<long long>(files.count), "file", "files");
+  const std::string count = plural(files.count, "file", "files");
   if (is_small_set && files.count > kManyFiles && mean < kLargeFile)
     return {"File", size + " is quick to copy, but not as " + count +
                         ": pack them ('kiln pack'), and training starts earlier"};

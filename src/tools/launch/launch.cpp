@@ -176,9 +176,7 @@ class Launch {
     say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
         (job.num_ranks == 1 ? " rank" : " ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-    std::string command;
-    for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
-    mpi_log_.add("launch", command);
+    mpi_log_.add("launch", joined(call_.words, " "));
   }
 
   int run(JobSignals& signals) {

@@ -422,8 +422,7 @@ class Scoring {
     ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
-    const bool is_right =
-        is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
+    const bool is_right = is_judged && columns_.labels[row.best[0].id] == row.true_label;
     so_far_.num_labeled += is_judged;
     so_far_.num_right += is_right;
     if (job_.explanations)
@@ -492,8 +491,7 @@ class Scoring {
                                job_.list ? named : job_.set, answers);
     for (const std::string& note : explained.notes) log_.warning(note);
     job_.explanations->commit();
-    log_.info("heat maps of " +
-              plural(static_cast<long long>(explained.num_drawn), "image", "images") + ": '" +
+    log_.info("heat maps of " + plural(explained.num_drawn, "image", "images") + ": '" +
               config_.explain + "'");
   }
 
@@ -558,9 +556,9 @@ void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
   log.info("model:     " + predictor.spec().model_name + ", " +
            plural(std::ssize(predictor.labels()), "class", "classes") + ", " +
            precision_name(job.inference.precision()) + ", " + job.inference.device().description);
-  log.info("images:    " + (job.list ? "those in '" + config.files_from + "'"
-                                     : grouped(static_cast<long long>(job.set.samples.size())) +
-                                           ", " + describe(job.set.kind)));
+  log.info("images:    " + (job.list
+                                ? "those in '" + config.files_from + "'"
+                                : grouped(job.set.samples.size()) + ", " + describe(job.set.kind)));
   if (config.part)
     log.info(formatted("part:      %d of %d, ", config.part->number, config.part->count) +
              plural(job.rows.count(), "image", "images") + " from number " +
@@ -591,8 +589,6 @@ void score_images(const ScoreConfig& config, ScoreJob& job, Log& log) {
     score(some);
   scoring.finish(predictions.pixels());
 }
-
-namespace fs = std::filesystem;
 
 }  // namespace
 

@@ -94,9 +94,8 @@ int run(const TransformApplyConfig& config, Process& process) {
   problems.throw_if_any();
   for (const std::string& note : set.notes) log.warning(note);
   if (config.for_inference) chain = chain.for_inference();
-  log.info("Found " + plural(static_cast<long long>(set.samples.size()), "image", "images") + " (" +
-           describe(set.kind) + " '" + set.root.string() + "'). Operations: " + chain.summary() +
-           ".");
+  log.info("Found " + plural(set.samples.size(), "image", "images") + " (" + describe(set.kind) +
+           " '" + set.root.string() + "'). Operations: " + chain.summary() + ".");
   ImageChanger changer(set, chain, config);
   ScoringProgress progress(static_cast<long long>(set.samples.size()), log);
   write_changed_images(

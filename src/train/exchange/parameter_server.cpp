@@ -195,7 +195,7 @@ class Server final : public ParameterServer {
          Communicator& communicator)
       : ParameterServer(num_servers, state, world, communicator),
         is_first_(world.rank() == num_workers_),
-        share_(shares_[static_cast<std::size_t>(world.rank() - num_workers_)]),
+        share_(shares_[world.rank() - num_workers_]),
         weights_(chosen(without_names(parameters_), share_)),
         received_(weights_),
         sent_(weights_),

@@ -21,7 +21,7 @@ struct JudgedLabels {
     return probabilities.subspan(i * num_classes, num_classes);
   }
   // The probability of the given label.
-  float self_confidence(std::size_t i) const { return row(i)[static_cast<std::size_t>(labels[i])]; }
+  float self_confidence(std::size_t i) const { return row(i)[labels[i]]; }
   // The most probable class; the first one on ties.
   std::int32_t best(std::size_t i) const;
   // The number of images whose label is that class.

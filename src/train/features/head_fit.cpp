@@ -91,9 +91,8 @@ at::Tensor weights_of(const std::vector<std::int32_t>& labels,
                       const std::vector<double>& class_weights) {
   std::vector<double> weights(labels.size(), 1);
   if (!class_weights.empty())
-    std::transform(labels.begin(), labels.end(), weights.begin(), [&](std::int32_t label) {
-      return class_weights[static_cast<std::size_t>(label)];
-    });
+    std::transform(labels.begin(), labels.end(), weights.begin(),
+                   [&](std::int32_t label) { return class_weights[label]; });
   return at::tensor(weights, at::kDouble);
 }
 
@@ -111,7 +110,7 @@ class Path {
         judged_(at::empty({images_.labels.size(0), num_classes}, at::kFloat)) {
     std::vector<std::vector<std::int64_t>> rows(rows_.size());
     for (std::size_t i = 0; i < folds.of.size(); ++i)
-      rows[static_cast<std::size_t>(folds.of[i])].push_back(static_cast<std::int64_t>(i));
+      rows[folds.of[i]].push_back(static_cast<std::int64_t>(i));
     for (std::size_t fold = 0; fold < rows.size(); ++fold)
       rows_[fold] = at::tensor(rows[fold], at::kLong);
   }
