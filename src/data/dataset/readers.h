@@ -77,7 +77,7 @@ class ListedFiles {
   virtual ListFaults find_images(Dataset& set) const = 0;
 };
 
-class FolderFiles final : public ListedFiles {
+class FolderFiles : public ListedFiles {
  public:
   explicit FolderFiles(const DatasetContext& context) : context_(context) {}
   bool holds(std::string_view name) const override;
@@ -223,6 +223,10 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // number. Labels below 0 count as no label; of several labels the first one counts. A record with a
 // wrong checksum is a bad image, whatever it contains.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
+
+// For an image without a name, of a kind that image_kind() tells. An unknown kind gets .jpg, since
+// most images are JPEG; the decoder will report what it finds.
+std::string extension_of(std::string_view kind);
 
 // For errors. Below, `archive` is a file of either kind, relative to the root; empty: the root.
 inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
