@@ -418,10 +418,12 @@ Dataset ListRows::take() {
                           members_.empty() ? nullptr : &members_[i]);
     lines.push_back(rows_[i].line);
   }
-  if (members_.empty())
+  if (members_.empty()) {
     find_files(set, lines);
-  else
+  } else {
+    set.notes.push_back(unpacked_note(context, "", embedded_.file, "has its images in it") + ")");
     set.archives.push_back(std::move(embedded_));
+  }
   settle(set);
   if (!others.empty()) set.notes.push_back("left out: " + others);
   if (num_repeated_ > 0)

@@ -262,7 +262,7 @@ bool is_record_file(const OpenFile& file);
 // "'PATH' is compressed: it uses N MiB of 'FOLDER' until this process ends (set TMPDIR to use
 // another folder"; the caller appends the end of the sentence.
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
-                          const OpenFile& file);
+                          const OpenFile& file, const char* why = "is compressed");
 
 // In a catch clause: throws the Error for the fault, with the file's name. Other faults go on.
 [[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,
