@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdarg>
@@ -271,7 +272,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return " Did you mean '" + std::string(prefix) + found + "'?";
 }
 
-CsvReader::CsvReader(std::string_view text) : rest_(without_byte_order_mark(text)) {}
+CsvReader::CsvReader(std::string_view text, char separator)
+    : rest_(without_byte_order_mark(text)), separator_(separator) {}
 
 bool CsvReader::next(std::vector<std::string>& fields) {
   while (!rest_.empty() && at_line_end()) skip_line_end();
@@ -284,19 +286,20 @@ bool CsvReader::next(std::vector<std::string>& fields) {
     if (fields.size() == count) fields.emplace_back();
     take_field(fields[count++]);
     if (rest_.empty() || at_line_end()) break;
-    rest_.remove_prefix(1);  // the comma
+    rest_.remove_prefix(1);  // the separator
   }
   fields.resize(count);
   if (!rest_.empty()) skip_line_end();
   return true;
 }
 
-// Takes the next field from the text, but not the comma or line end after it.
+// Takes the next field from the text, but not the separator or line end after it.
 void CsvReader::take_field(std::string& field) {
   if (rest_.starts_with('"')) {
     take_quoted(field);
   } else {
-    const std::size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
+    const std::size_t end =
+        std::min(rest_.find_first_of(std::array{separator_, '\n', '\0'}.data()), rest_.size());
     field = rest_.substr(0, end);
     if (end < rest_.size() && rest_[end] == '\n' && field.ends_with('\r')) field.pop_back();
     if (field.find('"') != field.npos)
@@ -319,7 +322,7 @@ void CsvReader::take_quoted(std::string& field) {
     rest_.remove_prefix(1);
   }
   line_ += static_cast<int>(std::count(field.begin(), field.end(), '\n'));
-  if (!rest_.empty() && rest_.front() != ',' && !at_line_end())
+  if (!rest_.empty() && rest_.front() != separator_ && !at_line_end())
     throw std::invalid_argument("it has text after a closing quote");
 }
 

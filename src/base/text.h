@@ -91,13 +91,13 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 constexpr std::size_t kMaxCsvColumns = 100;
 
-// Reads a text row by row. Fields are separated by commas; a field in double quotes may contain
-// commas, line breaks, and quotes written as "". Lines end with LF or CRLF. Empty lines and a byte
-// order mark are skipped. Uses no memory beyond the fields of one row. Use from one thread.
+// Reads a text row by row. A field in double quotes may contain separators, line breaks, and quotes
+// written as "". Lines end with LF or CRLF. Empty lines and a byte order mark are skipped. Uses no
+// memory beyond the fields of one row. Use from one thread.
 class CsvReader {
  public:
   // `text` must outlive the reader.
-  explicit CsvReader(std::string_view text);
+  explicit CsvReader(std::string_view text, char separator = ',');
 
   // Reads the next row; false at the end. Throws std::invalid_argument, with a clause that has no
   // line number, for a quote inside an unquoted field, text after a quoted field, an unterminated
@@ -114,6 +114,7 @@ class CsvReader {
   void skip_line_end();
 
   std::string_view rest_;
+  const char separator_;
   int line_ = 1, row_line_ = 1;
 };
 

@@ -16,11 +16,13 @@ namespace {
 
 using enum Canvas;
 
-Reader<RecordKeys> record_keys() {
-  return {{.value_name = "KEYS"},
-          [](const Option& option, const std::string& text, const std::string& where) {
+// A list of KEY=VALUE.
+template <typename Value>
+Reader<Value> pairs(const char* value_name, Value (*parse)(const std::string&)) {
+  return {{.value_name = value_name},
+          [parse](const Option& option, const std::string& text, const std::string& where) {
             try {
-              return parse_record_keys(path_value(option, text, where));
+              return parse(path_value(option, text, where));
             } catch (const std::invalid_argument& fault) {
               refuse_text(where + " '" + text + "': " + fault.what() + ".");
             }
@@ -30,6 +32,11 @@ Reader<RecordKeys> record_keys() {
 }  // namespace
 
 Rows<RecordOptions> record_rows() {
+  using Pairs = decltype(RecordOptions::columns);
+  constexpr auto kColumns = [](const std::string& text) {
+    return parse_pairs(text, {"path", "label", "split", "group", "weight"});
+  };
+  constexpr auto kRoots = [](const std::string& text) { return parse_pairs(text); };
   return {
       opt(&RecordOptions::classes_file, "classes", path("FILE"), kPaths,
           "File of class names, one per line, in the order of their indices in record files and "
@@ -39,10 +46,23 @@ Rows<RecordOptions> record_rows() {
           kPaths,
           "Number of the first class in label files and records. auto: 1 if no label is 0 and, "
           "with a file of class names, the highest equals their number; else 0."),
-      opt(&RecordOptions::keys, "record-keys", record_keys(), kPaths,
+      opt(&RecordOptions::keys, "record-keys", pairs("KEYS", parse_record_keys), kPaths,
           "Feature names in TFRecord files, if not image/encoded, image/class/label, "
           "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, or some of "
-          "these.")};
+          "these."),
+      opt(&RecordOptions::columns, "columns", pairs<Pairs>("KEYS", kColumns), kPaths,
+          "Columns of a list of images, by name or, where it has no header, by number: "
+          "path=NAME,label=NAME,split=NAME,group=NAME,weight=NAME, or some of these. Nothing after "
+          "the = ignores a column. Default: usual names; see docs/data.md."),
+      opt(&RecordOptions::list_roots, "list-root", pairs<Pairs>("DIR", kRoots), kPaths,
+          "Folder of the relative paths in a list of images, instead of the list's. PREFIX=DIR: "
+          "paths that begin with PREFIX, such as s3://bucket/, are in DIR; several with commas.")};
+}
+
+Rows<RecordOptions> list_set_rows() {
+  return opt(&RecordOptions::list_sets, "split-name",
+             {{"all", {}}, {"train", {"train"}}, {"valid", {"valid"}}, {"test", {"test"}}}, kPaths,
+             "Rows of a list of images to read, by its column split. all: also without one.");
 }
 
 Row<RecordOptions> exif_row(const Under& under, const std::string& help) {
@@ -347,7 +367,8 @@ CommandInfo convert_command() {
        opt(&ConvertConfig::output_path, "output-path", path("DIR"),
            {kPaths, kPositional, kRequired, kDataOut},
            "Output folder for the ImageDirectory; the flag name may be omitted."),
-       within(&ConvertConfig::records, record_rows())},
+       within(&ConvertConfig::records, record_rows()),
+       within(&ConvertConfig::records, list_set_rows())},
       check_apart<ConvertConfig>);
 }
 

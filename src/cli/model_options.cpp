@@ -121,7 +121,8 @@ Rows<PredictionConfig> prediction_rows() {
           "Compute threads. auto: one per processor."),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"), kMachine,
           "Threads that load and decode images. auto: one per processor; with a GPU all but two."),
-      within(&Config::records, record_rows())};
+      within(&Config::records, record_rows()),
+      within(&Config::records, list_set_rows())};
 }
 
 // A whole number from 1 to 999999; 0 for any other text.

@@ -391,9 +391,11 @@ CommandInfo command(
 
 // ---- what the files of rows share ----
 
-// --classes, --first-label and --record-keys, for every command that reads datasets;
-// data_options.cpp.
+// --classes, --first-label, --record-keys, --columns and --list-root, for every command that reads
+// datasets; data_options.cpp.
 Rows<RecordOptions> record_rows();
+// --split-name, for commands that read one dataset.
+Rows<RecordOptions> list_set_rows();
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

@@ -48,7 +48,8 @@ Rows<TrainConfig> component_rows() {
               opt(&DataConfig::train_path, "train-data-path", path("DIR"),
                   {kPaths, kFree, kDataIn, kFirst},
                   "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
-                  "record files (TFRecord, RecordIO) or a folder of shards. Or a stream (tar, "
+                  "record files (TFRecord, RecordIO), a folder of shards, or a list of images with "
+                  "labels (.csv, .jsonl, .parquet and others; docs/data.md). Or a stream (tar, "
                   "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
                   "{epoch}, which is replaced by the epoch number, from 0 at each start. {rank} in "
                   "a path is replaced by the rank's number on its host: each has its own images.")
@@ -192,7 +193,8 @@ Rows<SplitConfig> split_rows() {
       opt(&Config::data_path, "data-path", path("DIR"), {kPaths, kFree, kFirst, kPositional},
           "All images, in the same formats, to be split into training and validation images; the "
           "option's name may be omitted. With --valid-data-path, or train and val in the folder, "
-          "it is the two paths instead. Duplicates stay on one side: identical bytes always, other "
+          "it is the two paths instead; a list with a column split gives both. Duplicates stay on "
+          "one side: identical bytes always, other "
           "sizes and qualities up to 20000 images. split.csv in the log folder lists the result."),
       opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult},
           "Fraction of each class of --data-path used for validation, at least one image. The "
@@ -207,7 +209,8 @@ Rows<SplitConfig> split_rows() {
           "valid), that assigns each image of --data-path."),
       opt(&Config::labels, "labels", path("FILE"), {kPaths, kFree},
           "CSV file with columns path and label that corrects labels of --data-path before it is "
-          "split. A new label is a new class; images with an empty label are dropped.")};
+          "split. A new label is a new class; images with an empty label are dropped. For a folder "
+          "without labels: a list of all of them, in any form.")};
 }
 
 Rows<DataConfig> dataset_rows() {

@@ -1,7 +1,6 @@
 #include "record/vocabulary.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 #include <utility>
 
@@ -87,18 +86,32 @@ Augment parse_augment(std::string_view text) {
   return augment;
 }
 
-RecordKeys parse_record_keys(const std::string& text) {
-  RecordKeys keys;
-  const std::map<std::string, std::string*> parts = {
-      {"image", &keys.image}, {"label", &keys.label}, {"text", &keys.text}, {"name", &keys.name}};
+std::vector<std::pair<std::string, std::string>> parse_pairs(
+    const std::string& text, const std::vector<std::string>& known) {
+  std::vector<std::pair<std::string, std::string>> pairs;
   std::istringstream all(text);
   for (std::string part; std::getline(all, part, ',');) {
-    const std::size_t equals = part.find('=');
-    const auto key = parts.find(part.substr(0, equals));
-    if (key == parts.end() || equals == part.npos || equals + 1 == part.size())
-      throw std::invalid_argument("'" + part +
-                                  "' is not image=KEY, label=KEY, text=KEY or name=KEY");
-    *key->second = part.substr(equals + 1);
+    const std::size_t equals = part.rfind('=');
+    std::string key = equals == part.npos ? "" : part.substr(0, equals);
+    std::string value = part.substr(equals == part.npos ? 0 : equals + 1);
+    if (!known.empty() && std::ranges::count(known, key) == 0)
+      throw std::invalid_argument("'" + part + "' does not begin with " + join_choices(known) +
+                                  " and =");
+    if (known.empty() && value.empty())
+      throw std::invalid_argument("'" + part + "' names no folder");
+    pairs.emplace_back(std::move(key), std::move(value));
+  }
+  return pairs;
+}
+
+RecordKeys parse_record_keys(const std::string& text) {
+  RecordKeys keys;
+  for (auto& [key, name] : parse_pairs(text, {"image", "label", "text", "name"})) {
+    if (name.empty()) throw std::invalid_argument("'" + key + "=' has no name");
+    (key == "image"   ? keys.image
+     : key == "label" ? keys.label
+     : key == "text"  ? keys.text
+                      : keys.name) = std::move(name);
   }
   return keys;
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -85,6 +86,12 @@ struct RecordKeys {
 // std::invalid_argument with a clause.
 RecordKeys parse_record_keys(const std::string& text);
 
+// Parses "KEY=VALUE,KEY=VALUE"; of several "=" in a part, the last one. Throws
+// std::invalid_argument with a clause for a key that is not in `known`. Where nothing is known,
+// keys may be empty, and values may not.
+std::vector<std::pair<std::string, std::string>> parse_pairs(
+    const std::string& text, const std::vector<std::string>& known = {});
+
 // What the files of a dataset do not say themselves.
 struct RecordOptions {
   RecordKeys keys = {};
@@ -93,6 +100,14 @@ struct RecordOptions {
   std::optional<int> first_label = {};
   // Empty: kIgnore for an ImageDirectory, whose images the designer does not turn, else kApply.
   std::optional<Exif> exif = {};
+  // Of lists of images (data/dataset/label_list.h). What a column holds ("path", "label", …), and
+  // its name, or its number from 1.
+  std::vector<std::pair<std::string, std::string>> columns = {};
+  // Beginnings of paths, and the folders that they stand for; "": where relative paths begin.
+  std::vector<std::pair<std::string, std::string>> list_roots = {};
+  // Rows of which sets are read: "train", "valid" or "test". Empty: all.
+  std::vector<std::string> list_sets = {};
+  bool requires_sets = true;  // false: a list without a column of sets is read anyway
   bool operator==(const RecordOptions&) const = default;
 };
 

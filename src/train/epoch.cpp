@@ -276,8 +276,15 @@ DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan) {
   if (plan.cutmix > 0) images = at::where(inside_boxes(mix, images), theirs, images);
   const at::Tensor labels = batch.labels, others = labels.index_select(0, partners);
   const at::Tensor shares = mix[kShare], is_first = shares.ge(0.5);
-  return {images.contiguous(at::MemoryFormat::ChannelsLast), at::where(is_first, labels, others),
-          at::where(is_first, others, labels), at::where(is_first, shares, 1 - shares)};
+  DeviceBatch out{images.contiguous(at::MemoryFormat::ChannelsLast),
+                  at::where(is_first, labels, others), at::where(is_first, others, labels),
+                  at::where(is_first, shares, 1 - shares)};
+  if (batch.weights.defined()) {
+    const at::Tensor weights = batch.weights, their_weights = weights.index_select(0, partners);
+    out.weights = at::where(is_first, weights, their_weights);
+    out.other_weights = at::where(is_first, their_weights, weights);
+  }
+  return out;
 }
 
 TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader,

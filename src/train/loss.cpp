@@ -30,18 +30,21 @@ TrainingLoss::TrainingLoss(const LossPlan& plan, const at::Device& device)
     weights_ = at::tensor(plan.class_weights, at::kDouble).to(device);
 }
 
-at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const at::Tensor& labels) const {
-  return cross_entropy(logits, labels, weights_, smoothing_, at::Reduction::Sum);
+at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const Labels& given) const {
+  if (given.weights.defined()) return of_each(logits, given).sum();
+  return cross_entropy(logits, given.labels, weights_, smoothing_, at::Reduction::Sum);
 }
 
-at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const at::Tensor& labels,
-                                    const at::Tensor& other_labels,
-                                    const at::Tensor& shares) const {
-  const auto of_each = [&](const at::Tensor& given) {
-    return cross_entropy(logits, given, weights_, smoothing_, at::Reduction::None);
-  };
-  const at::Tensor first = of_each(labels), second = of_each(other_labels);
+at::Tensor TrainingLoss::operator()(const at::Tensor& logits, const Labels& given,
+                                    const Labels& others, const at::Tensor& shares) const {
+  const at::Tensor first = of_each(logits, given), second = of_each(logits, others);
   return (second + shares.to(first.scalar_type()) * (first - second)).sum();
+}
+
+at::Tensor TrainingLoss::of_each(const at::Tensor& logits, const Labels& given) const {
+  const at::Tensor losses =
+      cross_entropy(logits, given.labels, weights_, smoothing_, at::Reduction::None);
+  return given.weights.defined() ? losses * given.weights.to(losses.scalar_type()) : losses;
 }
 
 at::Tensor reported_loss(const at::Tensor& logits, const at::Tensor& labels) {

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <utility>
+
 #include "train/recipe.h"
 
 namespace kiln {
@@ -15,16 +17,25 @@ namespace kiln {
 // autograd graph.
 class TrainingLoss {
  public:
+  struct Labels {
+    Labels(at::Tensor of_images, at::Tensor weights_of_images = {})
+        : labels(std::move(of_images)), weights(std::move(weights_of_images)) {}
+    at::Tensor labels;   // int64 [N]
+    at::Tensor weights;  // float32 [N]; undefined: all 1
+  };
+
   // For logits on this device.
   explicit TrainingLoss(const LossPlan& plan, const at::Device& device = at::kCPU);
 
-  at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels) const;
+  at::Tensor operator()(const at::Tensor& logits, const Labels& labels) const;
   // For images with two labels each (epoch.h); `shares` [N] are the shares of the first label.
   // Since the loss is linear in the label, this equals the loss of a single mixed label.
-  at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels,
-                        const at::Tensor& other_labels, const at::Tensor& shares) const;
+  at::Tensor operator()(const at::Tensor& logits, const Labels& labels, const Labels& others,
+                        const at::Tensor& shares) const;
 
  private:
+  at::Tensor of_each(const at::Tensor& logits, const Labels& labels) const;
+
   at::Tensor weights_;  // [C], float64; undefined: all 1
   double smoothing_;
 };

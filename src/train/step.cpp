@@ -37,8 +37,9 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
 }
 
 at::Tensor TrainStep::objective(const at::Tensor& logits, const DeviceBatch& batch) const {
-  if (!batch.other_labels.defined()) return loss_(logits, batch.labels);
-  return loss_(logits, batch.labels, batch.other_labels, batch.shares);
+  if (!batch.other_labels.defined()) return loss_(logits, {batch.labels, batch.weights});
+  return loss_(logits, {batch.labels, batch.weights}, {batch.other_labels, batch.other_weights},
+               batch.shares);
 }
 
 bool TrainStep::is_passed_over(const DeviceBatch& batch) const {

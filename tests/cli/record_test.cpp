@@ -45,5 +45,20 @@ TEST(Records, UnknownKeysAreFaults) {
   EXPECT_NE(fault(train({"--first-label=2"})).find("--first-label"), std::string::npos);
 }
 
+TEST(Lists, HaveColumnsRootsAndSets) {
+  const RecordOptions given =
+      parse_as<TrainConfig>(train({"--columns=path=a b,split=", "--list-root=s3://b/?d=/x,y"}))
+          .data.records;
+  using Pairs = decltype(given.columns);
+  EXPECT_EQ(given.columns, (Pairs{{"path", "a b"}, {"split", ""}}));
+  EXPECT_EQ(given.list_roots, (Pairs{{"s3://b/?d", "/x"}, {"", "y"}}));
+  EXPECT_EQ(parse_as<EvaluateConfig>({"evaluate", "--trained-model-path=m", "--data-path=l.csv",
+                                      "--output-path=o", "--split-name=test"})
+                .prediction.records.list_sets,
+            std::vector<std::string>{"test"});
+  EXPECT_NE(fault(train({"--columns=image=a"})).find("--columns"), std::string::npos);
+  EXPECT_NE(fault(train({"--list-root=s3://b/="})).find("--list-root"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -82,6 +82,27 @@ TEST(Loss, OfTwoLabelsIsThatOfBothInOne) {
   }
 }
 
+TEST(Loss, WeighsEachImage) {
+  at::manual_seed(7);
+  const at::Tensor logits = at::randn({4, 3}, at::kDouble);
+  const at::Tensor labels = torch::tensor({0, 1, 2, 1}, at::kLong);
+  const at::Tensor others = torch::tensor({1, 1, 0, 2}, at::kLong);
+  const at::Tensor weights = torch::tensor({2.0, 0.0, 0.5, 1.0}, at::kFloat);
+  const at::Tensor their_weights = torch::tensor({1.0, 3.0, 0.0, 1.0}, at::kFloat);
+  const at::Tensor shares = torch::tensor({0.5, 0.75, 1.0, 0.625}, at::kFloat);
+  const auto each = [&](const at::Tensor& of) {
+    return -logits.log_softmax(1).gather(1, of.unsqueeze(1)).squeeze(1);
+  };
+  const TrainingLoss loss({});
+  EXPECT_NEAR(loss(logits, {labels, weights}).item<double>(),
+              (weights * each(labels)).sum().item<double>(), 1e-12);
+  EXPECT_NEAR(loss(logits, {labels, weights}, {others, their_weights}, shares).item<double>(),
+              (shares * weights * each(labels) + (1 - shares) * their_weights * each(others))
+                  .sum()
+                  .item<double>(),
+              1e-6);
+}
+
 TEST(Loss, WithoutWeightsKeepsItsBits) {
   at::manual_seed(4);
   const at::Tensor logits = at::randn({7, 3});

@@ -12,6 +12,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 
-enum class RootKind { kFolder, kArchive, kRecordFile };
+enum class RootKind { kFolder, kArchive, kRecordFile, kList };
 
 // Returns what the root is. Throws Error kInvalidDataset if there is nothing to read.
 RootKind check_root(const DatasetContext& context) {
@@ -39,10 +40,12 @@ RootKind check_root(const DatasetContext& context) {
     const std::string file = context.root.filename().string();
     if (has_archive_extension(file)) return RootKind::kArchive;
     if (has_record_name(file)) return RootKind::kRecordFile;
+    if (is_label_list(file)) return RootKind::kList;
     context.fail(
         "it is a file instead of a folder of images. Give the folder, an archive that ends in "
-        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, or a record file that ends "
-        "in .tfrecord, .tfrecords or .rec.");
+        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, a record file that ends "
+        "in .tfrecord, .tfrecords or .rec, or a list of images that ends in .csv, .tsv, .txt, "
+        ".lst, .json, .jsonl, .ndjson, .manifest or .parquet.");
   }
   const fs::directory_iterator first(context.root, fault);
   if (fault) context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
@@ -152,7 +155,10 @@ Sample SampleTable::operator[](std::size_t i) const {
   Sample item{.file_name = file_name(i),
               .label = labels_[i],
               .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
-              .size = {}};
+              .size = {},
+              .group = group(i),
+              .weight = weight(i),
+              .set = set(i)};
   if (sizes_[i].height > 0) item.size = sizes_[i];
   return item;
 }
@@ -163,6 +169,14 @@ void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
     for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
   }
   if (item.id != number || !ids_.empty()) ids_.push_back(item.id);
+  const auto keep = [&](auto& column, auto value, decltype(value) usual) {
+    if (value == usual && column.empty()) return;
+    column.resize(size(), usual);
+    column.push_back(value);
+  };
+  keep(groups_, item.group, 0);
+  keep(weights_, item.weight, 1);
+  keep(sets_, item.set, ListedSet::kNone);
   names_ += item.file_name;
   ends_.push_back(names_.size());
   labels_.push_back(item.label);
@@ -254,9 +268,12 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   std::apply([&](auto&... column) { (take_bytes(bytes, column), ...); }, columns(samples));
   const std::size_t count = samples.size();
   const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
-  bool good = samples.ends_.size() == count && samples.sizes_.size() == count &&
-              fits(samples.ids_.size()) && fits(samples.members_.size()) &&
-              (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
+  bool good =
+      samples.ends_.size() == count && samples.sizes_.size() == count &&
+      fits(samples.ids_.size()) && fits(samples.members_.size()) && fits(samples.groups_.size()) &&
+      fits(samples.weights_.size()) && fits(samples.sets_.size()) &&
+      std::ranges::all_of(samples.sets_, [](ListedSet set) { return set <= ListedSet::kTest; }) &&
+      (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
   for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
   if (!good) throw InternalError("the image list is inconsistent");
   return samples;
@@ -265,7 +282,7 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
 std::string describe(Dataset::Kind kind) {
   static constexpr std::array kNames = {"ImageDirectory",   "COCO folder",    "class folders",
                                         "folder of images", "list of images", "archive",
-                                        "record files",     "stream"};
+                                        "record files",     "list of labels", "stream"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
@@ -281,6 +298,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   const RootKind kind = check_root(context);
   Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
                 : kind == RootKind::kRecordFile ? read_records(context, {""})
+                : kind == RootKind::kList       ? read_label_list(context)
                                                 : read_folder_of_any_kind(context);
   if (set.schema_json.empty()) set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);
@@ -314,6 +332,10 @@ std::string depth_advice(const Dataset& set) {
 void open_archives(Dataset& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
+    if (set.kind == Dataset::Kind::kLabelList) {
+      archive.file = images_in_parquet({.root = set.root, .name = set.name}, archive.name);
+      continue;
+    }
     const bool has_records = set.kind == Dataset::Kind::kRecords;
     archive.file = open_packed({.root = set.root, .name = set.name, .contents = set.contents},
                                archive.name, has_records ? kRecordFileKind : kArchiveKind)
@@ -332,6 +354,7 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.kind = set.kind;
   part.is_image_directory = set.is_image_directory;
   part.root = set.root;
+  part.folder = set.folder;
   part.name = set.name;
   part.classes = set.classes;
   part.samples = set.samples.only(keep);
@@ -385,7 +408,12 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
 }
 
 std::string reading_text(const RecordOptions& records) {
-  if (records == RecordOptions{}) return {};
+  RecordOptions usual;  // lists have no index
+  usual.columns = records.columns;
+  usual.list_roots = records.list_roots;
+  usual.list_sets = records.list_sets;
+  usual.requires_sets = records.requires_sets;
+  if (records == usual) return {};
   std::string contents;
   try {
     if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);

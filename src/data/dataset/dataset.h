@@ -1,6 +1,6 @@
 // A dataset of labeled images: its files and classes, in list order. Read from an ImageDirectory, a
-// COCO folder, class folders, archives or record files; no pixels are decoded. Faults are Error
-// kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
+// COCO folder, class folders, archives, record files or lists (label_list.h); no pixels are
+// decoded. Faults are Error kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,24 @@
 
 namespace kiln {
 
+// The set that a list of images puts an image into.
+enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
+
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
   std::string_view file_name;     // as listed, relative to the root; in an archive: the member
   int label = -1;                 // index into classes; -1: no label
   std::int64_t id = 0;            // as listed, or a sequence number
   std::optional<ImageSize> size;  // if it is in the list
+  // Of a list of images: a number of the images that belong together (0: none), and the weight of
+  // the image in the training loss.
+  std::uint32_t group = 0;
+  float weight = 1;
+  ListedSet set = ListedSet::kNone;
 };
 
 // The images of a dataset in little memory: the name and at most 64 more bytes for each image,
-// including archive members, and 9 more bytes once hashes are kept.
+// including archive members, 9 more with groups, weights and sets, and 9 more once hashes are kept.
 class SampleTable {
  public:
   class Iterator {
@@ -62,6 +70,11 @@ class SampleTable {
 
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
+  bool has_groups() const { return !groups_.empty(); }
+  std::uint32_t group(std::size_t i) const { return groups_.empty() ? 0 : groups_[i]; }
+  bool has_weights() const { return !weights_.empty(); }
+  float weight(std::size_t i) const { return weights_.empty() ? 1 : weights_[i]; }
+  ListedSet set(std::size_t i) const { return sets_.empty() ? ListedSet::kNone : sets_[i]; }
   // nullptr if the image is a separate file.
   const ArchiveMember* member(std::size_t i) const {
     return members_.empty() ? nullptr : &members_[i];
@@ -102,7 +115,7 @@ class SampleTable {
 
   static auto columns(auto& table) {
     return std::tie(table.names_, table.ends_, table.labels_, table.sizes_, table.ids_,
-                    table.members_);
+                    table.members_, table.groups_, table.weights_, table.sets_);
   }
 
   std::string names_;                // concatenated
@@ -111,6 +124,9 @@ class SampleTable {
   std::vector<ImageSize> sizes_;   // height 0: unknown
   std::vector<std::int64_t> ids_;  // empty: every id is a sequence number
   std::vector<ArchiveMember> members_;
+  std::vector<std::uint32_t> groups_;  // empty: every group is 0
+  std::vector<float> weights_;         // empty: every weight is 1
+  std::vector<ListedSet> sets_;        // empty: there are none
   // Not part of append_to(), and empty until keep_hashes().
   std::vector<std::uint64_t> hashes_;
   std::vector<Change> changes_;
@@ -118,8 +134,9 @@ class SampleTable {
 
 // A file that contains many images.
 struct ImageArchive {
-  std::string name;  // relative to the root; empty: the root itself
-  OpenFile file;     // stays open, so images survive if the file is deleted
+  // Relative to the root; empty: the root itself. Of a list: the column with the images.
+  std::string name;
+  OpenFile file;  // stays open, so images survive if the file is deleted
 };
 
 struct Dataset {
@@ -131,6 +148,7 @@ struct Dataset {
     kFileList,
     kArchives,
     kRecords,
+    kLabelList,
     kStream
   };
 
@@ -139,6 +157,10 @@ struct Dataset {
   // made of one.
   bool is_image_directory = false;
   std::filesystem::path root;
+  std::string folder;  // of a list: where its images are; empty: in the root
+  std::filesystem::path image_root() const {
+    return folder.empty() ? root : std::filesystem::path(folder);
+  }
   std::filesystem::path contents;      // as in DatasetContext (readers.h)
   std::string name;                    // in error messages: "Training dataset"
   std::vector<std::string> classes;    // by class id; ids without a category are named "Others"

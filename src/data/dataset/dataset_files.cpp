@@ -241,8 +241,8 @@ PackedFiles find_packed_files(const DatasetContext& context) {
 }
 
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
-                          const OpenFile& file) {
-  return "'" + path_of_archive(context, archive).string() + "' is compressed: it uses " +
+                          const OpenFile& file, const char* why) {
+  return "'" + path_of_archive(context, archive).string() + "' " + why + ": it uses " +
          std::to_string(file.size() >> 20) + " MiB of '" + fs::temp_directory_path().string() +
          "' until this process ends (set TMPDIR to use another folder";
 }

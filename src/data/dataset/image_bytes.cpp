@@ -93,7 +93,8 @@ struct SetFacts {
 
 // The members of a set that are written as they are, for both writing and reading.
 void visit_lists(Is<Dataset> auto& set, SetParts parts, auto&& field) {
-  for (auto* text : {&set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
+  for (auto* text :
+       {&set.folder, &set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
     field(*text);
   field(set.classes);
   if (parts == SetParts::kList) return;
@@ -157,7 +158,7 @@ void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std:
   try {
     if (const ArchiveMember* member = set.samples.member(i))
       return read_member(set.archives[member->archive].file, *member, limit, buffer);
-    const OpenFile file(set.root / set.samples.file_name(i));
+    const OpenFile file(set.image_root() / set.samples.file_name(i));
     const std::uint64_t size = file.size();
     if (size > kMaxImageBytes) throw ImageFault("the file is larger than 1 GiB");
     buffer.resize(std::min<std::size_t>(size, limit));

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix7";
+constexpr std::string_view kMagic = "kiln-ix8";
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
@@ -181,7 +182,8 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   const std::int64_t begin_ns =
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
   std::error_code ignored;
-  const fs::path file = !use.contents.empty()                         ? fs::path()
+  const bool has_index = use.contents.empty() && !is_label_list(root);
+  const fs::path file = !has_index                                    ? fs::path()
                         : !use.file.empty()                           ? use.file
                         : fs::exists(root / kShardIndexName, ignored) ? root / kShardIndexName
                                                                       : index_in_cache(root);
@@ -191,7 +193,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   Dataset set = found ? std::move(*found)
                       : read_labeled({.root = root,
                                       .name = name,
-                                      .is_indexed = use.contents.empty(),
+                                      .is_indexed = has_index,
                                       .records = use.records,
                                       .contents = use.contents});
   set.root = root;
@@ -200,7 +202,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   open_archives(set);
   if (use.with_sizes) forget_wrong_sizes(set);
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
-  if ((is_new || grew) && is_settled(set, begin_ns)) {
+  if (has_index && (is_new || grew) && is_settled(set, begin_ns)) {
     try {
       if (!use.file.empty() || (set.samples.size() >= kFewImages && make_folder_of(file)))
         write_index(file, set);

@@ -27,8 +27,8 @@ struct IndexUse {
 
 // As read_labeled_dataset(), but uses the index if it is current. A stale or damaged index is
 // rebuilt, with a note. The index is written atomically, so jobs that start together may share it.
-// It is not written to the cache for fewer than 1000 images, nor if a file changed within the last
-// two seconds, since its timestamp might not reveal a later change.
+// It is not written to the cache for fewer than 1000 images, nor for a list (label_list.h), nor if
+// a file changed within the last two seconds, since its timestamp might not reveal a later change.
 Dataset read_indexed_dataset(const std::filesystem::path& root, const std::string& name,
                              const IndexUse& use);
 

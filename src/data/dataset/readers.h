@@ -77,7 +77,7 @@ class ListedFiles {
   virtual ListFaults find_images(Dataset& set) const = 0;
 };
 
-class FolderFiles final : public ListedFiles {
+class FolderFiles : public ListedFiles {
  public:
   explicit FolderFiles(const DatasetContext& context) : context_(context) {}
   bool holds(std::string_view name) const override;
@@ -224,6 +224,10 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // wrong checksum is a bad image, whatever it contains.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
 
+// For an image without a name, of a kind that image_kind() tells. An unknown kind gets .jpg, since
+// most images are JPEG; the decoder will report what it finds.
+std::string extension_of(std::string_view kind);
+
 // For errors. Below, `archive` is a file of either kind, relative to the root; empty: the root.
 inline constexpr const char *kArchiveKind = "archive", *kRecordFileKind = "record file";
 
@@ -258,7 +262,7 @@ bool is_record_file(const OpenFile& file);
 // "'PATH' is compressed: it uses N MiB of 'FOLDER' until this process ends (set TMPDIR to use
 // another folder"; the caller appends the end of the sentence.
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
-                          const OpenFile& file);
+                          const OpenFile& file, const char* why = "is compressed");
 
 // In a catch clause: throws the Error for the fault, with the file's name. Other faults go on.
 [[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,

@@ -190,19 +190,10 @@ class RecordWalk {
     } else {
       member.checksum = static_cast<std::uint32_t>(contents.image_begin);
     }
-    listing_.images.add(formatted("%09zu", listing_.images.size()) + extension(kind),
+    listing_.images.add(formatted("%09zu", listing_.images.size()) + extension_of(kind),
                         label_of(contents), &member);
     listing_.damaged.push_back(damaged);
     listing_.num_several += contents.labels.size() > 1 ? 1 : 0;
-  }
-
-  // An unknown kind gets .jpg, since most images are JPEG; the decoder will report what it finds.
-  static std::string extension(std::string_view kind) {
-    static constexpr std::array<std::pair<std::string_view, const char*>, 5> kExtensions = {
-        {{"PNG", ".png"}, {"BMP", ".bmp"}, {"PNM", ".ppm"}, {"TIFF", ".tif"}, {"WebP", ".webp"}}};
-    for (const auto& [known, extension] : kExtensions)
-      if (kind == known) return extension;
-    return ".jpg";
   }
 
   int label_of(const RecordContents& contents) {
@@ -335,6 +326,14 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
 }
 
 }  // namespace
+
+std::string extension_of(std::string_view kind) {
+  static constexpr std::array<std::pair<std::string_view, const char*>, 5> kExtensions = {
+      {{"PNG", ".png"}, {"BMP", ".bmp"}, {"PNM", ".ppm"}, {"TIFF", ".tif"}, {"WebP", ".webp"}}};
+  for (const auto& [known, extension] : kExtensions)
+    if (kind == known) return extension;
+  return ".jpg";
+}
 
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files) {
   Dataset set = begin_packed(context, Dataset::Kind::kRecords, files);

@@ -103,7 +103,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
         num_batches((plan.order.size() + batch_size - 1) / batch_size),
         set_(set),
         pool_(pool),
-        watch_(pool.watch_of(set.root)),
+        watch_(pool.watch_of(set.image_root())),
         cache_(cache),
         cached_(cache == nullptr ? CacheKind::kNone : cache->kind()),
         pixel_bytes_(image_bytes(plan.pixels)),
@@ -198,7 +198,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     } catch (const ImageFault& fault) {
       place.fault = fault.what();
     } catch (const std::bad_alloc&) {
-      const auto path = set_.root / set_.samples.file_name(plan.order[position]);
+      const auto path = set_.image_root() / set_.samples.file_name(plan.order[position]);
       throw Error(ErrorCode::kModuleOutOfMemory,
                   "Out of memory while loading the image '" + path.string() +
                       "': use fewer --loader-threads, or a machine with more memory.");
@@ -319,6 +319,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
     batch.labels.clear();
     batch.samples.clear();
     batch.places.clear();
+    batch.weights.clear();
     for (std::size_t i = 0; i < slot.places.size(); ++i) {
       SampleSlot& place = slot.places[i];
       const std::uint32_t sample = plan.order[number * batch_size + i];
@@ -332,6 +333,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
                     slot_bytes_);
       batch.labels.push_back(set_.samples.label(sample));
       batch.samples.push_back(sample);
+      if (set_.samples.has_weights()) batch.weights.push_back(set_.samples.weight(sample));
       batch.places.push_back(static_cast<std::uint32_t>(i));
     }
     batch.count = static_cast<int>(batch.samples.size());

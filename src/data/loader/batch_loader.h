@@ -27,6 +27,7 @@ struct HostBatch {
   const float* floats() const { return reinterpret_cast<const float*>(pixels.get()); }
   std::vector<std::int64_t> labels;    // [count]
   std::vector<std::uint32_t> samples;  // [count] indices into the samples
+  std::vector<float> weights;          // [count] in the loss; empty: all 1
   std::vector<std::uint32_t> places;   // [count] in the batch before bad images were left out
   int count = 0;
   int nominal = 0;  // size of the batch before bad images were left out

@@ -24,6 +24,8 @@ struct DeviceBatch {
   // float32 [N], at least one half. Undefined: not mixed.
   at::Tensor other_labels = {}, shares = {};
   at::Tensor numbers = {};  // float32, those that upload() was given
+  // Of the images in the training loss, and of the second labels, float32 [N]. Undefined: all 1.
+  at::Tensor weights = {}, other_weights = {};
 };
 
 // The memory layout of host batches for a device. For a GPU they are in `pinned` memory.

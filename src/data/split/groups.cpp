@@ -365,7 +365,7 @@ DuplicatePairs find_duplicates(const ScannedImages& scanned) {
 }
 
 std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
-                                     const std::string& group_by) {
+                                     const std::string& group_by, bool as_listed) {
   const auto count = static_cast<std::uint32_t>(set.samples.size());
   UnionFind united = united_by(pairs, count);
   if (!group_by.empty()) {
@@ -375,6 +375,12 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
       const std::string group = pattern.group_of(set.samples.file_name(i));
       if (!group.empty()) united.unite(first_of.emplace(group, i).first->second, i);
     }
+  }
+  if (as_listed && set.samples.has_groups()) {
+    std::unordered_map<std::uint32_t, std::uint32_t> first_of;
+    for (std::uint32_t i = 0; i < count; ++i)
+      if (const std::uint32_t group = set.samples.group(i); group > 0)
+        united.unite(first_of.emplace(group, i).first->second, i);
   }
   std::vector<std::uint32_t> groups(count);
   std::uint32_t num_groups = 0;

@@ -120,10 +120,11 @@ DuplicatePairs find_duplicates(const ScannedImages& scanned);
 
 // The group number of each image, from 0, in the order of the groups' first images. Exact and near
 // duplicates are in one group, and so are images for whose path (their name in the set) `group_by`
-// gives the same group (base/path_pattern.h); an empty `group_by` groups nothing. Throws
-// std::invalid_argument if `group_by` is not a valid pattern.
+// gives the same group (base/path_pattern.h); an empty `group_by` groups nothing. With `as_listed`,
+// so are those that a list puts into one. Throws std::invalid_argument if `group_by` is not a valid
+// pattern.
 std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
-                                     const std::string& group_by);
+                                     const std::string& group_by, bool as_listed = true);
 
 // Throws Error kUserError if a `group_by` that is not empty matches no path of the set.
 void refuse_idle_pattern(const Dataset& set, const std::string& group_by);

@@ -276,6 +276,24 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
 
 namespace {
 
+// A side without images, and classes that could not be learned. `column` is that of the sides.
+std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<Side>& sides,
+                                         const std::string& column) {
+  std::vector<long long> train(set.classes.size()), valid(set.classes.size());
+  for (std::size_t i = 0; i < sides.size(); ++i)
+    ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(set.samples.label(i))];
+  std::vector<std::string> faults;
+  if (std::ranges::count(sides, Side::kValid) == 0)
+    faults.push_back("it has no image with the " + column + " 'valid'. Give some of each class.");
+  std::vector<std::string> only_valid;
+  for (std::size_t c = 0; c < train.size(); ++c)
+    if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set.classes[c]);
+  if (!only_valid.empty())
+    faults.push_back("no image of class " + printable(quoted_names(only_valid, kMaxNamed)) +
+                     " has the " + column + " 'train', so it cannot be learned.");
+  return faults;
+}
+
 class Reading {
  public:
   Reading(const std::string& name, const Dataset& set) : name_(name), set_(set) {}
@@ -293,7 +311,7 @@ class Reading {
     std::ranges::transform(sides_, sides.begin(), [](const std::optional<Side>& side) {
       return side.value_or(Side::kTrain);
     });
-    refuse_missing_sides(sides);
+    for (const std::string& fault : faults_of_sides(set_, sides, "set")) fail(fault);
     problems_.throw_if_any();
     return sides;
   }
@@ -328,20 +346,6 @@ class Reading {
     fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
          set_.root.string() + "': " + printable(quoted_names(unnamed, kMaxNamed)) +
          ". Add a line for each, or leave --split out to split all images again.");
-  }
-
-  void refuse_missing_sides(const std::vector<Side>& sides) {
-    std::vector<long long> train(set_.classes.size()), valid(set_.classes.size());
-    for (std::size_t i = 0; i < sides.size(); ++i)
-      ++(sides[i] == Side::kValid ? valid : train)[set_.samples.label(i)];
-    const auto num_valid = std::ranges::count(sides, Side::kValid);
-    if (num_valid == 0) fail("it has no image with the set 'valid'. Give some of each class.");
-    std::vector<std::string> only_valid;
-    for (std::size_t c = 0; c < train.size(); ++c)
-      if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set_.classes[c]);
-    if (!only_valid.empty())
-      fail("no image of class " + printable(quoted_names(only_valid, kMaxNamed)) +
-           " has the set 'train', so it cannot be learned.");
   }
 
   const std::string& name_;
@@ -469,6 +473,27 @@ void note_classes(const LabelChanges& changes, Dataset& set) {
                         ", which is therefore dropped");
 }
 
+// The sides that a list gives its images; empty if none is for validation.
+std::vector<Side> sides_of_list(const Dataset& set, const SplitRequest& request) {
+  std::vector<Side> sides(set.samples.size());
+  for (std::size_t i = 0; i < sides.size(); ++i)
+    sides[i] = set.samples.set(i) == ListedSet::kValid ? Side::kValid : Side::kTrain;
+  if (std::ranges::count(sides, Side::kValid) == 0) return {};
+  for (const auto& [option, value] :
+       {std::pair{"split", &request.split_file}, std::pair{"group-by", &request.group_by}})
+    if (!value->empty())
+      throw Error(ErrorCode::kUserError,
+                  named(option, *value) +
+                      " cannot be used, since the list assigns each image by "
+                      "its column split: leave it out, or ignore the column "
+                      "with --columns split=.");
+  Problems problems;
+  for (const std::string& fault : faults_of_sides(set, sides, "split"))
+    problems.collect([&] { fail(set, fault); });
+  problems.throw_if_any();
+  return sides;
+}
+
 // Returns how the images were split, for the summary.
 std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                             SplitDataset& split) {
@@ -491,8 +516,9 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
     split.sides.assign(set.samples.size(), Side::kTrain);
   if (is_divided && std::ranges::count(split.sides, Side::kValid) == 0)
     fail_unsplittable(split, request);
-  const std::size_t num_copied = count_groups(groups_of(set, split.duplicates, ""));
-  const std::size_t num_groups = request.group_by.empty() ? 0 : count_groups(split.groups);
+  const std::size_t num_copied = count_groups(groups_of(set, split.duplicates, "", false));
+  const bool has_groups = !request.group_by.empty() || set.samples.has_groups();
+  const std::size_t num_groups = has_groups ? count_groups(split.groups) : 0;
   return (is_divided ? formatted("%.3g %% of each class", 100 * request.fraction)
                      : std::string("all are for training, and each is judged out of fold")) +
          (num_groups > 0 ? ", with " + plural(num_groups, "group", "groups") +
@@ -517,6 +543,10 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
     });
   note_classes(changes, split.set);
   std::string how;
+  problems.collect([&] {
+    split.sides = sides_of_list(split.set, request);
+    if (!split.sides.empty()) how = "as its column split says";
+  });
   if (!request.split_file.empty())
     problems.collect([&] {
       const std::string name = named("split", request.split_file);
@@ -530,7 +560,7 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
                                   "' than in the dataset, whose labels are used");
     });
   problems.throw_if_any();
-  if (request.split_file.empty()) how = split_by_images(request, scan, split);
+  if (how.empty()) how = split_by_images(request, scan, split);
   split.summary = summary_of(split, how + in_words(changes));
   return split;
 }

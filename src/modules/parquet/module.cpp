@@ -1,9 +1,13 @@
 #include "modules/parquet/module.h"
 
 #include <arrow/api.h>
+#include <arrow/io/file.h>
 #include <arrow/io/interfaces.h>
+#include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
+#include <parquet/schema.h>
 
+#include <algorithm>
 #include <exception>
 #include <stdexcept>
 
@@ -162,10 +166,94 @@ std::unique_ptr<ParquetFile> create(
   return std::make_unique<ArrowFile>(columns, metadata, std::move(sink));
 }
 
+std::optional<std::string> text_at(const arrow::Array& values, std::int64_t i) {
+  auto scalar = values.GetScalar(i);
+  require(scalar.status());
+  if (!(*scalar)->is_valid) return std::nullopt;
+  if (const auto* coded = dynamic_cast<const arrow::DictionaryScalar*>(scalar->get())) {
+    scalar = coded->GetEncodedValue();
+    require(scalar.status());
+  }
+  if (const auto* bytes = dynamic_cast<const arrow::BaseBinaryScalar*>(scalar->get()))
+    return bytes->value == nullptr ? std::nullopt : std::optional(std::string(bytes->view()));
+  return (*scalar)->ToString();
+}
+
+class ArrowReader : public ParquetReader {
+ public:
+  explicit ArrowReader(const std::string& path) {
+    auto file = arrow::io::ReadableFile::Open(path, pool_);
+    require(file.status());
+    parquet::arrow::FileReaderBuilder builder;
+    require(builder.Open(*file));
+    parquet::ArrowReaderProperties properties;
+    properties.set_batch_size(kRowsInMemory);
+    properties.set_pre_buffer(false);
+    require(builder.memory_pool(pool_)->properties(properties)->Build(&reader_));
+    require(reader_->GetSchema(&schema_));
+    const parquet::SchemaDescriptor& leaves = *reader_->parquet_reader()->metadata()->schema();
+    for (int i = 0; i < leaves.num_columns(); ++i)
+      columns_.push_back(leaves.Column(i)->path()->ToDotString());
+  }
+
+  std::vector<std::string> columns() const override { return columns_; }
+
+  std::string metadata(const std::string& key) const override {
+    const auto found = schema_->metadata() == nullptr ? arrow::Result<std::string>("")
+                                                      : schema_->metadata()->Get(key);
+    return found.ok() ? *found : std::string();
+  }
+
+  void read(const std::vector<std::string>& columns, const Row& row) override {
+    std::vector<int> indices;
+    for (const std::string& name : columns)
+      indices.push_back(static_cast<int>(std::ranges::find(columns_, name) - columns_.begin()));
+    std::ranges::sort(indices);
+    std::vector<std::optional<std::string>> texts(columns.size());
+    for (int group = 0; group < reader_->num_row_groups(); ++group) {
+      auto batches = reader_->GetRecordBatchReader({group}, indices);
+      require(batches.status());
+      for (std::shared_ptr<arrow::RecordBatch> batch;;) {
+        require((*batches)->ReadNext(&batch));
+        if (batch == nullptr) break;
+        for (std::int64_t i = 0; i < batch->num_rows(); ++i) {
+          for (std::size_t k = 0; k < columns.size(); ++k)
+            texts[k] = text_of(*batch, columns[k], i);
+          row(texts);
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kRowsInMemory = 100;
+
+  static std::optional<std::string> text_of(const arrow::RecordBatch& batch,
+                                            const std::string& column, std::int64_t i) {
+    if (const auto values = batch.GetColumnByName(column)) return text_at(*values, i);
+    const std::size_t dot = column.find('.');
+    const auto outer = batch.GetColumnByName(column.substr(0, dot));
+    const auto* parts = dynamic_cast<const arrow::StructArray*>(outer.get());
+    const auto values = parts == nullptr ? nullptr : parts->GetFieldByName(column.substr(dot + 1));
+    if (values == nullptr) throw std::runtime_error("the column " + column + " is nested deeply");
+    return parts->IsNull(i) ? std::nullopt : text_at(*values, i);
+  }
+
+  arrow::MemoryPool* const pool_ = arrow::system_memory_pool();
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::shared_ptr<arrow::Schema> schema_;
+  std::vector<std::string> columns_;
+};
+
+std::unique_ptr<ParquetReader> open(const std::string& path) {
+  return std::make_unique<ArrowReader>(path);
+}
+
 }  // namespace
 }  // namespace kiln
 
 extern "C" const kiln::ParquetModule* kiln_parquet_module() {
-  static constexpr kiln::ParquetModule kModule{kiln::kParquetModuleVersion, kiln::create};
+  static constexpr kiln::ParquetModule kModule{kiln::kParquetModuleVersion, kiln::create,
+                                               kiln::open};
   return &kModule;
 }

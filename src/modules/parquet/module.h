@@ -1,11 +1,12 @@
-// The interface of libkiln_parquet.so, which writes Parquet files with Arrow. Uses only standard
-// C++ types: the program includes no Arrow headers, and the module needs no symbols from the
-// program.
+// The interface of libkiln_parquet.so, which reads and writes Parquet files with Arrow. Uses only
+// standard C++ types: the program includes no Arrow headers, and the module needs no symbols from
+// the program.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,16 +40,31 @@ class ParquetFile {
   virtual void close() = 0;
 };
 
+// A Parquet file being read. Use from one thread. Arrow's errors are thrown as std::runtime_error.
+class ParquetReader {
+ public:
+  virtual ~ParquetReader() = default;
+  // Of a struct, its fields as "name.field".
+  virtual std::vector<std::string> columns() const = 0;
+  // Of the key-value pairs stored in the file; empty if there is none.
+  virtual std::string metadata(const std::string& key) const = 0;
+  // Calls `row` with the values of some of columns(), row by row: texts and bytes as they are,
+  // others as Arrow writes them, nothing for null. About 100 rows are in memory.
+  using Row = std::function<void(const std::vector<std::optional<std::string>>&)>;
+  virtual void read(const std::vector<std::string>& columns, const Row& row) = 0;
+};
+
 struct ParquetModule {
   int version;  // kParquetModuleVersion of the build
   // Parquet format 2.6, with Snappy compression. `metadata`: key-value pairs stored in the file.
   std::unique_ptr<ParquetFile> (*create)(
       const std::vector<ParquetColumn>& columns,
       const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
+  std::unique_ptr<ParquetReader> (*open)(const std::string& path);
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.
-inline constexpr int kParquetModuleVersion = 1;
+inline constexpr int kParquetModuleVersion = 2;
 
 // The exported function, of type `const ParquetModule*()`.
 inline constexpr const char* kParquetModuleSymbol = "kiln_parquet_module";

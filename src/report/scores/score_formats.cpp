@@ -1,7 +1,5 @@
 #include "report/scores/score_formats.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/platform/installation.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "data/dataset/label_list.h"
 
 namespace kiln {
 namespace {
@@ -137,28 +135,13 @@ class ReadableLines : public ScoreEncoder {
   }
 };
 
-// Parquet files are written by a module, libkiln_parquet.so beside the program, that is loaded only
-// when needed: few runs use it, and Arrow is 50 MB. Throws Error as open_part().
-const ParquetModule& open_module() {
-  const std::filesystem::path path = part_of_program("libkiln_parquet.so");
-  // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
-  void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND,
-                            "Parquet files need pip's extra kiln-trainer[parquet], or Kiln "
-                            "installed again. Or use an output that ends in .csv or .jsonl.");
-  auto* entry =
-      reinterpret_cast<const ParquetModule* (*)()>(::dlsym(library, kParquetModuleSymbol));
-  const ParquetModule* module = entry == nullptr ? nullptr : entry();
-  if (module == nullptr || module->version != kParquetModuleVersion)
-    throw Error(ErrorCode::kUserError, "Parquet files cannot be written: '" + path.string() +
-                                           "' is from a different build of kiln. Reinstall both.");
-  return *module;
-}
-
 std::unique_ptr<ParquetFile> create_parquet(
     const std::vector<ParquetColumn>& columns,
     const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink) {
-  static const ParquetModule& module = open_module();
-  return module.create(columns, metadata, std::move(sink));
+  return parquet_module(
+             "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or "
+             "use an output that ends in .csv or .jsonl.")
+      .create(columns, metadata, std::move(sink));
 }
 
 // Writes one text or float64 column for each of score_columns(), with null where a row has no

@@ -127,6 +127,8 @@ DatasetFingerprint fingerprint_of(const Dataset& set) {
     add(set.samples.file_name(i));
     add(formatted("\n%d %llu\n", set.samples.label(i),
                   member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
+    if (set.samples.has_weights())
+      add(formatted("%.9g\n", static_cast<double>(set.samples.weight(i))));
   }
   return {static_cast<long long>(set.samples.size()), set.classes, hex_digits(hash)};
 }

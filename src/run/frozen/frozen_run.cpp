@@ -366,6 +366,9 @@ class FeatureRun {
     wait_seconds_ += loader.wait_seconds();
     if (set.is_training) record_.num_steps = pass.steps_done();
     result = gathered(world, pass.take());
+    if (set.data.samples.has_weights())
+      for (const std::uint32_t sample : result.samples)
+        result.weights.push_back(set.data.samples.weight(sample));
   }
 
   void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {

@@ -190,19 +190,46 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.weights = read_weight_source(config.weights, config.model_name);
 }
 
+// What is read of a list whose column `split` names the set of each image.
+RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {
+  records.list_sets = std::move(sets);
+  records.requires_sets = false;
+  return records;
+}
+
+// The images of --data-path. Those of a folder without labels get them from --labels, which is then
+// the list of the images, and no longer a file of corrections.
+Dataset read_all(const IndexUse& use, SplitConfig& options) {
+  try {
+    return read_indexed_dataset(options.data_path, "Dataset", use);
+  } catch (const Error& fault) {
+    if (fault.code() != ErrorCode::kNotLabeledDataset || options.labels.empty()) throw;
+  }
+  IndexUse labels = use;
+  labels.records.list_roots.emplace_back("", options.data_path);
+  Dataset set = read_indexed_dataset(std::exchange(options.labels, ""), "--labels", labels);
+  const std::size_t all = read_dataset(options.data_path, "Dataset").samples.size();
+  if (all > set.samples.size())
+    set.notes.push_back(grouped(static_cast<long long>(all - set.samples.size())) + " of " +
+                        grouped(static_cast<long long>(all)) + " images in '" + options.data_path +
+                        "' have no label in --labels and are skipped");
+  return set;
+}
+
 // Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset() do.
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
                        Sources& sources) {
-  const SplitConfig& options = config.split;
-  SplitDataset split = split_dataset(
-      read_indexed_dataset(options.data_path, "Dataset",
-                           {.with_sizes = needs_sizes(config, sources), .records = config.records}),
-      {.fraction = options.all_train ? 0 : options.valid_fraction,
-       .group_by = options.group_by,
-       .seed = seed,
-       .split_file = options.file,
-       .labels_file = options.labels},
-      scan);
+  SplitConfig options = config.split;
+  Dataset all = read_all({.with_sizes = needs_sizes(config, sources),
+                          .records = of_sets(config.records, {"train", "valid"})},
+                         options);
+  SplitDataset split = split_dataset(std::move(all),
+                                     {.fraction = options.all_train ? 0 : options.valid_fraction,
+                                      .group_by = options.group_by,
+                                      .seed = seed,
+                                      .split_file = options.file,
+                                      .labels_file = options.labels},
+                                     scan);
   std::vector<bool> trains(split.sides.size()), validates(split.sides.size());
   InputSplit& told = sources.split.emplace();
   for (std::size_t i = 0; i < split.sides.size(); ++i) {
@@ -221,6 +248,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
 }
 
 void read_validation(const DataConfig& config, IndexUse use, Sources& sources) {
+  use.records = of_sets(use.records, {"valid"});
   use.contents = sources.valid.contents;
   sources.valid = read_indexed_dataset(
       use.contents.empty() ? config.valid_path : stream_path(config.valid_path, 0),
@@ -229,7 +257,7 @@ void read_validation(const DataConfig& config, IndexUse use, Sources& sources) {
 
 void read_both_datasets(const DataConfig& config, Sources& sources, Problems& problems) {
   const bool with_sizes = needs_sizes(config, sources);
-  const IndexUse use{.with_sizes = with_sizes, .records = config.records};
+  const IndexUse use{.with_sizes = with_sizes, .records = of_sets(config.records, {"train"})};
   const bool is_stream = is_stream_path(config.train_path);
   if (!config.train_path.empty() && !is_stream)
     problems.collect(

@@ -59,7 +59,7 @@ bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
     const std::uintmax_t bytes =
         member != nullptr
             ? member->size
-            : std::filesystem::file_size(set.root / set.samples.file_name(i), missing);
+            : std::filesystem::file_size(set.image_root() / set.samples.file_name(i), missing);
     if (!missing && fits(bytes, set, choice)) return true;
   }
   return false;

@@ -113,6 +113,8 @@ void plan_balance(const OptimizationConfig& config, const Run& run, TextPairs& p
         "class weights",
         weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
                      run.sources.train.classes));
+  if (run.sources.train.samples.has_weights())
+    plan.emplace_back("image weights", "in the training loss, as the list says");
   if (config.sample == Sampling::kBalanced)
     plan.emplace_back("sampling", "balanced, each class equally often per epoch");
 }

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/label_list.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
@@ -302,8 +303,8 @@ int run(const InspectConfig& config, Process& process) {
   Report report;
   int bad = 0;
   const std::string name = path.filename().string();
-  const bool is_archive =
-      (has_archive_extension(name) && !name.ends_with(".pth.tar")) || has_record_name(name);
+  const bool is_archive = (has_archive_extension(name) && !name.ends_with(".pth.tar")) ||
+                          has_record_name(name) || is_label_list(name);
   if (!part.empty() || (!fs::is_directory(status) && !is_archive)) {
     bad = inspect_file(path, part, report);
   } else if (is_model_directory(path)) {

@@ -214,7 +214,9 @@ StoredFiles stored_files(const Dataset& set) {
   if (!set.archives.empty()) {
     files.count = set.archives.size();
     for (const ImageArchive& archive : set.archives) {
-      const std::uint64_t size = size_of(archive.name.empty() ? set.root : set.root / archive.name);
+      const std::uint64_t size = size_of(
+          archive.name.empty() || set.kind == Dataset::Kind::kLabelList ? set.root
+                                                                        : set.root / archive.name);
       files.bytes += size;
       files.compressed = files.compressed || size != archive.file.size();
     }
@@ -223,8 +225,9 @@ StoredFiles stored_files(const Dataset& set) {
   }
   files.count = set.samples.size();
   std::atomic<std::uint64_t> bytes = 0;
-  in_parallel(files.count, kScanThreads,
-              [&](std::size_t i) { bytes += size_of(set.root / set.samples.file_name(i)); });
+  in_parallel(files.count, kScanThreads, [&](std::size_t i) {
+    bytes += size_of(set.image_root() / set.samples.file_name(i));
+  });
   files.bytes = bytes;
   return files;
 }

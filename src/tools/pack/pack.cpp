@@ -158,7 +158,7 @@ std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
 std::uint64_t stored_size(const Dataset& set, std::size_t i) {
   if (const ArchiveMember* member = set.samples.member(i)) return member->size;
   std::error_code fault;
-  const std::uint64_t size = fs::file_size(set.root / set.samples.file_name(i), fault);
+  const std::uint64_t size = fs::file_size(set.image_root() / set.samples.file_name(i), fault);
   return fault ? 0 : size;
 }
 

@@ -86,13 +86,13 @@ void require_finite(const at::Tensor& rows) {
             "numbers overflow in this --precision. Use --precision fp32, or other weights.");
 }
 
-// The weight of each image, float64 [N]; without class weights, all 1.
-at::Tensor weights_of(const std::vector<std::int32_t>& labels,
-                      const std::vector<double>& class_weights) {
-  std::vector<double> weights(labels.size(), 1);
-  if (!class_weights.empty())
-    std::transform(labels.begin(), labels.end(), weights.begin(),
-                   [&](std::int32_t label) { return class_weights[label]; });
+// The weight of each image, float64 [N].
+at::Tensor weights_of(const LabeledFeatures& images, const std::vector<double>& class_weights) {
+  std::vector<double> weights(images.labels.size(), 1);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!class_weights.empty()) weights[i] = class_weights[images.labels[i]];
+    if (!images.weights.empty()) weights[i] *= static_cast<double>(images.weights[i]);
+  }
   return at::tensor(weights, at::kDouble);
 }
 
@@ -351,8 +351,7 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
   require_finite(images.rows);
   const FeatureSpace space(images.rows);
   const std::vector<std::int64_t> labels(images.labels.begin(), images.labels.end());
-  Path path({space.coordinates(), at::tensor(labels, at::kLong),
-             weights_of(images.labels, class_weights)},
+  Path path({space.coordinates(), at::tensor(labels, at::kLong), weights_of(images, class_weights)},
             num_classes, folds);
   HeadFit fit;
   path.start = path.zeros();

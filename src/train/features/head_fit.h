@@ -20,6 +20,7 @@ struct LabeledFeatures {
   at::Tensor rows;                     // [N, D] float32, host, row-major; undefined for no images
   std::vector<std::int32_t> labels;    // [N]
   std::vector<std::uint32_t> samples;  // [N] indices into the samples of the loader's dataset
+  std::vector<float> weights = {};     // [N] in the loss, beside those of classes; empty: all 1
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
 };

@@ -76,6 +76,38 @@ TEST_F(SplitDatasetTest, GroupsByThePath) {
   expect_word(made.summary, "with 10 groups of several images kept together");
 }
 
+TEST_F(SplitDatasetTest, AListGivesSetsAndGroups) {
+  draw_classes(4);
+  const auto read = [&](const std::string& column, const std::vector<std::string>& values,
+                        const RecordOptions& options = {}) {
+    std::string text = "path,label," + column + "\n";
+    std::size_t i = 0;
+    for (const Sample& item : read_dataset(folder_.path(), "Dataset").samples) {
+      const std::string name(item.file_name);
+      text +=
+          name + "," + name.substr(0, name.find('/')) + "," + values[i++ % values.size()] + "\n";
+    }
+    folder_.put("list.csv", text);
+    return read_labeled_dataset(folder_.path() / "list.csv", "Dataset", options);
+  };
+  const RecordOptions sets{.list_sets = {"train", "valid"}};
+  const SplitDataset by_list = split_dataset(
+      read("split", {"train", "valid", "train", "test"}, sets), {}, {.num_threads = 2});
+  ASSERT_EQ(by_list.sides.size(), 6U);
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_EQ(by_list.sides[i], i % 3 == 1 ? Side::kValid : Side::kTrain);
+  expect_word(by_list.summary, "column split");
+  EXPECT_THROW(split_dataset(read("split", {"train", "valid"}), {.group_by = "."}, {}), Error);
+  EXPECT_THROW(split_dataset(read("split", {"train", "train", "train", "train", "valid"}), {}, {}),
+               Problems);
+  const SplitDataset grouped =
+      split_dataset(read("group", {"a", "b", "a", ""}), {}, {.num_threads = 2});
+  EXPECT_EQ(grouped.groups[0], grouped.groups[2]);
+  EXPECT_NE(grouped.groups[0], grouped.groups[1]);
+  EXPECT_NE(grouped.groups[3], grouped.groups[7]);
+  expect_word(grouped.summary, "kept together");
+}
+
 TEST_F(SplitDatasetTest, SaysWhyNothingCanBeSplit) {
   draw("cat/1.png", 1);
   draw("cat/2.png", 2);

@@ -1,0 +1,498 @@
+#include "data/dataset/label_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "base/content_hash.h"
+#include "base/files.h"
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxListBytes = std::uint64_t{2} << 30;
+constexpr std::size_t kMaxNamed = 10;
+constexpr std::size_t kMaxPathBytes = 4096;
+constexpr float kMaxWeight = 1e6;
+
+// In the order of ListField; the first name is that of --columns.
+const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
+    {"path", "file", "filename", "file_name", "filepath", "image", "image_path", "image_url", "img",
+     "source-ref", "image.path"},
+    {"label", "class", "category", "class_name", "choice"},
+    {"split", "set", "subset"},
+    {"group"},
+    {"weight", "sample_weight"},
+}};
+
+// In the order of ListedSet; the first name is that of --split-name.
+const std::array<std::vector<std::string_view>, 4> kSetNames = {
+    {{}, {"train", "training"}, {"valid", "validation", "val"}, {"test"}}};
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// The part of a path of another machine for which a folder must be given: "s3://bucket/".
+std::string prefix_of(std::string_view path) {
+  const std::size_t scheme = path.find("://");
+  constexpr std::string_view kPaths = "/paths/";  // azureml://subscriptions/…/datastores/…/paths/
+  const std::size_t paths = path.starts_with("azureml://") ? path.find(kPaths) : path.npos;
+  const std::size_t end =
+      paths == path.npos ? path.find('/', scheme + 3) : paths + kPaths.size() - 1;
+  return std::string(path.substr(0, end == path.npos ? path.size() : end + 1));
+}
+
+// With a slash at its end.
+std::string absolute_folder(const fs::path& folder) {
+  return (fs::absolute(folder) / "").lexically_normal().string();
+}
+
+// Without empty parts, "." and "..".
+std::string normal_path(std::string path) {
+  if (path.find("//") == path.npos && path.find("/.") == path.npos) return path;
+  return fs::path(path).lexically_normal().string();
+}
+
+std::string too_many(std::size_t count) {
+  return count > kMaxNamed ? "; and " + std::to_string(count - kMaxNamed) + " more" : "";
+}
+
+// "20 images of the set test"; empty if there are none.
+std::string in_words(const std::array<std::size_t, 4>& counts) {
+  std::vector<std::string> parts;
+  for (std::size_t set = 1; set < counts.size(); ++set)
+    if (counts[set] > 0)
+      parts.push_back(plural(static_cast<long long>(counts[set]), "image", "images") +
+                      " of the set " + std::string(kSetNames[set].front()));
+  return joined(parts, ", ");
+}
+
+}  // namespace
+
+std::optional<ListField> ListColumns::field_of(std::string_view column) const {
+  const std::string small = in_small_letters(without_blanks(column));
+  for (std::size_t field = 0; field < kNumListFields; ++field) {
+    bool is_given = false;
+    for (const auto& [key, name] : given_) {
+      if (key != kFieldNames[field].front()) continue;
+      is_given = true;
+      if (name == column) return static_cast<ListField>(field);
+    }
+    if (!is_given && std::ranges::count(kFieldNames[field], small) > 0)
+      return static_cast<ListField>(field);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
+    const std::vector<std::string>& columns) const {
+  std::array<std::size_t, kNumListFields> places{};
+  places.fill(kNoColumn);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::optional<ListField> field = field_of(columns[i]);
+    if (!field) continue;
+    std::size_t& place = places[static_cast<std::size_t>(*field)];
+    const std::string key(kFieldNames[static_cast<std::size_t>(*field)].front());
+    if (place != kNoColumn)
+      throw RowFault("has the columns '" + printable(columns[place]) + "' and '" +
+                     printable(columns[i]) + "', which may both be the " + key +
+                     ": choose one with --columns " + key + "=NAME");
+    place = i;
+  }
+  for (const auto& [key, name] : given_)
+    if (!name.empty() && std::ranges::count(columns, name) == 0)
+      throw RowFault("has no column '" + printable(name) + "', which --columns names");
+  if (places[0] == kNoColumn) return std::nullopt;
+  return places;
+}
+
+std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {
+  std::array<std::size_t, kNumListFields> places{};
+  places.fill(kNoColumn);
+  for (const auto& [key, name] : given_)
+    for (std::size_t field = 0; field < kNumListFields; ++field)
+      if (key == kFieldNames[field].front() && class_number(name) > 0)
+        places[field] = static_cast<std::size_t>(class_number(name)) - 1;
+  if (places[0] == kNoColumn) return std::nullopt;
+  return places;
+}
+
+ListRows::ListRows(const DatasetContext& a_context)
+    : context(a_context), columns(a_context.records.columns) {
+  fs::path root = context.root.parent_path();
+  for (const auto& [prefix, folder] : context.records.list_roots) {
+    if (prefix.empty())
+      root = folder;
+    else
+      prefixes_.emplace_back(prefix, absolute_folder(folder));
+  }
+  root_ = root.empty() ? "." : root.string();
+  absolute_root_ = absolute_folder(root_);
+}
+
+void ListRows::fault(int line, const std::string& clause) {
+  if (++num_faults_ <= kMaxNamed)
+    faults_.push_back((line > 0 ? std::string(unit) + " " + std::to_string(line) + ": " : "") +
+                      clause);
+}
+
+void ListRows::name_classes(std::vector<std::string> names, const std::string& named_by) {
+  found_.names = std::move(names);
+  found_.named_by = named_by;
+}
+
+void ListRows::embed(OpenFile images, const std::string& column) {
+  embedded_ = {column, std::move(images)};
+}
+
+void ListRows::add(const ListedRow& row) {
+  if (rows_.size() == UINT32_MAX - 1) throw RowFault("has more than 4 billion rows");
+  const std::size_t before = names_.size();
+  try {
+    const std::optional<ListedSet> set = set_of(row);
+    if (!set || !take_path(row)) return;
+    Row taken{.name_end = names_.size(),
+              .label = label_of(row[ListField::kLabel]),
+              .line = row.line,
+              .set = *set};
+    if (const std::string_view group = row[ListField::kGroup]; !group.empty())
+      taken.group =
+          groups_.try_emplace(std::string(group), static_cast<std::uint32_t>(groups_.size() + 1))
+              .first->second;
+    if (const std::string_view text = without_blanks(row[ListField::kWeight]); !text.empty()) {
+      const auto [end, code] =
+          std::from_chars(text.data(), text.data() + text.size(), taken.weight);
+      if (code != std::errc() || end != text.data() + text.size() || !(taken.weight >= 0) ||
+          taken.weight > kMaxWeight)
+        throw RowFault("the weight '" + printable(text.substr(0, 40)) +
+                       "' is no number from 0 to 1000000");
+    }
+    rows_.push_back(taken);
+    if (row.member != nullptr) members_.push_back(*row.member);
+  } catch (const RowFault& found) {
+    names_.resize(before);
+    fault(row.line, found.what());
+  }
+}
+
+// Empty if the set is not wanted.
+std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
+  const std::string word = in_small_letters(without_blanks(row[ListField::kSet]));
+  if (word.empty()) {
+    if (has_sets_) throw RowFault("names no set (train, valid or test)");
+    return ListedSet::kNone;
+  }
+  if (!has_sets_ && !rows_.empty()) throw RowFault("names a set, but rows above it do not");
+  has_sets_ = true;
+  const auto known = std::ranges::find_if(
+      kSetNames, [&](const auto& names) { return std::ranges::count(names, word) > 0; });
+  if (known == kSetNames.end())
+    throw RowFault("the set '" + excerpt(printable(word)) +
+                   "' is none of train, valid, validation, val and test");
+  const std::vector<std::string>& wanted = context.records.list_sets;
+  const auto set = static_cast<std::size_t>(known - kSetNames.begin());
+  if (wanted.empty() || std::ranges::count(wanted, known->front()) > 0)
+    return static_cast<ListedSet>(set);
+  ++num_left_out_[set];
+  return std::nullopt;
+}
+
+// Appends the image's name to names_. False if its prefix has no folder.
+bool ListRows::take_path(const ListedRow& row) {
+  std::string_view path = row[ListField::kPath];
+  if ((row.member != nullptr) != !members_.empty() && !rows_.empty())
+    throw RowFault("some images of the list are in it, and others are files");
+  if (row.member != nullptr) {
+    names_ += formatted("%09zu", rows_.size()) + std::string(path);
+    return true;
+  }
+  if (path.empty()) throw RowFault("names no image");
+  if (path.size() > kMaxPathBytes) throw RowFault("has a path longer than 4096 bytes");
+  if (path.find('\0') != path.npos) throw RowFault("has a path with a zero byte");
+  const std::pair<std::string, std::string>* best = nullptr;
+  for (const auto& prefix : prefixes_)
+    if (path.starts_with(prefix.first) &&
+        (best == nullptr || prefix.first.size() > best->first.size()))
+      best = &prefix;
+  std::string mapped;
+  if (best != nullptr) {
+    (mapped = best->second) += path.substr(best->first.size());
+    path = mapped;
+  } else if (path.starts_with("file:///")) {
+    path.remove_prefix(std::string_view("file://").size());
+  } else if (path.find("://") != path.npos) {
+    const std::string prefix = prefix_of(path);
+    if (unmapped_.contains(prefix) || unmapped_.size() < kMaxNamed)
+      ++unmapped_[prefix];
+    else
+      fault(row.line, "has the prefix '" + printable(prefix) + "'");
+    return false;
+  }
+  if (path.find('\\') != path.npos && path.find('/') == path.npos) {  // written by Windows
+    mapped = path;
+    std::ranges::replace(mapped, '\\', '/');
+    path = mapped;
+  }
+  if (path.front() != '/' && path.find("/.") == path.npos && !path.starts_with('.') &&
+      path.find("//") == path.npos && !path.ends_with('/')) {
+    names_ += path;
+    return true;
+  }
+  const std::string whole =
+      normal_path((path.front() == '/' ? "" : absolute_root_) + std::string(path));
+  if (whole.ends_with('/')) throw RowFault("'" + printable(path) + "' is a folder");
+  if (whole.starts_with(absolute_root_)) {
+    names_ += std::string_view(whole).substr(absolute_root_.size());
+  } else {
+    has_absolute_ = true;
+    names_ += whole;
+  }
+  return true;
+}
+
+int ListRows::label_of(std::string_view text) {
+  text = without_blanks(text);
+  if (text.empty()) return -1;
+  if (text.size() > kMaxLabelBytes) throw RowFault("has a label of more than 256 bytes");
+  std::string label(text);
+  if (printable(label) != label)
+    throw RowFault("the label '" + excerpt(printable(label)) +
+                   "' has control characters, or is not UTF-8");
+  if (!found_.names.empty() && found_.named_by.starts_with("ClassLabel")) {
+    if (label == "-1") return -1;  // of Hugging Face's test sets
+    if (!is_class_number(label) ||
+        static_cast<std::size_t>(class_number(label)) >= found_.names.size())
+      throw RowFault("the label " + label + " has no name in the schema");
+  }
+  const auto [known, is_new] = label_ids_.emplace(label, static_cast<int>(labels_.size()));
+  if (is_new && labels_.size() == kMaxClasses) throw RowFault("is of more than 100000 classes");
+  if (is_new) labels_.push_back(std::move(label));
+  return known->second;
+}
+
+std::string_view ListRows::name(std::size_t row) const {
+  const std::uint64_t begin = row == 0 ? 0 : rows_[row - 1].name_end;
+  return std::string_view(names_).substr(begin, rows_[row].name_end - begin);
+}
+
+void ListRows::refuse_faults() const {
+  std::vector<std::string> sentences;
+  for (const auto& [prefix, count] : unmapped_)
+    sentences.push_back(
+        plural(static_cast<long long>(count), "path begins", "paths begin") + " with '" +
+        printable(prefix) +
+        (prefix.starts_with("http")
+             ? "', but Kiln downloads no images. Download them, and say where they are: "
+             : "', which is not on this machine. Say where its files are: ") +
+        "--list-root '" + printable(prefix) + "=FOLDER/'.");
+  if (num_faults_ > 0)
+    sentences.push_back(plural(static_cast<long long>(num_faults_), "fault", "faults") + ": " +
+                        joined(faults_, "; ") + too_many(num_faults_) + ". Correct the list.");
+  if (!sentences.empty()) context.fail(joined(sentences, " "));
+}
+
+// Where paths lead out of the root, the images are named from the deepest folder with all of them.
+void ListRows::place_below_one_folder(Dataset& set) {
+  set.folder = root_;
+  if (!has_absolute_) return;
+  std::string whole, common;
+  std::vector<std::uint64_t> ends;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const std::string_view own = name(i);
+    const std::size_t begin = whole.size();
+    if (!own.starts_with('/')) whole += absolute_root_;
+    whole += own;
+    const std::string_view path = std::string_view(whole).substr(begin);
+    if (i == 0) common = path.substr(0, path.rfind('/') + 1);
+    while (!path.starts_with(common)) common.resize(common.rfind('/', common.size() - 2) + 1);
+    ends.push_back(whole.size());
+  }
+  set.folder = common;
+  names_.clear();
+  for (std::size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++]) {
+    names_.append(whole, begin + common.size(), ends[i] - begin - common.size());
+    rows_[i].name_end = names_.size();
+  }
+}
+
+// Which rows are the first of their image. Later ones must say the same.
+std::vector<bool> ListRows::first_of_each() {
+  std::vector<bool> is_first(rows_.size(), true);
+  if (!members_.empty()) return is_first;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order(rows_.size());
+  for (std::uint32_t i = 0; i < rows_.size(); ++i) order[i] = {content_hash(name(i)), i};
+  std::ranges::sort(order);
+  for (std::size_t k = 1, begin = 0; k < order.size(); ++k) {
+    if (order[k].first != order[k - 1].first) {
+      begin = k;
+      continue;
+    }
+    const std::uint32_t i = order[k].second;
+    std::size_t first = begin;  // two names hardly ever share a hash
+    while (first < k && name(order[first].second) != name(i)) ++first;
+    if (first == k) continue;
+    const Row &earlier = rows_[order[first].second], &row = rows_[i];
+    is_first[i] = false;
+    ++num_repeated_;
+    if (row.label == earlier.label && row.set == earlier.set) continue;
+    const auto shown = [&](const Row& of) {
+      if (row.label == earlier.label)
+        return "the set " + std::string(kSetNames[static_cast<std::size_t>(of.set)].front());
+      return of.label < 0 ? std::string("no label")
+                          : "the label '" + labels_[static_cast<std::size_t>(of.label)] + "'";
+    };
+    fault(row.line, "'" + printable(name(i)) + "' has " + shown(row) + ", but " + shown(earlier) +
+                        " in " + unit + " " + std::to_string(earlier.line) +
+                        ": an image has one label and one set, so keep one of the rows");
+  }
+  return is_first;
+}
+
+void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
+  const DatasetContext folder{.root = set.folder, .name = context.name};
+  const ListFaults missing = FolderFiles(folder).find_images(set);
+  set.stamps.clear();
+  if (missing.empty()) return;
+  std::vector<std::string> named;
+  for (const auto& [i, why] : missing) {
+    if (named.size() == kMaxNamed) break;
+    named.push_back(std::string(unit) + " " + std::to_string(lines[i]) + ": '" +
+                    printable(set.samples.file_name(i)) + "' " + why);
+  }
+  context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
+               std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
+               "': " + joined(named, "; ") + too_many(missing.size()) +
+               ". Say where they are with --list-root FOLDER, or with --list-root "
+               "'/OLD/PREFIX/=FOLDER/' for paths of another machine, or remove the rows.");
+}
+
+// Gives labels their meaning, as those of label files and records.
+void ListRows::settle(Dataset& set) {
+  set.found = std::move(found_);
+  if (set.found.named_by.starts_with("ClassLabel"))
+    for (const std::string& label : labels_)
+      set.found.labels.push_back({.number = class_number(label)});
+  else
+    take_texts(labels_, set.found);
+  if (!context.records.classes_file.empty()) take_given_names(context, set);
+  set.found.where = context.name + " '" + context.root.string() + "'";
+  if (!labels_.empty()) settle_labels(set, context.records.first_label);
+}
+
+Dataset ListRows::take() {
+  if (context.records.requires_sets && !context.records.list_sets.empty() && !has_sets_ &&
+      num_faults_ == 0)
+    context.fail(
+        "it has no column that names sets (train, valid, test). Leave --split-name out, "
+        "or name the column with --columns split=NAME.");
+  Dataset set;
+  set.kind = Dataset::Kind::kLabelList;
+  set.root = context.root;
+  const std::vector<bool> is_first = first_of_each();
+  refuse_faults();
+  const std::string others = in_words(num_left_out_);
+  if (rows_.empty())
+    context.fail(others.empty()
+                     ? "it names no image."
+                     : "it has no image of the set " + joined(context.records.list_sets, " or ") +
+                           ", but " + others + ".");
+  place_below_one_folder(set);
+  set.samples.reserve(rows_.size(), names_.size());
+  std::vector<int> lines;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!is_first[i]) continue;
+    set.samples.push_back({.file_name = name(i),
+                           .label = rows_[i].label,
+                           .id = static_cast<std::int64_t>(set.samples.size()),
+                           .size = {},
+                           .group = rows_[i].group,
+                           .weight = rows_[i].weight,
+                           .set = rows_[i].set},
+                          members_.empty() ? nullptr : &members_[i]);
+    lines.push_back(rows_[i].line);
+  }
+  if (members_.empty()) {
+    find_files(set, lines);
+  } else {
+    set.notes.push_back(unpacked_note(context, "", embedded_.file, "has its images in it") + ")");
+    set.archives.push_back(std::move(embedded_));
+  }
+  settle(set);
+  if (!others.empty()) set.notes.push_back("left out: " + others);
+  if (num_repeated_ > 0)
+    set.notes.push_back(
+        plural(static_cast<long long>(num_repeated_), "row repeats", "rows repeat") +
+        " an image with the same label, and count once");
+  return set;
+}
+
+namespace {
+
+struct ListFormat {
+  std::vector<const char*> extensions;
+  void (*read)(ListRows& rows);
+};
+
+// nullptr: no list, by its name.
+const ListFormat* format_of(const fs::path& file) {
+  static const std::array<ListFormat, 5> kFormats = {{
+      {{".csv", ".tsv"}, read_table},
+      {{".txt"}, read_plain_list},
+      {{".lst"}, read_mxnet_list},
+      {{".json", ".jsonl", ".ndjson", ".manifest"}, read_json_list},
+      {{".parquet"}, read_parquet_list},
+  }};
+  const std::string name = file.filename().string();
+  for (const ListFormat& format : kFormats)
+    for (const char* extension : format.extensions)
+      if (has_extension(name, extension)) return &format;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_label_list(const fs::path& file) {
+  return format_of(file) != nullptr;
+}
+
+std::string text_of_list(const DatasetContext& context) {
+  constexpr std::size_t kBeginning = 4;
+  try {
+    const std::string beginning = first_bytes(context.root, kBeginning);
+    if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff") ||
+        beginning.find('\0') != beginning.npos)
+      context.fail("it is not UTF-8, but probably UTF-16. Save it again as UTF-8.");
+    return read_text(context.root, kMaxListBytes);
+  } catch (const std::system_error& fault) {
+    context.fail("it cannot be read: " + why_unreadable(fault) + ".");
+  } catch (const std::length_error&) {
+    context.fail("it is larger than 2 GiB. Divide it.");
+  }
+}
+
+Dataset read_label_list(const DatasetContext& context) {
+  ListRows rows(context);
+  if (has_extension(context.root.filename().string(), ".json")) {
+    fs::path folder = context.root.parent_path();
+    for (const auto& [prefix, given] : context.records.list_roots)
+      if (prefix.empty()) folder = given;
+    if (std::optional<Dataset> coco =
+            read_coco_list(context, folder.empty() ? "." : folder.string()))
+      return *std::move(coco);
+  }
+  try {
+    format_of(context.root)->read(rows);
+  } catch (const RowFault& fault) {
+    rows.fault(0, fault.what());
+  }
+  return rows.take();
+}
+
+}  // namespace kiln

@@ -1,0 +1,150 @@
+// A list of images and their labels, given in place of a folder: a table, JSON, or the export of
+// another program. A format is a row of a table and a reader that turns its text into plain rows;
+// what rows mean is decided here, once. docs/data.md ("Lists") shows each format.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "data/archive/archive.h"
+#include "data/dataset/readers.h"
+#include "modules/parquet/module.h"
+
+namespace kiln {
+
+enum class ListField { kPath, kLabel, kSet, kGroup, kWeight };
+inline constexpr std::size_t kNumListFields = 5;
+
+// An image as the list has it. Texts need to be valid only during the call that takes the row.
+struct ListedRow {
+  int line = 0;
+  std::array<std::string_view, kNumListFields> fields = {};  // empty: there is none
+  // For an image whose bytes are in the list; its path is then its file extension.
+  const ArchiveMember* member = nullptr;
+
+  std::string_view& operator[](ListField field) { return fields[static_cast<std::size_t>(field)]; }
+  std::string_view operator[](ListField field) const {
+    return fields[static_cast<std::size_t>(field)];
+  }
+};
+
+// Why a row cannot be used, as a clause.
+class RowFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Which column of a list has which field: by usual names, in any case, or as --columns says.
+class ListColumns {
+ public:
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  explicit ListColumns(const Pairs& given) : given_(given) {}
+
+  std::optional<ListField> field_of(std::string_view column) const;
+  // The place of each field among the columns; empty if none has the path. Throws RowFault if two
+  // columns have one field, or a column of --columns is not there.
+  std::optional<std::array<std::size_t, kNumListFields>> places(
+      const std::vector<std::string>& columns) const;
+  // The places that --columns gives as numbers; empty if it gives none.
+  std::optional<std::array<std::size_t, kNumListFields>> numbers() const;
+
+ private:
+  const Pairs& given_;
+};
+inline constexpr std::size_t kNoColumn = SIZE_MAX;
+
+// Takes the rows of a list, and becomes the dataset. Faults of rows are collected.
+class ListRows {
+ public:
+  // `context.root` is the list. Both must outlive the object.
+  explicit ListRows(const DatasetContext& context);
+
+  void add(const ListedRow& row);
+  void fault(int line, const std::string& clause);
+
+  // The names of numbers, and what gives them, if the list does.
+  void name_classes(std::vector<std::string> names, const std::string& named_by);
+  // The file with the images whose bytes are in the list, and their column.
+  void embed(OpenFile images, const std::string& column);
+
+  // Throws Error kInvalidDataset: the first ten faults, and how many there are.
+  Dataset take();
+
+  const DatasetContext& context;
+  const ListColumns columns;
+  const char* unit = "line";  // what a row's number counts
+
+ private:
+  struct Row {
+    std::uint64_t name_end = 0;  // in names_
+    std::int32_t label = -1;     // index into labels_
+    std::uint32_t group = 0;
+    float weight = 1;
+    int line = 0;
+    ListedSet set = ListedSet::kNone;
+  };
+
+  std::optional<ListedSet> set_of(const ListedRow& row);
+  bool take_path(const ListedRow& row);
+  int label_of(std::string_view text);
+  std::string_view name(std::size_t row) const;
+  void refuse_faults() const;
+  void place_below_one_folder(Dataset& set);
+  std::vector<bool> first_of_each();
+  void find_files(Dataset& set, const std::vector<int>& lines) const;
+  void settle(Dataset& set);
+
+  std::string root_, absolute_root_;                           // where relative paths begin
+  std::vector<std::pair<std::string, std::string>> prefixes_;  // and their folders, absolute
+  std::string names_;
+  std::vector<Row> rows_;
+  std::vector<ArchiveMember> members_;
+  std::vector<std::string> labels_;  // distinct
+  std::unordered_map<std::string, int> label_ids_;
+  std::unordered_map<std::string, std::uint32_t> groups_;
+  std::array<std::size_t, 4> num_left_out_ = {};  // by set
+  bool has_sets_ = false, has_absolute_ = false;
+  std::map<std::string, std::size_t> unmapped_;  // prefixes of paths, with the number of rows
+  std::vector<std::string> faults_;              // the first ten
+  std::size_t num_faults_ = 0;
+  std::size_t num_repeated_ = 0;
+  FoundLabels found_;
+  ImageArchive embedded_;
+};
+
+// Whether the file is a list by its name.
+bool is_label_list(const std::filesystem::path& file);
+
+// Reads the list `context.root`. Throws Error kInvalidDataset.
+Dataset read_label_list(const DatasetContext& context);
+
+// The text of the list, without a byte-order mark. Throws Error kInvalidDataset; for UTF-16 too.
+std::string text_of_list(const DatasetContext& context);
+
+// The readers of the formats.
+void read_table(ListRows& rows);  // list_tables.cpp
+void read_mxnet_list(ListRows& rows);
+void read_plain_list(ListRows& rows);
+void read_json_list(ListRows& rows);     // list_json.cpp
+void read_parquet_list(ListRows& rows);  // list_parquet.cpp
+
+// The COCO file `context.root`, with its images below `folder`; empty if it is none.
+std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder);
+
+// The images in a column of a Parquet file, one after the other, in an unnamed file. Throws Error
+// kInvalidDataset.
+OpenFile images_in_parquet(const DatasetContext& context, const std::string& column);
+
+// The module that reads and writes Parquet files, opened when it is first needed. Throws Error, of
+// which `remedy` is the last sentence.
+const ParquetModule& parquet_module(const std::string& remedy);
+
+}  // namespace kiln

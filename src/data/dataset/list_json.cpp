@@ -1,0 +1,254 @@
+// Lists in JSON: a row for each line or element, as tables have it, or as SageMaker, Azure ML and
+// Label Studio write it; and the files of Datumaro and COCO.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "data/dataset/label_list.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSeveral = "has several labels; Kiln trains one label for each image";
+
+// A name or a number as text; of a list of one, its element. Throws RowFault.
+std::string text_of(const json& value, const std::string& key) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer()) return value.dump();
+  // pandas writes 3.0 where a label is missing elsewhere.
+  if (value.is_number_float()) return formatted("%.15g", value.get<double>());
+  if (value.is_array() && value.size() > 1) throw RowFault(kSeveral);
+  if (value.is_array()) return value.empty() ? std::string() : text_of(value[0], key);
+  throw RowFault("\"" + printable(key.substr(0, 80)) + "\" is " + json_kind(value) +
+                 " instead of a text");
+}
+
+const json* member(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// The texts of a row, which a ListedRow refers to.
+struct RowTexts {
+  std::array<std::string, kNumListFields> texts;
+
+  std::string& operator[](ListField field) { return texts[static_cast<std::size_t>(field)]; }
+  void add_to(ListRows& rows, int line) const {
+    ListedRow row{.line = line};
+    std::ranges::copy(texts, row.fields.begin());
+    rows.add(row);
+  }
+};
+
+// The fields of an object, by their keys.
+RowTexts fields_of(const json& object, const ListColumns& columns) {
+  RowTexts row;
+  std::array<const std::string*, kNumListFields> keys{};
+  for (const auto& [key, value] : object.items()) {
+    const std::optional<ListField> field = columns.field_of(key);
+    if (!field) continue;
+    const auto place = static_cast<std::size_t>(*field);
+    if (keys[place] != nullptr)
+      throw RowFault("has \"" + printable(*keys[place]) + "\" and \"" + printable(key) +
+                     "\", which mean the same: choose one with --columns");
+    keys[place] = &key;
+    const json* inner = value.is_object() ? member(value, "choices") : nullptr;  // Label Studio
+    row.texts[place] = text_of(inner == nullptr ? value : *inner, key);
+  }
+  return row;
+}
+
+// SageMaker's augmented manifest: the label attribute is the one with metadata beside it.
+// https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
+void take_manifest_label(const json& object, RowTexts& row) {
+  constexpr std::string_view kMetadata = "-metadata";
+  for (const auto& [key, metadata] : object.items()) {
+    if (!key.ends_with(kMetadata) || !metadata.is_object()) continue;
+    if (const json* type = member(metadata, "type");
+        type != nullptr && *type != "groundtruth/image-classification")
+      throw RowFault("\"" + printable(key) + "\" is of " + printable(type->dump().substr(0, 80)) +
+                     " instead of image classification, with one label for each image");
+    const std::string attribute = key.substr(0, key.size() - kMetadata.size());
+    const json* name = member(metadata, "class-name");
+    const json* number = member(object, attribute.c_str());
+    std::string text = name != nullptr     ? text_of(*name, "class-name")
+                       : number != nullptr ? text_of(*number, attribute)
+                                           : std::string();
+    std::string& label = row[ListField::kLabel];
+    if (!label.empty() && label != text) throw RowFault(kSeveral);
+    label = std::move(text);
+  }
+}
+
+// https://labelstud.io/guide/export: a task with its data, and the choices of its annotators.
+void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
+  row = fields_of(*member(task, "data"), columns);
+  const json* annotations = member(task, "annotations");
+  if (annotations == nullptr || !annotations->is_array()) return;
+  for (const json& annotation : *annotations) {
+    const json* results = member(annotation, "result");
+    const json* cancelled = member(annotation, "was_cancelled");
+    if (results == nullptr || !results->is_array() || (cancelled != nullptr && *cancelled == true))
+      continue;
+    for (const json& result : *results) {
+      const json* value = member(result, "value");
+      const json* choices = value == nullptr ? nullptr : member(*value, "choices");
+      if (choices == nullptr) continue;
+      std::string label = text_of(*choices, "choices");
+      if (!row[ListField::kLabel].empty() && row[ListField::kLabel] != label)
+        throw RowFault(kSeveral);
+      row[ListField::kLabel] = std::move(label);
+    }
+  }
+}
+
+void take_object(const json& object, int line, ListRows& rows) {
+  try {
+    if (!object.is_object()) throw RowFault("is " + json_kind(object) + " instead of an object");
+    RowTexts row;
+    if (const json* data = member(object, "data"); data != nullptr && data->is_object()) {
+      take_task(object, rows.columns, row);
+    } else {
+      row = fields_of(object, rows.columns);
+      if (row[ListField::kLabel].empty()) take_manifest_label(object, row);
+    }
+    row.add_to(rows, line);
+  } catch (const RowFault& fault) {
+    rows.fault(line, fault.what());
+  }
+}
+
+void read_lines(std::string_view text, ListRows& rows) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    try {
+      take_object(parse_json(line), number, rows);
+    } catch (const JsonFault& fault) {
+      rows.fault(number, fault.what());
+    }
+  }
+}
+
+// The elements of a list, of which only one is in memory. `text` becomes that of an object.
+void read_elements(std::string text, ListRows& rows) {
+  rows.unit = "entry";
+  int number = 0;
+  parse_json_lists("{\"rows\":" + std::move(text) + "}",
+                   [&](const std::string&, const json& row) { take_object(row, ++number, rows); });
+}
+
+// Datumaro, CVAT's "Datumaro 1.0": https://github.com/openvinotoolkit/datumaro
+void read_datumaro(const std::string& text, ListRows& rows) {
+  const json document = parse_json_lists(text, [](const std::string&, const json&) {});
+  const json* categories = member(document, "categories");
+  const json* by_label = categories == nullptr ? nullptr : member(*categories, "label");
+  const json* labels = by_label == nullptr ? nullptr : member(*by_label, "labels");
+  if (labels == nullptr || !labels->is_array() || member(document, "items") == nullptr)
+    throw RowFault(
+        "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
+        "images, annotations and categories, nor Datumaro's with items and categories");
+  std::vector<std::string> names;
+  for (const json& label : *labels) {
+    const json* name = member(label, "name");
+    names.push_back(name == nullptr ? "" : text_of(*name, "name"));
+  }
+  rows.unit = "entry";
+  int number = 0;
+  parse_json_lists(text, [&](const std::string& list, const json& item) {
+    if (list != "items") return;
+    ++number;
+    try {
+      RowTexts row;
+      const json* image = member(item, "image");
+      const json* path = image == nullptr ? nullptr : member(*image, "path");
+      if (path == nullptr) throw RowFault("has no \"path\" of an \"image\"");
+      row[ListField::kPath] = text_of(*path, "path");
+      if (const json* annotations = member(item, "annotations"); annotations != nullptr)
+        for (const json& annotation : *annotations) {
+          const json* id = member(annotation, "label_id");
+          if (const json* type = member(annotation, "type"); type == nullptr || *type != "label")
+            throw RowFault("has an annotation of another kind than \"label\"");
+          if (id == nullptr || !id->is_number_unsigned() ||
+              id->get<std::uint64_t>() >= names.size())
+            throw RowFault("has a \"label_id\" without a name");
+          if (!row[ListField::kLabel].empty()) throw RowFault(kSeveral);
+          row[ListField::kLabel] = names[id->get<std::uint64_t>()];
+        }
+      row.add_to(rows, number);
+    } catch (const RowFault& fault) {
+      rows.fault(number, fault.what());
+    }
+  });
+}
+
+// Whether the first line is a whole object, and others follow.
+bool is_lines(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  if (end == text.npos || text.find_first_not_of(" \t\r\n", end) == text.npos) {
+    const std::size_t last = text.find_last_not_of(" \t\r\n");
+    return last != text.npos && text.find("\"categories\"") == text.npos;
+  }
+  try {
+    return parse_json(text.substr(0, end)).is_object();
+  } catch (const JsonFault&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void read_json_list(ListRows& rows) {
+  std::string text = text_of_list(rows.context);
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos) return;
+  try {
+    if (text[begin] == '[')
+      read_elements(std::move(text), rows);
+    else if (!has_extension(rows.context.root.filename().string(), ".json") || is_lines(text))
+      read_lines(text, rows);
+    else
+      read_datumaro(text, rows);
+  } catch (const JsonFault& fault) {
+    rows.unit = "line";
+    rows.fault(fault.line(), fault.what());
+  }
+}
+
+namespace {
+
+// A folder in which one JSON file is known, which may lie elsewhere.
+class OneJsonFile final : public FolderFiles {
+ public:
+  OneJsonFile(const DatasetContext& folder, std::string file)
+      : FolderFiles(folder), file_(std::move(file)) {}
+  std::vector<std::string> json_names() const override { return {file_}; }
+
+ private:
+  std::string file_;
+};
+
+}  // namespace
+
+std::optional<Dataset> read_coco_list(const DatasetContext& context, const std::string& folder) {
+  DatasetContext inside = context;
+  inside.root = folder;
+  inside.is_indexed = false;
+  std::vector<std::string> notes;
+  std::optional<Dataset> set = read_coco(
+      inside, OneJsonFile(inside, std::filesystem::absolute(context.root).string()), notes);
+  if (!set) return set;
+  set->root = context.root;
+  set->folder = folder;
+  set->stamps.clear();
+  return set;
+}
+
+}  // namespace kiln

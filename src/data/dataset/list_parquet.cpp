@@ -1,0 +1,180 @@
+// Lists in Parquet: tables of paths and labels, and Hugging Face's datasets, whose images may be
+// in the file. Arrow is in a module, which few runs need.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/platform/installation.h"
+#include "base/text.h"
+#include "data/dataset/label_list.h"
+#include "data/image/image.h"
+
+namespace kiln {
+namespace {
+
+constexpr const char* kRemedy =
+    "Parquet files need pip's extra kiln-trainer[parquet], or Kiln installed again. Or give a list "
+    "that ends in .csv or .jsonl.";
+constexpr std::string_view kBytes = ".bytes";
+constexpr std::size_t kMaxNamed = 10;
+
+// Calls `use` with the file, and gives Arrow's faults the list's name.
+template <typename Use>
+void with_file(const DatasetContext& context, Use&& use) {
+  const ParquetModule& module = parquet_module(kRemedy);
+  try {
+    use(*module.open(context.root.string()));
+  } catch (const RowFault&) {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const SpoolFault& fault) {
+    context.fail(std::string("its images do not fit into the folder for temporary files: ") +
+                     fault.what() + ". Set TMPDIR to a folder with enough space.",
+                 ErrorCode::kUserError);
+  } catch (const std::runtime_error& fault) {
+    context.fail("it is not a Parquet file that can be read: " +
+                 printable(first_line(fault.what()).substr(0, 300)) + ". Write it again.");
+  }
+}
+
+// The names of ClassLabel in the metadata that Hugging Face's datasets write; empty if there are
+// none: {"info": {"features": {"label": {"names": ["cat", …], "_type": "ClassLabel"}}}}.
+std::vector<std::string> class_label_names(const std::string& metadata, const std::string& column) {
+  if (metadata.empty()) return {};
+  nlohmann::json found;
+  try {
+    found = parse_json(metadata);
+  } catch (const JsonFault& fault) {
+    throw RowFault(std::string("has metadata of Hugging Face that ") + fault.what());
+  }
+  for (const char* key : {"info", "features", column.c_str(), "names"}) {
+    if (!found.is_object() || !found.contains(key)) return {};
+    nlohmann::json inner = found[key];
+    found = std::move(inner);
+  }
+  if (!found.is_array() || found.empty()) return {};
+  std::vector<std::string> names;
+  for (const nlohmann::json& name : found) {
+    if (!name.is_string() || name.get_ref<const std::string&>().empty() ||
+        std::ranges::count(names, name.get_ref<const std::string&>()) > 0)
+      throw RowFault("has a ClassLabel whose names are not all different texts");
+    names.push_back(name.get<std::string>());
+  }
+  if (names.size() > kMaxClasses) throw RowFault("is of more than 100000 classes");
+  return names;
+}
+
+// The struct with the images themselves, without ".bytes": --columns path=NAME, or the only one;
+// empty: there is none.
+std::string struct_of_images(const std::vector<std::string>& columns,
+                             const DatasetContext& context) {
+  std::vector<std::string> found;
+  for (const std::string& column : columns)
+    if (column.ends_with(kBytes)) found.push_back(column.substr(0, column.size() - kBytes.size()));
+  for (const auto& [key, name] : context.records.columns)
+    if (key == "path") return std::ranges::count(found, name) > 0 ? name : std::string();
+  if (found.size() > 1)
+    throw RowFault("has several columns with images, " + printable(quoted_names(found, kMaxNamed)) +
+                   ": choose one with --columns path=NAME");
+  return found.empty() ? std::string() : found.front();
+}
+
+class Rows {
+ public:
+  Rows(ParquetReader& file, ListRows& rows) : file_(file), rows_(rows) {
+    rows.unit = "row";
+    std::vector<std::string> all = file.columns();
+    images_ = struct_of_images(all, rows.context);
+    for (std::string& column : all) {
+      // A struct's path is used where it has no bytes.
+      const std::optional<ListField> field = !images_.empty() && column == images_ + ".path"
+                                                 ? ListField::kPath
+                                                 : rows.columns.field_of(column);
+      if (!field || (*field == ListField::kPath && !column.starts_with(images_))) continue;
+      if (std::ranges::count(fields_, *field) > 0)
+        throw RowFault("has the column '" + printable(column) +
+                       "' and another that may mean the same: choose one with --columns");
+      fields_.push_back(*field);
+      wanted_.push_back(std::move(column));
+    }
+    if (std::ranges::count(fields_, ListField::kPath) == 0 && images_.empty())
+      throw RowFault("has the columns " + printable(quoted_names(file.columns(), kMaxNamed)) +
+                     ", none of which is of images: name it with --columns path=NAME");
+    if (const auto label = std::ranges::find(fields_, ListField::kLabel); label != fields_.end())
+      if (std::vector<std::string> names =
+              class_label_names(file.metadata("huggingface"),
+                                wanted_[static_cast<std::size_t>(label - fields_.begin())]);
+          !names.empty())
+        rows.name_classes(std::move(names), "ClassLabel in the file");
+    if (!images_.empty()) wanted_.push_back(images_ + std::string(kBytes));
+  }
+
+  void read() {
+    int number = 0;
+    file_.read(wanted_, [&](const Texts& texts) { add(texts, ++number); });
+    if (spool_) rows_.embed(spool_->take(), wanted_.back());
+  }
+
+ private:
+  using Texts = std::vector<std::optional<std::string>>;
+
+  void add(const Texts& texts, int number) {
+    ListedRow row{.line = number};
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      if (texts[i]) row[fields_[i]] = *texts[i];
+    if (images_.empty() || !texts.back()) return rows_.add(row);
+    if (!spool_) spool_.emplace();
+    const std::string& bytes = *texts.back();
+    const ArchiveMember member{
+        .offset = spool_->size(), .stored_size = bytes.size(), .size = bytes.size()};
+    spool_->append(bytes);
+    const std::string extension = extension_of(image_kind(bytes));
+    row[ListField::kPath] = extension;
+    row.member = &member;
+    rows_.add(row);
+  }
+
+  ParquetReader& file_;
+  ListRows& rows_;
+  std::string images_;             // the struct with images; empty: there are paths
+  std::vector<ListField> fields_;  // of the columns that are read; without one for images
+  std::vector<std::string> wanted_;
+  std::optional<Spool> spool_;
+};
+
+}  // namespace
+
+void read_parquet_list(ListRows& rows) {
+  with_file(rows.context, [&](ParquetReader& file) { Rows(file, rows).read(); });
+}
+
+OpenFile images_in_parquet(const DatasetContext& context, const std::string& column) {
+  Spool spool;
+  with_file(context, [&](ParquetReader& file) {
+    file.read({column}, [&](const std::vector<std::optional<std::string>>& texts) {
+      if (texts[0]) spool.append(*texts[0]);
+    });
+  });
+  return spool.take();
+}
+
+const ParquetModule& parquet_module(const std::string& remedy) {
+  static const ParquetModule* module = nullptr;
+  if (module != nullptr) return *module;
+  const std::filesystem::path path = part_of_program("libkiln_parquet.so");
+  // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
+  void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, remedy);
+  auto* entry =
+      reinterpret_cast<const ParquetModule* (*)()>(::dlsym(library, kParquetModuleSymbol));
+  const ParquetModule* found = entry == nullptr ? nullptr : entry();
+  if (found == nullptr || found->version != kParquetModuleVersion)
+    throw Error(ErrorCode::kUserError, "Parquet files cannot be used: '" + path.string() +
+                                           "' is from a different build of kiln. Reinstall both.");
+  return *(module = found);
+}
+
+}  // namespace kiln

@@ -1,0 +1,124 @@
+// Lists as lines of text: CSV and TSV, MXNet's .lst, and plain lists of a path and a label.
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "data/dataset/label_list.h"
+
+namespace kiln {
+namespace {
+
+using Places = std::array<std::size_t, kNumListFields>;
+
+// Calls `visit` with each line that is not blank, without its end, and its number.
+template <typename Visit>
+void for_each_line(std::string_view text, Visit&& visit) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") != line.npos) visit(line, number);
+  }
+}
+
+// Tables that spreadsheets write have tabs or semicolons.
+char separator_of(std::string_view text) {
+  const std::string_view first = text.substr(0, text.find('\n'));
+  if (first.find('\t') != first.npos) return '\t';
+  return first.find(';') != first.npos && first.find(',') == first.npos ? ';' : ',';
+}
+
+// The columns of a table whose first line names none: an image file and its label. Throws RowFault
+// if it is not so plain.
+Places guessed_places(const std::vector<std::string>& first) {
+  Places places;
+  places.fill(kNoColumn);
+  const std::size_t path = !first.empty() && has_image_extension(first[0]) ? 0 : 1;
+  if (first.size() > 2 || path >= first.size() || !has_image_extension(first[path]))
+    throw RowFault("has the first line '" + excerpt(printable(joined(first, ","))) +
+                   "', which names no column of image paths (path, file, filename, image or "
+                   "image_path): name it, as in --columns path=NAME,label=NAME, or by its number "
+                   "if the line is a row: --columns path=1,label=3");
+  places[static_cast<std::size_t>(ListField::kPath)] = path;
+  if (first.size() == 2) places[static_cast<std::size_t>(ListField::kLabel)] = 1 - path;
+  return places;
+}
+
+void read_rows(std::string_view text, char separator, ListRows& rows) {
+  CsvReader reader(text, separator);
+  std::vector<std::string> fields;
+  const auto next = [&] {
+    try {
+      return reader.next(fields);
+    } catch (const std::invalid_argument& fault) {
+      rows.fault(reader.line(), std::string(fault.what()) + "; nothing after it was read");
+      return false;
+    }
+  };
+  if (!next()) return;
+  std::optional<Places> places = rows.columns.numbers();
+  bool is_row = places.has_value();
+  if (!is_row) {
+    places = rows.columns.places(fields);
+    is_row = !places;
+    if (is_row) places = guessed_places(fields);
+  }
+  const std::size_t num_columns = fields.size();
+  for (bool more = is_row || next(); more; more = next()) {
+    if (fields.size() != num_columns) {
+      rows.fault(reader.line(),
+                 "it has " + std::to_string(fields.size()) + " fields, but the first line has " +
+                     std::to_string(num_columns) + ": put a text with a comma in double quotes");
+      continue;
+    }
+    ListedRow row{.line = reader.line()};
+    for (std::size_t field = 0; field < kNumListFields; ++field)
+      if ((*places)[field] < num_columns) row.fields[field] = fields[(*places)[field]];
+    rows.add(row);
+  }
+}
+
+}  // namespace
+
+void read_table(ListRows& rows) {
+  const std::string text = text_of_list(rows.context);
+  read_rows(text, separator_of(text), rows);
+}
+
+// https://mxnet.apache.org, im2rec: index, one or more labels, path; separated by tabs.
+void read_mxnet_list(ListRows& rows) {
+  const std::string text = text_of_list(rows.context);
+  for_each_line(text, [&](std::string_view line, int number) {
+    const std::size_t index = line.find('\t'), path = line.rfind('\t');
+    if (index == line.npos || index == path)
+      return rows.fault(number, "is not an index, a label and a path with tabs between them");
+    std::string_view label = line.substr(index + 1, path - index - 1);
+    if (label.find('\t') != label.npos)
+      return rows.fault(number, "has several labels; Kiln trains one label for each image");
+    if (const std::size_t point = label.find('.');  // im2rec writes 3.000000
+        point != label.npos && label.find_first_not_of('0', point + 1) == label.npos)
+      label = label.substr(0, point);
+    ListedRow row{.line = number};
+    row[ListField::kPath] = line.substr(path + 1);
+    row[ListField::kLabel] = label;
+    rows.add(row);
+  });
+}
+
+// A path, and after the last blank its label: as Keras, torchvision and ImageNet's lists have it.
+void read_plain_list(ListRows& rows) {
+  const std::string text = text_of_list(rows.context);
+  if (std::string_view(text).substr(0, text.find('\n')).find_first_of("\t,;") != text.npos)
+    return read_rows(text, separator_of(text), rows);
+  for_each_line(text, [&](std::string_view line, int number) {
+    line = line.substr(0, line.find_last_not_of(" \t") + 1);
+    const std::size_t blank = has_image_extension(line) ? line.npos : line.find_last_of(" \t");
+    ListedRow row{.line = number};
+    row[ListField::kPath] = line.substr(0, line.find_last_not_of(" \t", blank) + 1);
+    if (blank != line.npos) row[ListField::kLabel] = line.substr(blank + 1);
+    rows.add(row);
+  });
+}
+
+}  // namespace kiln

@@ -1,0 +1,232 @@
+// Lists of images and their labels: every format gives the same rows, and what rows mean.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/dataset/dataset.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/image_source.h"
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using Texts = std::vector<std::string>;
+
+class LabelList : public testing::Test {
+ protected:
+  LabelList() {
+    for (const char* name : {"cat/a.jpg", "cat/b c.jpg", "dog/a.jpg", "dog/d,e.jpg", "other/f.jpg"})
+      scratch_.put(name, name);
+  }
+  Dataset read(const std::string& name, const std::string& text,
+               const RecordOptions& options = {}) {
+    scratch_.put(name, text);
+    return read_dataset(scratch_ / name, "Data", options);
+  }
+  // "cat/a.jpg=cat" for each image.
+  static Texts rows(const Dataset& set) {
+    Texts texts;
+    for (const Sample& item : set.samples)
+      texts.push_back(std::string(item.file_name) + "=" +
+                      (item.label < 0 ? "" : set.classes[static_cast<std::size_t>(item.label)]));
+    return texts;
+  }
+  void expect_rows(const std::string& name, const std::string& text, const Texts& expected,
+                   const RecordOptions& options = {}) {
+    SCOPED_TRACE(name + "\n" + text);
+    const Dataset set = read(name, text, options);
+    EXPECT_EQ(set.kind, Dataset::Kind::kLabelList);
+    EXPECT_EQ(rows(set), expected);
+    std::string bytes;
+    for (std::size_t i = 0; i < set.samples.size(); ++i) {
+      read_image_bytes(set, i, bytes);
+      EXPECT_EQ(bytes, set.samples.file_name(i));
+    }
+  }
+  void expect_fault(const std::string& name, const std::string& text, const Texts& words,
+                    const RecordOptions& options = {}) {
+    const Error error = error_of([&] { read(name, text, options); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    for (const std::string& word : words)
+      EXPECT_NE(error.message().find(word), std::string::npos) << word << "\n" << error.message();
+  }
+  ScratchFolder scratch_;
+  const Texts two_ = {"dog/a.jpg=dog", "cat/a.jpg=cat"};
+};
+
+TEST_F(LabelList, TablesOfEveryKind) {
+  expect_rows("l.csv", "path,label\ndog/a.jpg,dog\ncat/a.jpg,cat\n", two_);
+  expect_rows("l.csv", "\xef\xbb\xbfLabel,Image_Path\r\ndog,dog/a.jpg\r\ncat,cat/a.jpg", two_);
+  expect_rows("l.csv", "id;filename;class\n1;dog/a.jpg;dog\n2;./cat//a.jpg;cat\n", two_);
+  expect_rows("l.tsv", "file\tcategory\ndog/a.jpg\tdog\ncat/a.jpg\tcat\n", two_);
+  expect_rows("l.csv", "dog/a.jpg,dog\ncat/a.jpg,cat\n", two_);
+  expect_rows("l.csv", "dog,dog/a.jpg\ncat,cat/a.jpg\n", two_);
+  expect_rows("l.csv", "path,label\n\"dog/d,e.jpg\",\"a \"\"big\"\" one\"\n",
+              {"dog/d,e.jpg=a \"big\" one"});
+  expect_rows("l.csv", "n,x,y\n1,dog/a.jpg,dog\n2,cat/a.jpg,cat\n", two_,
+              {.columns = {{"path", "x"}, {"label", "y"}}});
+  expect_rows("l.csv", "1,dog/a.jpg,dog,x\n2,cat/a.jpg,cat,x\n", two_,
+              {.columns = {{"path", "2"}, {"label", "3"}}});
+  expect_rows("l.txt", "dog/a.jpg dog\ncat/b c.jpg cat\n", {"dog/a.jpg=dog", "cat/b c.jpg=cat"});
+  expect_rows("l.txt", "dog/a.jpg\ncat/b c.jpg\n", {"dog/a.jpg=", "cat/b c.jpg="});
+  expect_rows("l.lst", "0\t1.000000\tdog/a.jpg\n1\t0.000000\tcat/a.jpg\n",
+              {"dog/a.jpg=1", "cat/a.jpg=0"});
+}
+
+TEST_F(LabelList, JsonOfEveryKind) {
+  expect_rows("l.jsonl",
+              "{\"path\": \"dog/a.jpg\", \"label\": \"dog\"}\n"
+              "{\"label\": \"cat\", \"path\": \"cat/a.jpg\", \"more\": {}}\n",
+              two_);
+  expect_rows("l.json",
+              "[{\"image\": \"dog/a.jpg\", \"choice\": {\"choices\": [\"dog\"]}},\n"
+              "{\"image\": \"cat/a.jpg\", \"choice\": \"cat\"}]",
+              two_);
+  expect_rows("l.manifest",
+              "{\"source-ref\": \"s3://b/dog/a.jpg\", \"x\": 1, \"x-metadata\": {\"class-name\": "
+              "\"dog\", \"type\": \"groundtruth/image-classification\"}}\n"
+              "{\"source-ref\": \"s3://b/cat/a.jpg\", \"x\": 0, \"x-metadata\": {\"class-name\": "
+              "\"cat\"}}\n",
+              two_, {.list_roots = {{"s3://b/", scratch_.path().string()}}});
+  expect_rows("l.jsonl",
+              "{\"image_url\": \"azureml://s/paths/dog/a.jpg\", \"label\": \"dog\"}\n"
+              "{\"image_url\": \"azureml://s/paths/cat/a.jpg\", \"label\": \"cat\"}\n",
+              two_, {.list_roots = {{"azureml://s/paths/", scratch_.path().string() + "/"}}});
+  expect_rows("l.json",
+              "[{\"id\": 1, \"data\": {\"image\": \"/data/local-files/?d=dog/a.jpg\"}, "
+              "\"annotations\": [{\"result\": [{\"type\": \"choices\", \"value\": {\"choices\": "
+              "[\"dog\"]}}]}]},\n{\"id\": 2, \"data\": {\"image\": "
+              "\"/data/local-files/?d=cat/a.jpg\"}, \"annotations\": [{\"was_cancelled\": true, "
+              "\"result\": []}]}]",
+              {"dog/a.jpg=dog", "cat/a.jpg="},
+              {.list_roots = {{"/data/local-files/?d=", scratch_.path().string()}}});
+  expect_rows("l.json",
+              "{\"categories\": {\"label\": {\"labels\": [{\"name\": \"cat\"}, {\"name\": "
+              "\"dog\"}]}},\n\"items\": [{\"id\": \"a\", \"image\": {\"path\": \"dog/a.jpg\"}, "
+              "\"annotations\": [{\"type\": \"label\", \"label_id\": 1}]}, {\"image\": {\"path\": "
+              "\"cat/a.jpg\"}, \"annotations\": [{\"type\": \"label\", \"label_id\": 0}]}]}",
+              two_);
+}
+
+TEST_F(LabelList, CocoFilesAreListsToo) {
+  scratch_.put("l.json",
+               "{\"images\": [{\"id\": 1, \"file_name\": \"dog/a.jpg\"}], \"annotations\": "
+               "[{\"image_id\": 1, \"category_id\": 1}], \"categories\": [{\"id\": 0, \"name\": "
+               "\"cat\"}, {\"id\": 1, \"name\": \"dog\"}]}");
+  const Dataset set = read_labeled_dataset(scratch_ / "l.json", "Data");
+  EXPECT_EQ(set.kind, Dataset::Kind::kCoco);
+  EXPECT_EQ(rows(set), (Texts{"dog/a.jpg=dog"}));
+  EXPECT_EQ(set.classes, (Texts{"cat", "dog"}));
+}
+
+TEST_F(LabelList, ClassesAreThoseOfFoldersOrNumbers) {
+  EXPECT_EQ(read("l.csv", "dog/a.jpg,dog\ncat/a.jpg,cat\nother/f.jpg,Zebra\n").classes,
+            (Texts{"Zebra", "cat", "dog"}));
+  EXPECT_EQ(read("l.csv", "dog/a.jpg,10\ncat/a.jpg,9\n").classes.size(), 10U);
+  scratch_.put("names", "snake\ndog\ncat\n");
+  const RecordOptions named{.classes_file = scratch_ / "names"};
+  EXPECT_EQ(rows(read("l.txt", "dog/a.jpg 1\ncat/a.jpg 2\nother/f.jpg 0\n", named)),
+            (Texts{"dog/a.jpg=dog", "cat/a.jpg=cat", "other/f.jpg=snake"}));
+  const Dataset set = read("l.txt", "dog/a.jpg dog\ncat/a.jpg cat\n", named);
+  EXPECT_EQ(set.classes, (Texts{"snake", "dog", "cat"}));
+  EXPECT_EQ(rows(set), two_);
+}
+
+TEST_F(LabelList, PathsLeadAnywhereAndNamesStayInOneFolder) {
+  const std::string here = scratch_.path().string();
+  scratch_.put("lists/l.csv", "path,label\n../dog/a.jpg,dog\n" + here + "/cat/a.jpg,cat\n");
+  const Dataset set = read_dataset(scratch_ / "lists/l.csv", "Data");
+  EXPECT_EQ(rows(set), two_);
+  EXPECT_EQ(set.image_root(), scratch_.path() / "");
+  expect_rows("l.csv", "path,label\nfile://" + here + "/dog/a.jpg,dog\ncat\\a.jpg,cat\n", two_);
+  expect_rows("l.csv", "path,label\n/old/dog/a.jpg,dog\n/old/cat/a.jpg,cat\n", two_,
+              {.list_roots = {{"/old/", here}}});
+  scratch_.put("lists/l.csv", "path,label\ndog/a.jpg,dog\ncat/a.jpg,cat\n");
+  EXPECT_EQ(rows(read_dataset(scratch_ / "lists/l.csv", "Data", {.list_roots = {{"", here}}})),
+            two_);
+}
+
+TEST_F(LabelList, SetsGroupsAndWeights) {
+  const std::string text =
+      "path,label,split,group,weight\ndog/a.jpg,dog,train,g,2\ncat/a.jpg,cat,val,,0.5\n"
+      "cat/b c.jpg,cat,test,g,1\n";
+  const Dataset set = read("l.csv", text);
+  ASSERT_EQ(set.samples.size(), 3U);
+  EXPECT_EQ(set.samples.set(0), ListedSet::kTrain);
+  EXPECT_EQ(set.samples.set(1), ListedSet::kValid);
+  EXPECT_EQ(set.samples.set(2), ListedSet::kTest);
+  EXPECT_EQ(set.samples.group(0), set.samples.group(2));
+  EXPECT_EQ(set.samples.group(1), 0U);
+  EXPECT_EQ(set.samples.weight(0), 2);
+  EXPECT_EQ(set.samples.weight(1), 0.5F);
+  const Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  EXPECT_EQ(copy.samples.weight(1), 0.5F);
+  EXPECT_EQ(copy.image_root(), set.image_root());
+  const Dataset part = part_of(set, {false, true, true});
+  EXPECT_EQ(part.samples.set(1), ListedSet::kTest);
+  EXPECT_EQ(part.samples.weight(0), 0.5F);
+  EXPECT_EQ(rows(read("l.csv", text, {.list_sets = {"test"}})), (Texts{"cat/b c.jpg=cat"}));
+  EXPECT_EQ(read("l.csv", text, {.columns = {{"split", ""}}}).samples.set(0), ListedSet::kNone);
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog\n", {"--split-name"}, {.list_sets = {"test"}});
+  expect_fault("l.csv", "path,label,split\ndog/a.jpg,dog,train\n", {"test", "1 image"},
+               {.list_sets = {"test"}});
+}
+
+TEST_F(LabelList, AnImageHasOneLabel) {
+  const Dataset set = read("l.csv", "dog/a.jpg,dog\n./dog/a.jpg,dog\ncat/a.jpg,cat\n");
+  EXPECT_EQ(rows(set), two_);
+  ASSERT_EQ(set.notes.size(), 1U);
+  expect_fault("l.csv", "dog/a.jpg,dog\ncat/a.jpg,cat\ndog/a.jpg,cat\n",
+               {"line 3", "line 1", "'dog/a.jpg'", "'cat'", "'dog'"});
+  expect_fault("l.csv", "path,label,set\ndog/a.jpg,dog,train\ndog/a.jpg,dog,test\n",
+               {"line 3", "line 2", "train", "test"});
+}
+
+TEST_F(LabelList, ImagesWithoutALabelAreScored) {
+  const std::string text = "dog/a.jpg,dog\ncat/a.jpg,\n";
+  expect_rows("l.csv", text, {"dog/a.jpg=dog", "cat/a.jpg="});
+  const Dataset labeled = read_labeled_dataset(scratch_ / "l.csv", "Data");
+  EXPECT_EQ(labeled.samples.size(), 1U);
+  EXPECT_EQ(labeled.notes.size(), 1U);
+  EXPECT_EQ(read_every_image(scratch_ / "l.csv", "Images").samples.size(), 2U);
+  EXPECT_EQ(error_of([&] {
+              scratch_.put("l.csv", "path\ndog/a.jpg\n");
+              read_labeled_dataset(scratch_ / "l.csv", "Data");
+            }).code(),
+            ErrorCode::kNotLabeledDataset);
+}
+
+TEST_F(LabelList, FaultsAreToldWithTheirLines) {
+  std::string many = "path,label,weight\n";
+  for (int i = 0; i < 20; ++i) many += "dog/a.jpg,dog,x\n";
+  expect_fault("l.csv", many, {"20 faults", "line 2:", "line 11:", "10 more"});
+  expect_fault("l.csv", "a,b\n1,2\n", {"'a,b'", "--columns"});
+  expect_fault("l.csv", "path,image,label\na,b,c\n", {"'path'", "'image'", "--columns path=NAME"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog\n\"cat/a.jpg,cat\n", {"line 3"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg\n", {"line 2", "1 field"});
+  expect_fault("l.csv", "path,label,split\ndog/a.jpg,dog,dev\n", {"line 2", "'dev'"});
+  expect_fault("l.csv", "path,label\ndog/x.jpg,dog\n", {"line 2", "'dog/x.jpg'", "--list-root"});
+  expect_fault("l.csv", "path,label\nhttps://x.org/a.jpg,dog\n",
+               {"downloads no images", "--list-root 'https://x.org/="});
+  expect_fault("l.csv", "path,label\ns3://b/a.jpg,dog\ns3://b/b.jpg,dog\n",
+               {"2 paths", "--list-root 's3://b/="});
+  expect_fault("l.csv", "path,label\n", {"no image"});
+  expect_fault("l.csv", "path,label\nx,y\n", {"column 'z'"}, {.columns = {{"label", "z"}}});
+  expect_fault("l.csv", std::string("\xff\xfep\0a\0", 6), {"UTF-16"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,\xff\n", {"line 2", "UTF-8"});
+  expect_fault("l.lst", "0\t1\t2\tdog/a.jpg\n", {"line 1", "several labels"});
+  expect_fault("l.jsonl", "{\"path\": \"dog/a.jpg\", \"label\": [\"a\", \"b\"]}\n{x}\n",
+               {"2 faults", "line 1", "several labels", "line 2"});
+  expect_fault("l.manifest",
+               "{\"source-ref\": \"dog/a.jpg\", \"x\": [1, 2], \"x-metadata\": {\"type\": "
+               "\"groundtruth/image-classification-multilabel\"}}",
+               {"line 1", "multilabel"});
+  expect_fault("l.json", "{\"categories\": 1}", {"COCO", "Datumaro"});
+}
+
+}  // namespace
+}  // namespace kiln
