@@ -218,9 +218,9 @@ class InspectTest(FlowTest):
     def test_what_is_not_known(self):
         (self.folder / "notes").mkdir()
         self.assert_refused(kiln("inspect", self.folder / "notes"), 1, "notes", "empty")
-        (self.folder / "notes/todo.txt").write_text("buy milk")
+        (self.folder / "notes/todo.doc").write_text("buy milk")
         self.assert_refused(kiln("inspect", self.folder / "notes"), 1, "notes", "no image")
-        self.assert_refused(kiln("inspect", self.folder / "notes/todo.txt"), 1, "todo.txt",
+        self.assert_refused(kiln("inspect", self.folder / "notes/todo.doc"), 1, "todo.doc",
                             "neither an image nor a model")
         (self.folder / "notes/_meta.yaml").write_text("type: TransformationDirectory\n")
         self.assert_refused(kiln("inspect", self.folder / "notes"), 1, "TransformationDirectory")

@@ -112,8 +112,9 @@ class LabelsTest(FlowTest):
         self.weights("flat", data_path=photos, labels=labels, **one)
         self.assert_names((self.folder / "flat-logs/70_driver_log_0.txt").read_text(), "1 of", "--labels")
         root = ["--list-root", photos]
-        for words in (["score", "--trained-model-path", self.trained_model, "--data-path", labels, "--output-path", self.folder / "scores.csv", *root],
-                      ["audit", labels, "--trained-model-path", self.trained_model, "--output-path", self.folder / "audit", *root],
+        model = ["--trained-model-path", self.trained_model]
+        for words in (["score", *model, "--data-path", labels, "--output-path", self.folder / "scores.csv", *root],
+                      ["audit", labels, *model, "--output-path", self.folder / "audit", *root],
                       ["pack", labels, self.folder / "shards", *root], ["convert", labels, self.folder / "converted", *root],
                       ["split", labels, "--output-path", self.folder / "parts", *root]):
             result = kiln(*words)

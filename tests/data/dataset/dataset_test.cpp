@@ -151,13 +151,13 @@ TEST(Dataset, MissingEmptyAndWrongInputsAreError18) {
   scratch.put("data.zip");
   EXPECT_NE(message_of(scratch / "data.zip").find("neither a zip, a tar"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
-  fs::rename(scratch / "data.zip", scratch / "data.txt");
-  EXPECT_NE(message_of(scratch / "data.txt").find("is a file instead of a folder"),
+  fs::rename(scratch / "data.zip", scratch / "data.doc");
+  EXPECT_NE(message_of(scratch / "data.doc").find("is a file instead of a folder"),
             std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
   fs::create_symlink("ring", scratch / "ring");
   message_of(scratch / "ring");
-  fs::remove_all(scratch / "data.txt");
+  fs::remove_all(scratch / "data.doc");
   EXPECT_NE(message_of(scratch.path()).find("circular"), std::string::npos);
 }
 
