@@ -7,6 +7,7 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <algorithm>
@@ -176,7 +177,7 @@ class NetworkModel : public ImageModel {
 
   // The means of the last feature maps, [N, C].
   at::Tensor means_of(const at::Tensor& images) const {
-    if (is_fused_ && images.is_cpu()) {
+    if (is_fused_ && c10::InferenceMode::is_enabled() && images.is_cpu()) {
       const at::Tensor input = images.to(Autocast::type_on(c10::kCPU));
       const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
       if (can_fuse(input)) return means_of_pieces(input);

@@ -206,6 +206,7 @@ class ArrowReader : public ParquetReader {
 
   void read(const std::vector<std::string>& columns, const Row& row) override {
     std::vector<int> indices;
+    indices.reserve(columns.size());
     for (const std::string& name : columns)
       indices.push_back(static_cast<int>(std::ranges::find(columns_, name) - columns_.begin()));
     std::ranges::sort(indices);
