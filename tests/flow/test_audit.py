@@ -40,7 +40,7 @@ class AuditTest(FlowTest):
                       ["demo-data", "--output-path", cls.made / "drawn", "--images", 300, "--classes", 3],
                       ["train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.made / "others/train",
                        "--valid-data-path", cls.made / "others/val", "--trained-model-path", cls.made / "model", "--log-path",
-                       cls.made / "logs", "--epochs", 4, "--batch-size", 16, "--learning-rate", "0.02", "--device", "cpu"]):
+                       cls.made / "logs", "--epochs", 8, "--batch-size", 16, "--learning-rate", "0.02", "--device", "cpu"]):
             done = kiln(*words)
             assert done.returncode == 0, done.stderr
 

@@ -60,7 +60,7 @@ class LoaderTest(FlowTest):
         self.assert_refused(bench("loader", "--data", self.folder / "nowhere"), 1, "does not exist")
         self.assert_refused(bench("loader", "--size", "x"), 1, "--size is 'x'")
         self.assert_refused(bench("loader", "--epochs", 1), 1, "no option --epochs")
-        self.assert_refused(bench("train"), 1, "loader, step, collective or mpi")
+        self.assert_refused(bench("train"), 1, "loader, step, collective, mpi or scale")
 
 
 class StepTest(FlowTest):
