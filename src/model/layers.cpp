@@ -2,7 +2,10 @@
 
 #include <ATen/ops/cat.h>
 
+#include <array>
 #include <cmath>
+
+#include "model/image_model.h"
 
 namespace kiln {
 namespace {
@@ -21,6 +24,15 @@ Conv2d::Conv2d(const ConvShape& shape)
 
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
   if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, /*relu=*/false, {});
+  // On a map of one pixel only the middle of the kernel counts. There oneDNN's bfloat16 kernels for
+  // AMX leave the rest of the weight's gradient uninitialized if the stride is 2.
+  if (padding_ > 0 && x.size(2) == 1 && x.size(3) == 1 && x.is_cpu() &&
+      Autocast::type_on(c10::kCPU) == c10::kBFloat16) {
+    const at::Tensor middle = weight_.narrow(2, padding_, 1).narrow(3, padding_, 1);
+    constexpr std::array<std::int64_t, 2> kStride{1, 1}, kPadding{0, 0}, kDilation{1, 1};
+    return at::conv2d(x, middle, shift_, at::IntArrayRef(kStride), at::IntArrayRef(kPadding),
+                      at::IntArrayRef(kDilation), groups_);
+  }
   return at::conv2d(x, weight_, shift_, stride_, padding_, /*dilation=*/1, groups_);
 }
 

@@ -7,16 +7,21 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
 #include "model/catalogue.h"
+#include "model/layers.h"
 
 namespace kiln {
 namespace {
@@ -139,6 +144,26 @@ TEST(ImageModel, EvaluationChangesNothingAndIsPerImage) {
     EXPECT_TRUE(
         at::allclose(together.slice(0, 1, 2), model->forward(images.slice(0, 1, 2)), 1e-4, 1e-4));
     EXPECT_TRUE(at::equal(find_tensor(*model, model->state()[3].name), before));
+  }
+}
+
+// oneDNN's kernels for AMX leave a part of this gradient as the memory was.
+TEST(ImageModel, StridedConvolutionOfOnePixelHasAWholeGradientInBfloat16) {
+  Conv2d conv({.in_channels = 64, .out_channels = 64, .kernel = 3, .stride = 2});
+  at::Tensor& weight = conv.weight();
+  {
+    const at::NoGradGuard no_grad;
+    weight.fill_(0.01);
+  }
+  const at::Tensor images = at::randn({12, 64, 1, 1}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (int i = 0; i < 8; ++i) {
+    for (const int bytes : {14, 16, 17, 18})
+      at::full({std::int64_t{1} << bytes}, std::nan(""), at::kBFloat16);
+    const Autocast bf16(c10::kCPU, c10::kBFloat16);
+    const at::Tensor gradient =
+        torch::autograd::grad({conv.forward(images).sum()}, {weight}).front();
+    EXPECT_TRUE(at::isfinite(gradient).all().item<bool>());
+    EXPECT_EQ(gradient.select(2, 0).abs().sum().item<double>(), 0);
   }
 }
 

@@ -30,8 +30,9 @@ WARMUP_EPOCHS, PEAK = 3, 0.002
 MOMENTUM, WEIGHT_DECAY, START, FLOOR = 0.9, 1e-4, 1e-4, 1e-7
 LIMIT = 1e-8  # of a tensor's largest value
 
-# Type of autocast, and how far a loss may be off, as a share of it.
-PRECISIONS = {"fp32": (None, 1e-5), "bf16": (torch.bfloat16, 1e-2), "fp16": (torch.float16, 2e-3)}
+# Type of autocast, and how far a loss may be off, as a share of it. BatchNorm of six images of one pixel multiplies the
+# rounding of bfloat16: 0.018 was seen on a CPU with AMX.
+PRECISIONS = {"fp32": (None, 1e-5), "bf16": (torch.bfloat16, 3e-2), "fp16": (torch.float16, 2e-3)}
 PRECISIONS_BY_DAY = ["fp32", "bf16"]
 
 
