@@ -1,12 +1,12 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <jpeglib.h>
 
+#include "data/image/image.h"
 #include "data/image/resample.h"
 #include "kiln_bench.h"
 
@@ -35,39 +35,12 @@ Image decoded(std::string_view bytes) {
   return image;
 }
 
-std::string encoded(Image image, int quality) {
-  jpeg_error_mgr errors{};
-  jpeg_compress_struct encoder{};
-  encoder.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&encoder);
-  unsigned char* buffer = nullptr;
-  unsigned long num_bytes = 0;  // NOLINT: the type of libjpeg
-  jpeg_mem_dest(&encoder, &buffer, &num_bytes);
-  encoder.image_width = static_cast<JDIMENSION>(image.size.width);
-  encoder.image_height = static_cast<JDIMENSION>(image.size.height);
-  encoder.input_components = 3;
-  encoder.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&encoder);
-  jpeg_set_quality(&encoder, quality, TRUE);
-  jpeg_start_compress(&encoder, TRUE);
-  while (encoder.next_scanline < encoder.image_height) {
-    JSAMPLE* row =
-        image.pixels.data() + std::size_t{encoder.next_scanline} * encoder.image_width * 3;
-    jpeg_write_scanlines(&encoder, &row, 1);
-  }
-  jpeg_finish_compress(&encoder);
-  std::string bytes(reinterpret_cast<const char*>(buffer), num_bytes);
-  jpeg_destroy_compress(&encoder);
-  std::free(buffer);
-  return bytes;
-}
-
 }  // namespace
 
 std::string bare_jpeg(std::string_view bytes, int short_side, int quality) {
   const Image image = decoded(bytes);
   if (std::min(image.size.height, image.size.width) <= short_side) return std::string(bytes);
-  return encoded(resized(image, resized_size(image.size, short_side)), quality);
+  return encode_jpeg(resized(image, resized_size(image.size, short_side)), quality);
 }
 
 }  // namespace kiln

@@ -38,8 +38,7 @@ Dataset read_every_image(const fs::path& path, const std::string& name,
                          const RecordOptions& records) {
   std::error_code fault;
   const std::string file = path.filename().string();
-  if (!fs::is_regular_file(path, fault) || has_archive_extension(file) || has_record_name(file) ||
-      is_label_list(file))
+  if (!fs::is_regular_file(path, fault) || is_dataset_file(file))
     return read_of_any_kind({.root = path, .name = name, .every_image = true, .records = records});
   Dataset set = unlabeled_files(path.parent_path(), name);
   set.samples.add(file);
@@ -51,8 +50,7 @@ Dataset read_image_files(const std::vector<std::string>& paths, const std::strin
   for (const std::string& path : paths) {
     std::error_code fault;
     const fs::file_status status = fs::status(path, fault);
-    if (!fs::is_regular_file(status) || has_archive_extension(path) || has_record_name(path) ||
-        is_label_list(path))
+    if (!fs::is_regular_file(status) || is_dataset_file(path))
       throw Error(ErrorCode::kInvalidDataset,
                   name + " " + quoted_path(path) +
                       (fs::exists(status)

@@ -462,6 +462,11 @@ bool is_label_list(const fs::path& file) {
   return format_of(file) != nullptr;
 }
 
+bool is_dataset_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return has_archive_extension(name) || has_record_name(name) || is_label_list(file);
+}
+
 std::string text_of_list(const DatasetContext& context) {
   constexpr std::size_t kBeginning = 4;
   try {
@@ -479,14 +484,8 @@ std::string text_of_list(const DatasetContext& context) {
 
 Dataset read_label_list(const DatasetContext& context) {
   ListRows rows(context);
-  if (has_extension(context.root.filename().string(), ".json")) {
-    fs::path folder = context.root.parent_path();
-    for (const auto& [prefix, given] : context.records.list_roots)
-      if (prefix.empty()) folder = given;
-    if (std::optional<Dataset> coco =
-            read_coco_list(context, folder.empty() ? "." : folder.string()))
-      return *std::move(coco);
-  }
+  if (has_extension(context.root.filename().string(), ".json"))
+    if (std::optional<Dataset> coco = read_coco_list(context, rows.root())) return *std::move(coco);
   try {
     format_of(context.root)->read(rows);
   } catch (const RowFault& fault) {

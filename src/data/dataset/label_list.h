@@ -67,6 +67,9 @@ class ListRows {
   // `context.root` is the list. Both must outlive the object.
   explicit ListRows(const DatasetContext& context);
 
+  // The folder where relative paths begin.
+  const std::string& root() const { return root_; }
+
   void add(const ListedRow& row);
   void fault(int line, const std::string& clause);
 
@@ -122,6 +125,8 @@ class ListRows {
 
 // Whether the file is a list by its name.
 bool is_label_list(const std::filesystem::path& file);
+// Whether the file holds a dataset by its name: an archive, a record file or a list.
+bool is_dataset_file(const std::filesystem::path& file);
 
 // Reads the list `context.root`. Throws Error kInvalidDataset.
 Dataset read_label_list(const DatasetContext& context);

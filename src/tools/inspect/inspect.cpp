@@ -302,10 +302,8 @@ int run(const InspectConfig& config, Process& process) {
   if (config.augment) return write_augment_sheet(config, process.log);
   Report report;
   int bad = 0;
-  const std::string name = path.filename().string();
-  const bool is_archive = (has_archive_extension(name) && !name.ends_with(".pth.tar")) ||
-                          has_record_name(name) || is_label_list(name);
-  if (!part.empty() || (!fs::is_directory(status) && !is_archive)) {
+  const bool is_dataset = is_dataset_file(path) && !path.filename().string().ends_with(".pth.tar");
+  if (!part.empty() || (!fs::is_directory(status) && !is_dataset)) {
     bad = inspect_file(path, part, report);
   } else if (is_model_directory(path)) {
     inspect_model_directory(path, report);
