@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -241,7 +242,7 @@ class ServeTest(FlowTest):
 
     def test_hostile_clients(self):
         """Bounded in count and time; the server neither crashes nor hangs nor grows."""
-        server = self.serve("--max-seconds", 2, "--max-connections", 200, "--max-body-mib", 1)
+        server = self.serve("--max-seconds", 2, "--max-connections", 1000, "--max-body-mib", 1)
         photo = self.photos[0]
         head = b"POST /predict HTTP/1.1\r\nHost: a\r\n"
         whole = head + b"Content-Length: %d\r\n\r\n" % len(photo) + photo
@@ -275,7 +276,9 @@ class ServeTest(FlowTest):
             server.raw(bytes(data[:rng.randrange(1, len(data) + 1)]))
         with concurrent.futures.ThreadPoolExecutor(16) as clients:
             list(clients.map(bother, range(int(os.environ.get("KILN_HOSTILE", "600")))))
-        idle = [server.connect() for _ in range(199)]  # and one in a hundred begins a request that never ends
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+        idle = [server.connect() for _ in range(999)]  # and one in a hundred begins a request that never ends
         for connection in idle[::100]:
             connection.sendall(head)
         time.sleep(.3)

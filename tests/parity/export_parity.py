@@ -42,8 +42,9 @@ LABELS = ["ant", "bee, wild", "cät", "dog", "eel"]
 SIZE, SHORT = 64, 73
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 NIGHTLY = bool(os.environ.get("KILN_NIGHTLY"))
-# Resizing may round one value in a thousand to the next level, which these random networks amplify more than trained ones.
-FROM_PHOTOS, FROM_PIXELS, CLEAR = 1e-2, 1e-4, 0.02
+# Resizing may round one value in a thousand to the next level, and float16 rounds every weight, which these random networks
+# amplify more than trained ones, the deepest ones most.
+FROM_PHOTOS, FROM_PIXELS, FROM_HALF, CLEAR = 1e-2, 1e-4, 0.1, 0.01
 
 
 SPEC = """flavor: {{name: pytorch, serialization_method: state_dict}}
@@ -133,7 +134,7 @@ def compared(what, answers, scores, limit):
         label, expected = scores[path]
         worst = max(worst, max(abs(a - b) for a, b in zip(probabilities, expected)))
         second, first = sorted(expected)[-2:]
-        is_clear = first - second > max(CLEAR, limit)
+        is_clear = first - second > max(CLEAR, 2 * limit)
         assert not is_clear or LABELS[int(numpy.argmax(probabilities))] == label, f"{what}: {path}: {probabilities}"
     assert len({label for label, _ in scores.values()}) > 1, f"{what}: all answers are {next(iter(scores.values()))}"
     assert worst <= limit, f"{what}: a probability is {worst:.2g} from the program's"
@@ -167,7 +168,7 @@ def check_onnx(kiln, model, photos, crops):
     assert half_path.stat().st_size < 0.6 * model.folder.with_suffix(".onnx").stat().st_size
     half = open_onnx(half_path)
     answers = {name: from_photo(half, photos / name, model.how) for name in scores}
-    worst.append(compared(f"{model.name}, float16", answers, scores, 0.05))
+    worst.append(compared(f"{model.name}, float16", answers, scores, FROM_HALF))
 
     pixels = open_onnx(model.export(kiln, ".pixels.onnx", "--input", "pixels"))
     scores = model.score(kiln, crops)
