@@ -239,7 +239,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
   keep_freed_memory();
   keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);
-  set_tf32(precision_.precision);
+  use_precision(precision_.precision);
 }
 
 LoaderThreadCount Inference::loader_threads() const {
