@@ -79,11 +79,11 @@ def run_tool(words, model, data, last_words=()):
         return load_file(target)
 
 
-def difference(ours, theirs):
-    """The largest difference as a share of the largest value; shapes and types must agree."""
+def difference(ours, theirs, least=0):
+    """The largest difference as a share of the largest value, or of `least`; shapes and types must agree."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return float("inf")
-    largest = theirs.abs().max().item()
+    largest = max(theirs.abs().max().item(), least)
     gap = (ours - theirs).abs().max().item()
     if gap != gap or largest != largest:
         return float("inf")
@@ -100,7 +100,7 @@ def image_size(name):
 
 
 def check_fresh(arguments, name, failures):
-    """Of each tensor: the shape, the value if all are the same, or else mean, deviation and extremes; then the logits."""
+    """Of each tensor: the shape, the value if all are the same, or else mean and quantiles of the sizes; then the logits."""
     before = len(failures)
     model = reference(name).double().eval()
     with tempfile.TemporaryDirectory() as folder:
@@ -119,10 +119,12 @@ def check_fresh(arguments, name, failures):
             if not torch.equal(mine.float(), value.float()):
                 failures.append(f"{name}, {key} is not {value.flatten()[0].item():g}")
         else:
-            error = 6 / value.numel() ** 0.5
-            check(failures, f"{name}, {key}, deviation", abs(mine.std() / value.std() - 1).item(), error)
-            check(failures, f"{name}, {key}, mean", (mine.mean() - value.mean()).abs().div(value.std()).item(), 1.5 * error)
-            check(failures, f"{name}, {key}, extremes", abs(mine.abs().max() / value.abs().max() - 1).item(), 0.02 + 2 * error ** 0.5)
+            error = 10 / value.numel() ** 0.5  # five standard errors of either quantile; both of a normal one and a uniform one
+            half = value.abs().quantile(0.5)
+            check(failures, f"{name}, {key}, mean", ((mine.mean() - value.mean()).abs() / half).item(), error)
+            for share in (0.5, 0.99):  # not the extremes: torch's trunc_normal_ draws its bound once in 2^24 times
+                ratio = mine.abs().quantile(share) / value.abs().quantile(share)
+                check(failures, f"{name}, {key}, quantile {share}", abs(ratio - 1).item(), error)
     if len(failures) > before:
         return float("inf")
     model.load_state_dict({key: value.to(theirs[key].dtype) for key, value in ours.items()})
@@ -177,7 +179,7 @@ def grad_cam(model, images, labels):
     *_, features = seen  # before it squeeze and excitation has its own
     gradient, = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), features)
     maps = (gradient.mean((2, 3), keepdim=True) * features).sum(1).relu().detach()
-    return maps / maps.amax((1, 2), keepdim=True)
+    return maps / maps.amax((1, 2), keepdim=True).clamp_min(1e-30)
 
 
 def check_maps(arguments, name, failures):
@@ -237,8 +239,10 @@ def check_one_step(arguments, name, mode, failures):
         failures.append(f"{name}, step: names differ: {sorted(theirs.keys() ^ ours.keys())[:5]}")
         return float("inf")
     worst = 0.0
+    # Of a shift that a later BatchNorm takes away the gradient is 0 but for rounding.
+    least = 1e-6 * max(value.abs().max().item() for key, value in theirs.items() if key.startswith("gradient."))
     for key, value in theirs.items():
-        share = difference(ours[key], value)
+        share = difference(ours[key], value, least if key.startswith("gradient.") else 0)
         worst = max(worst, share)
         check(failures, f"{name}, {key}", share, arguments.step_limit)
     return worst
