@@ -5,6 +5,14 @@
 #include "base/error.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::string_view kDinoV2Small =
+    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
+constexpr std::string_view kDinoV2Base =
+    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
+
+}  // namespace
 
 const std::vector<NetworkFamily>& network_families() {
   static const std::vector<NetworkFamily> kFamilies{{.name = "ResNet",
@@ -32,7 +40,7 @@ const std::vector<NetworkFamily>& network_families() {
                                                      .stride_rounding_up = 1,
                                                      .stride_rounding_down = 32},
                                                     {.name = "ViT",
-                                                     .first_layer = "patch_embed.proj.weight",
+                                                     .first_layer = "conv_proj.weight",
                                                      .stride_rounding_up = 1,
                                                      .stride_rounding_down = 16}};
   return kFamilies;
@@ -69,10 +77,10 @@ const std::vector<KnownNetwork>& known_networks() {
       {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
       {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
       {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},
-      {"vit_s_16", "ViT", {}, {"vit_small_patch16_224"}, 16},
       {"vit_b_16", "ViT", {"vit_b_16-c867db91.pth"}, {"vit_base_patch16_224"}, 16},
-      {"vit_s_14", "ViT", {}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
-      {"vit_b_14", "ViT", {}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
+      {"vit_s_16", "ViT", {}, {"vit_small_patch16_224"}, 16},
+      {"vit_s_14", "ViT", {kDinoV2Small}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
+      {"vit_b_14", "ViT", {kDinoV2Base}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
   };
   return kNetworks;
 }

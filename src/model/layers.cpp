@@ -176,7 +176,7 @@ at::Tensor Drop::forward(const at::Tensor& x) const {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape.front() = x.size(0);
   if (width_ > 1) shape.back() = width_;
-  return x * mask_.to(x.scalar_type()).div_(1 - rate_).view(shape);
+  return x * mask_.to(x.scalar_type()).div(1 - rate_).view(shape);
 }
 
 at::Tensor Chain::forward(const at::Tensor& x) {

@@ -222,7 +222,7 @@ void rename_all(StateDict& state, const auto& new_name) {
 }
 
 std::set<std::string_view> first_layers() {
-  std::set<std::string_view> layers{"conv_proj.weight"};  // torchvision's ViT
+  std::set<std::string_view> layers{"patch_embed.proj.weight"};  // timm's ViT
   for (const NetworkFamily& family : network_families()) layers.insert(family.first_layer);
   return layers;
 }
