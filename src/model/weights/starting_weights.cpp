@@ -198,16 +198,18 @@ std::vector<NamedTensor> kernels_of(const ImageModel& model) {
   return kernels;
 }
 
-// Those of a file, without their bytes, that a network with these kernels would have too: of
-// convolutions; below the same parts; and tokens, if it has some.
-StateDict kernels_like(const std::vector<NamedTensor>& network, const StateDict& state) {
+// Those of a file, without their bytes, that the model would have too: of convolutions; below the
+// same parts; and tokens, if it has some.
+StateDict kernels_like(const ImageModel& model, const StateDict& state) {
   constexpr std::size_t kConvolution = 4, kTokens = 3;
   std::unordered_set<std::string> parts;
-  for (const NamedTensor& item : network)
+  for (const NamedTensor& item : kernels_of(model))
     if (item.tensor.dim() < static_cast<std::int64_t>(kConvolution))
       parts.insert(first_part(item.name));
   StateDict kernels;
+  const std::string head = head_prefix(model);
   for (const StoredTensor& tensor : state) {
+    if (tensor.name.starts_with(head) || tensor.name.starts_with(kOutputLayer)) continue;
     const std::size_t dimensions = tensor.shape.size();
     const bool is_inside = dimensions >= 2 && parts.contains(first_part(tensor.name));
     if (dimensions == kConvolution || is_inside || (dimensions == kTokens && !parts.empty()))
@@ -237,8 +239,7 @@ NearestNetwork nearest_network(const StateDict& state) {
   NearestNetwork nearest;
   for (const std::string& name : network_names()) {
     const auto model = make_image_model({.model_name = name, .is_initialized = false});
-    const std::vector<NamedTensor> own = kernels_of(*model);
-    const double share = likeness(kernels_like(own, state), own);
+    const double share = likeness(kernels_like(*model, state), kernels_of(*model));
     if (share > nearest.likeness) nearest = {name, share};
   }
   return nearest;
@@ -290,7 +291,7 @@ void fit_positions(const ImageModel& model, WeightSource& source) {
 void require_weights_of(const ImageModel& model, const std::string& name,
                         const WeightSource& source) {
   const std::vector<NamedTensor> own = kernels_of(model);
-  const StateDict theirs = kernels_like(own, source.state);
+  const StateDict theirs = kernels_like(model, source.state);
   if (likeness(theirs, own) == 1) return;
   if (const std::string relative = relative_of(source.state); !relative.empty())
     throw Error(ErrorCode::kInvalidModelDirectory,
