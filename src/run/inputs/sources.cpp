@@ -148,14 +148,16 @@ void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
 // Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
 int final_map_pixels(const std::string& model, ImageSize size, const std::string& dataset,
                      const std::string& option) {
-  const NetworkFamily& family = known_network(model).family();
-  const int pixels = family.final_map_side(size.height) * family.final_map_side(size.width);
-  if (pixels == 0)
-    throw Error(ErrorCode::kInvalidDataset,
-                dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
-                    std::to_string(size.height) + " pixels are too small for " + model + ": use " +
-                    option + " " + std::to_string(family.stride()) + " or more.");
-  return pixels;
+  const KnownNetwork& network = known_network(model);
+  const std::string fault = network.size_fault(size.height, size.width);
+  if (!fault.empty())
+    throw Error(
+        ErrorCode::kInvalidDataset,
+        dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
+            std::to_string(size.height) + " pixels " + fault + ": use " + option + " " +
+            (network.patch > 0 ? std::to_string(16 * network.patch) + " or another multiple."
+                               : std::to_string(network.family().stride()) + " or more."));
+  return network.final_map_side(size.height) * network.final_map_side(size.width);
 }
 
 void check_image_sizes(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
