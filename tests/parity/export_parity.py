@@ -88,6 +88,14 @@ class Model:
             for key, value in network.named_parameters():
                 if key.endswith("layer_scale"):
                     value.uniform_(0.5, 1.0)
+            if name in OF_PIXELS:  # statistics of images, or else all answers are the same but for rounding
+                network.train()(torch.stack([PREDICT["prepare"](photo, self.how) for photo in photos[:32]]))
+                for module in network.modules():
+                    if isinstance(module, torch.nn.BatchNorm2d):
+                        module.momentum = None  # the mean of all batches
+                        module.reset_running_stats()
+                network(torch.stack([PREDICT["prepare"](photo, self.how) for photo in photos[:32]]))
+                network.eval()
         state = {"model." + key: value for key, value in network.state_dict().items()}
         if with_output_layer:
             state["out_linear_model.weight"] = torch.randn(len(LABELS), 1000) / 30
