@@ -3,7 +3,6 @@
 #include <mpi.h>
 #include <torch/headeronly/version.h>
 
-
 #include "base/platform/installation.h"
 #include "parallel/device/device.h"
 
