@@ -101,10 +101,12 @@ struct Placement {
   int share_of_pixel(int shape, int pixel_x, int pixel_y) const {
     const double cosine = std::cos(turn) / radius, sine = std::sin(turn) / radius;
     int inside = 0;
-    for (int sample = 0; sample < kOversampling * kOversampling; ++sample) {
-      const double x = pixel_x + (sample % kOversampling + 0.5) / kOversampling - center.x;
-      const double y = pixel_y + (sample / kOversampling + 0.5) / kOversampling - center.y;
-      if (covers(shape, {cosine * x + sine * y, cosine * y - sine * x})) ++inside;
+    for (int down = 0; down < kOversampling; ++down) {
+      for (int across = 0; across < kOversampling; ++across) {
+        const double x = pixel_x + (across + 0.5) / kOversampling - center.x;
+        const double y = pixel_y + (down + 0.5) / kOversampling - center.y;
+        if (covers(shape, {cosine * x + sine * y, cosine * y - sine * x})) ++inside;
+      }
     }
     return inside * 255 / (kOversampling * kOversampling);
   }
