@@ -82,11 +82,18 @@ def make_model(name):
         for norm in norms:
             norm.weight.uniform_(0.5, 1.0)
             norm.bias.uniform_(-0.2, 0.2)
-            norm.momentum = 1.0
-        if norms:  # statistics of images: with others, the answers to all images are the same but for rounding
-            model.train()(torch.randn(4, 3, image_size(name), image_size(name)))
+            norm.running_mean.uniform_(-0.2, 0.2)
+            norm.running_var.uniform_(0.8, 1.5)
+        # Where maps are multiplied by what their means say, the answers to all images are then the same but for rounding: there
+        # the statistics are those of images.
+        if name.startswith(("mobilenet", "efficientnet")):
+            momentum = norms[0].momentum
+            for norm in norms:
+                norm.momentum = 1.0
+            model.train()(torch.randn(16, 3, image_size(name), image_size(name)))
+            for norm in norms:
+                norm.momentum = momentum
         for norm in norms:
-            norm.momentum = 0.1
             norm.num_batches_tracked.fill_(7)
     return model
 
