@@ -109,31 +109,26 @@ class Block : public Layer {
   std::shared_ptr<Drop> drop_;
 };
 
-class ConvNeXt : public Network {
+class ConvNeXt : public ChainNetwork {
  public:
   ConvNeXt(const ConvNeXtShape& shape, int num_outputs) {
-    features_ = register_module("features", std::make_shared<Chain>());
     int num_blocks = 0, number = 0;
     for (const int blocks : shape.num_blocks) num_blocks += blocks;
     for (std::size_t i = 0; i < kChannels.size(); ++i) {
       const bool is_first = i == 0;
-      features_->add(std::make_shared<Patches>(is_first ? 3 : kChannels[i - 1], kChannels[i],
-                                               is_first ? 4 : 2, is_first));
+      chain().add(std::make_shared<Patches>(is_first ? 3 : kChannels[i - 1], kChannels[i],
+                                            is_first ? 4 : 2, is_first));
       const auto blocks = std::make_shared<Chain>();
       for (int k = 0; k < shape.num_blocks[i]; ++k)
         blocks->add(
             std::make_shared<Block>(kChannels[i], shape.branch_drop * number++ / (num_blocks - 1)));
-      features_->add(blocks);
+      chain().add(blocks);
     }
-    const auto classifier = register_module("classifier", std::make_shared<torch::nn::Module>());
-    norm_ = classifier->register_module("0", std::make_shared<LayerNorm>(kChannels.back()));
-    head_ =
-        classifier->register_module("2", std::make_shared<Linear>(kChannels.back(), num_outputs));
+    norm_ = classifier().register_module("0", std::make_shared<LayerNorm>(kChannels.back()));
+    add_head("2", kChannels.back(), num_outputs);
   }
 
-  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   at::Tensor head_input(const at::Tensor& means) override { return norm_->forward(means); }
-  Linear& head() override { return *head_; }
 
   void initialize() override {
     const at::NoGradGuard no_grad;
@@ -150,16 +145,8 @@ class ConvNeXt : public Network {
     }
   }
 
-  double kept_numbers() const override {
-    KeptNumbers kept;
-    features_->count(kept);
-    return kept.sum;
-  }
-
  private:
-  std::shared_ptr<Chain> features_;
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
 };
 
 }  // namespace

@@ -51,12 +51,11 @@ const EfficientNetShape& shape_of(std::string_view name) {
   return kShapes.at(name);
 }
 
-class EfficientNet : public Network {
+class EfficientNet : public ChainNetwork {
  public:
   EfficientNet(const EfficientNetShape& shape, int num_outputs) {
-    features_ = register_module("features", std::make_shared<Chain>());
     std::int64_t channels = shape.first_channels;
-    features_->add(
+    chain().add(
         std::make_shared<ConvNorm>(ConvShape{3, channels, 3, 2}, Activation::kSilu, shape.norm));
     int num_blocks = 0, number = 0;
     for (const Stage& stage : shape.stages) num_blocks += stage.num_blocks;
@@ -75,36 +74,25 @@ class EfficientNet : public Network {
                                     .norm = shape.norm}));
         channels = stage.out_channels;
       }
-      features_->add(blocks);
+      chain().add(blocks);
     }
-    features_->add(
+    chain().add(
         std::make_shared<ConvNorm>(ConvShape{channels, kMeans, 1}, Activation::kSilu, shape.norm));
-    const auto classifier = register_module("classifier", std::make_shared<torch::nn::Module>());
-    drop_ = classifier->register_module("0", std::make_shared<Drop>(kDropout, kMeans));
-    head_ = classifier->register_module("1", std::make_shared<Linear>(kMeans, num_outputs));
+    drop_ = classifier().register_module("0", std::make_shared<Drop>(kDropout, kMeans));
+    add_head("1", kMeans, num_outputs);
   }
 
-  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   at::Tensor head_input(const at::Tensor& means) override { return drop_->forward(means); }
-  Linear& head() override { return *head_; }
 
   void initialize() override {
-    init_inverted_residuals(*this);
+    init_convolutions(*this, Fan::kOut);
     const at::NoGradGuard no_grad;
-    const double bound = 1 / std::sqrt(static_cast<double>(head_->weight().size(0)));
-    head_->weight().uniform_(-bound, bound);
-    head_->bias().zero_();
-  }
-
-  double kept_numbers() const override {
-    KeptNumbers kept;
-    features_->count(kept);
-    return kept.sum;
+    const double bound = 1 / std::sqrt(static_cast<double>(head().weight().size(0)));
+    head().weight().uniform_(-bound, bound);
+    head().bias().zero_();
   }
 
  private:
-  std::shared_ptr<Chain> features_;
-  std::shared_ptr<Linear> head_;
   std::shared_ptr<Drop> drop_;
 };
 

@@ -104,12 +104,4 @@ std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape) {
   return std::make_shared<InvertedResidual>(shape);
 }
 
-void init_inverted_residuals(Network& network) {
-  init_convolutions(network, Fan::kOut);
-  const at::NoGradGuard no_grad;
-  for (const auto& module : network.modules())
-    if (auto* conv = module->as<Conv2d>(); conv != nullptr && conv->bias().defined())
-      conv->bias().zero_();
-}
-
 }  // namespace kiln

@@ -39,7 +39,4 @@ struct InvertedShape {
 // The branch's layers are those of the chain "block"; the input is added if it has their shape.
 std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape);
 
-// Gives every convolution of `network` the initial values of init_convolutions(kOut), without bias.
-void init_inverted_residuals(Network& network);
-
 }  // namespace kiln

@@ -194,6 +194,21 @@ void KeptNumbers::add(const Conv2d& conv) {
   add(2 * conv.out_channels());
 }
 
+ChainNetwork::ChainNetwork() {
+  features_ = register_module("features", std::make_shared<Chain>());
+  classifier_ = register_module("classifier", std::make_shared<torch::nn::Module>());
+}
+
+void ChainNetwork::add_head(const char* name, std::int64_t in_features, std::int64_t out_features) {
+  head_ = classifier_->register_module(name, std::make_shared<Linear>(in_features, out_features));
+}
+
+double ChainNetwork::kept_numbers() const {
+  KeptNumbers kept;
+  features_->count(kept);
+  return kept.sum;
+}
+
 void init_convolutions(Network& network, Fan fan) {
   const at::NoGradGuard no_grad;
   for (const auto& module : network.modules()) {
@@ -203,6 +218,7 @@ void init_convolutions(Network& network, Fan fan) {
     const std::int64_t channels = weight.size(fan == Fan::kIn ? 1 : 0);
     weight.normal_(
         0.0, std::sqrt(2.0 / static_cast<double>(channels * weight.size(2) * weight.size(3))));
+    if (conv->bias().defined()) conv->bias().zero_();
   }
 }
 

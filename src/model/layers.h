@@ -210,10 +210,31 @@ class Network : public torch::nn::Module {
   virtual double kept_numbers() const = 0;
 };
 
+// A chain of layers, "features", and "classifier" with what follows the means, the head last. A
+// derived class fills both.
+class ChainNetwork : public Network {
+ public:
+  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
+  Linear& head() override { return *head_; }
+  double kept_numbers() const override;
+
+ protected:
+  ChainNetwork();
+  Chain& chain() { return *features_; }
+  torch::nn::Module& classifier() { return *classifier_; }
+  void add_head(const char* name, std::int64_t in_features, std::int64_t out_features);
+
+ private:
+  std::shared_ptr<Chain> features_;
+  std::shared_ptr<torch::nn::Module> classifier_;
+  std::shared_ptr<Linear> head_;
+};
+
 enum class Fan { kIn, kOut };
 
 // Initializes every convolution of `network`, in module order, from a normal distribution with
-// variance 2 / fan. He et al., "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
+// variance 2 / fan, and its bias with 0. He et al., "Delving Deep into Rectifiers", 2015,
+// arXiv:1502.01852.
 void init_convolutions(Network& network, Fan fan);
 
 }  // namespace kiln

@@ -32,15 +32,14 @@ std::int64_t squeezed(std::int64_t channels) {
   return 10 * near < 9 * quarter ? near + 8 : near;
 }
 
-class MobileNetV3 : public Network {
+class MobileNetV3 : public ChainNetwork {
  public:
   explicit MobileNetV3(int num_outputs) {
-    features_ = register_module("features", std::make_shared<Chain>());
-    features_->add(
+    chain().add(
         std::make_shared<ConvNorm>(ConvShape{3, kFirst, 3, 2}, Activation::kHardswish, kNorm));
     std::int64_t channels = kFirst;
     for (const Row& row : kLarge) {
-      features_->add(make_inverted_residual(
+      chain().add(make_inverted_residual(
           {.in_channels = channels,
            .inner_channels = row.inner,
            .out_channels = row.out,
@@ -51,38 +50,28 @@ class MobileNetV3 : public Network {
            .norm = kNorm}));
       channels = row.out;
     }
-    features_->add(
+    chain().add(
         std::make_shared<ConvNorm>(ConvShape{channels, kMeans, 1}, Activation::kHardswish, kNorm));
-    const auto classifier = register_module("classifier", std::make_shared<torch::nn::Module>());
-    hidden_ = classifier->register_module("0", std::make_shared<Linear>(kMeans, kHidden));
-    drop_ = classifier->register_module("2", std::make_shared<Drop>(kDropout, kHidden));
-    head_ = classifier->register_module("3", std::make_shared<Linear>(kHidden, num_outputs));
+    hidden_ = classifier().register_module("0", std::make_shared<Linear>(kMeans, kHidden));
+    drop_ = classifier().register_module("2", std::make_shared<Drop>(kDropout, kHidden));
+    add_head("3", kHidden, num_outputs);
   }
 
-  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
   at::Tensor head_input(const at::Tensor& means) override {
     return drop_->forward(activated(hidden_->forward(means), Activation::kHardswish));
   }
-  Linear& head() override { return *head_; }
 
   void initialize() override {
-    init_inverted_residuals(*this);
+    init_convolutions(*this, Fan::kOut);
     const at::NoGradGuard no_grad;
-    for (Linear* layer : {hidden_.get(), head_.get()}) {
+    for (Linear* layer : {hidden_.get(), &head()}) {
       layer->weight().normal_(0, 0.01);
       layer->bias().zero_();
     }
   }
 
-  double kept_numbers() const override {
-    KeptNumbers kept;
-    features_->count(kept);
-    return kept.sum;
-  }
-
  private:
-  std::shared_ptr<Chain> features_;
-  std::shared_ptr<Linear> hidden_, head_;
+  std::shared_ptr<Linear> hidden_;
   std::shared_ptr<Drop> drop_;
 };
 

@@ -229,11 +229,12 @@ std::set<std::string_view> first_layers() {
 
 // What the names of each network in a state dict begin with; first an empty one, if there is one.
 std::vector<std::string> networks_in(const StateDict& state) {
+  const std::set<std::string_view> layers = first_layers();
   std::vector<std::string> prefixes;
   for (const StoredTensor& tensor : state) {
     if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
     const std::string name = unwrapped(tensor.name);
-    for (const std::string_view layer : first_layers()) {
+    for (const std::string_view layer : layers) {
       if (name == layer) prefixes.insert(prefixes.begin(), "");
       if (name.ends_with("." + std::string(layer)) && prefixes.size() < kMaxNetworks)
         prefixes.push_back(name.substr(0, name.size() - layer.size() - 1));

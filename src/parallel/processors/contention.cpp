@@ -75,11 +75,9 @@ std::map<int, double> idle_seconds() {
   return idle;
 }
 
-}  // namespace
-
-class ContentionWatch::Watcher {
+class ContentionWatch {
  public:
-  Watcher(int num_processors, int num_threads)
+  ContentionWatch(int num_processors, int num_threads)
       : team_size_(num_processors - num_threads + 2),
         thread_folder_("/proc/self/task/" + std::to_string(::gettid())),
         processors_(own_processors()),
@@ -110,7 +108,7 @@ class ContentionWatch::Watcher {
     double idle = 0;
     std::size_t count = 0;
     for (const Processor& processor : processors_) {
-      if (!left_.empty() && !std::ranges::binary_search(left_, processor.number)) continue;
+      if (!left_.empty() && !is_left(processor)) continue;
       idle += now[processor.number] - idle_[processor.number];
       ++count;
     }
@@ -138,37 +136,43 @@ class ContentionWatch::Watcher {
   void gather() {
     if (threads_stay_apart) return;
     const int here = processor_of(thread_folder_);
-    std::vector<int> left = processors_of_part(processors_, 0, 2);
-    if (std::ranges::count(left, here) > 0) left = processors_of_part(processors_, 1, 2);
-    std::ranges::sort(left);
-    std::vector<int> kept;
-    for (const Processor& processor : processors_)
-      if (!std::ranges::binary_search(left, processor.number)) kept.push_back(processor.number);
-    if (!left.empty() && bind_all_threads(kept)) left_ = std::move(left);
+    left_ = processors_of_part(processors_, 0, 2);
+    if (std::ranges::count(left_, here) > 0) left_ = processors_of_part(processors_, 1, 2);
+    if (!left_.empty() && !keep_to_the_others()) left_.clear();
   }
 
   void spread() {
     if (left_.empty()) return;
-    std::vector<int> all;
-    for (const Processor& processor : processors_) all.push_back(processor.number);
-    bind_all_threads(all);
     left_.clear();
+    keep_to_the_others();
+  }
+
+  // Binds the threads to the processors that were not left.
+  bool keep_to_the_others() const {
+    std::vector<int> others;
+    for (const Processor& processor : processors_)
+      if (!is_left(processor)) others.push_back(processor.number);
+    return bind_all_threads(others);
+  }
+  bool is_left(const Processor& processor) const {
+    return std::ranges::count(left_, processor.number) > 0;
   }
 
   const int team_size_;  // makes libgomp's thread count exceed the processors by one
   const std::string thread_folder_;
   const std::vector<Processor> processors_;
   std::map<int, double> idle_;  // idle_seconds() at the last call of idle_share()
-  std::vector<int> left_;       // the processors that were left, sorted; empty: none
+  std::vector<int> left_;       // the processors that were left; empty: none
   std::optional<SleepingTeam> team_;
   int quiet_intervals_ = 0;
   std::jthread thread_;  // declared last: it uses the other members
 };
 
-ContentionWatch::ContentionWatch(int num_processors, int num_threads)
-    : watcher_(std::make_unique<Watcher>(num_processors, num_threads)) {}
+}  // namespace
 
-ContentionWatch::~ContentionWatch() = default;
+void watch_contention(int num_processors, int num_threads) {
+  static const ContentionWatch watch(num_processors, num_threads);
+}
 
 void keep_threads_apart() {
   threads_stay_apart = true;

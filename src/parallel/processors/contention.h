@@ -12,23 +12,13 @@
 //    its fair share. Spread over all cores, each thread has half of a core, but at different times.
 #pragma once
 
-#include <memory>
-
 namespace kiln {
 
-// Never throws while it watches: what the system does not tell or allow is left out.
-class ContentionWatch {
- public:
-  // Watches the calling thread, which leads `num_threads` compute threads, twice a second from a
-  // thread of its own. `num_processors`: that libgomp counts. Throws std::system_error if no thread
-  // can be created.
-  ContentionWatch(int num_processors, int num_threads);
-  ~ContentionWatch();
-
- private:
-  class Watcher;
-  std::unique_ptr<Watcher> watcher_;
-};
+// Watches the calling thread, which leads `num_threads` compute threads, twice a second from a
+// thread of its own until the process ends; call it once. `num_processors`: that libgomp counts.
+// What the system does not tell or allow later is left out. Throws std::system_error if no thread
+// can be created.
+void watch_contention(int num_processors, int num_threads);
 
 // From now on the compute threads of this process are not gathered: their kernels have barriers
 // that spin, which on one core would take a time slice each.

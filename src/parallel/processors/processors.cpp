@@ -150,7 +150,7 @@ void use_compute_threads(int count) {
       std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
   if (count < 2 || count > kProcessorsAtStart || is_decided) return;
   try {
-    static const ContentionWatch watch(kProcessorsAtStart, count);
+    watch_contention(kProcessorsAtStart, count);
   } catch (const std::system_error&) {  // no more threads allowed: the threads keep spinning
   }
 }
