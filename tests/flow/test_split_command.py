@@ -104,6 +104,7 @@ class SplitCommandTest(FlowTest):
         self.assertIn("--keep-duplicates-together", leaky.stderr)
         tight = self.split(data, "--fraction", 0.5, "--check-leaks", "--keep-duplicates-together")
         self.assertEqual((tight.returncode, tight.stdout), (0, ""), tight.stderr)
+        self.assertEqual(len(rows(self.folder / "train")), 25 + 16)  # the copies, and half of the other classes
 
     def test_an_image_without_label_and_one_that_is_none(self):
         folder = self.image_directory()
