@@ -178,7 +178,7 @@ void explain_mistakes(Run& run, const std::vector<JudgedImage>& wrong) {
   const OutputConfig& output = run.plan.output;
   try {
     const at::Device device = torch_device(run.machine.device);
-    Predictor predictor(output.trained_model_path, device, run.machine.precision.precision);
+    Predictor predictor(output.trained_model_path, device, run.plan.precision.precision);
     const std::vector<Prediction> answers = answers_of(run, wrong);
     const Explained explained = run.outputs.explanations->add(
         predictor, device, run.plan.pixels.valid, run.sources.valid, answers);

@@ -156,8 +156,8 @@ void plan_machine(const Run& run, TextPairs& plan) {
                                   formatted(", %d compute and %d loader threads",
                                             at::get_num_threads(), machine.loader_threads.first) +
                                   (num_ranks == 1 ? ", 1 rank" : ""));
-  plan.emplace_back("precision", precision_name(machine.precision.precision) + " (" +
-                                     machine.precision.reason + ")");
+  plan.emplace_back("precision", precision_name(run.plan.precision.precision) + " (" +
+                                     run.plan.precision.reason + ")");
   plan.emplace_back("loading", bytes_text(run.loaders->max_memory_bytes()) +
                                    " of memory at most; cache: " + run.cache.reason);
   if (num_ranks > 1)
@@ -265,8 +265,8 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
   start.model = run.sources.spec().model_name;
   start.device = run.machine.device.description;
   start.host = host_name();
-  start.precision = precision_name(run.machine.precision.precision);
-  start.precision_reason = run.machine.precision.reason;
+  start.precision = precision_name(plan.precision.precision);
+  start.precision_reason = plan.precision.reason;
   for (const at::Tensor& parameter : run.state->model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = run.world.size();

@@ -18,6 +18,7 @@
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
+#include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "train/features/head_fit.h"
 #include "train/schedule/catalogue.h"
@@ -224,6 +225,21 @@ Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num
   return recipe;
 }
 
+// Of a run that resumes, what auto chose when it began. A collective.
+PrecisionChoice precision_of(const PlanInputs& given, const PixelPlan& pixels, World& world) {
+  const std::optional<Precision> asked = given.config.optimization.precision;
+  const Device& device = given.machine.device;
+  const ImageSize size = pixels.train.output;
+  const auto side = static_cast<int>(std::max(size.width, size.height));
+  PrecisionChoice choice = agreed_precision(world, asked, device, side);
+  if (asked || !given.resume) return choice;
+  const std::optional<Precision> saved = precision_named(given.resume->run.precision);
+  if (saved == choice.precision) return choice;
+  choice = agreed_precision(world, saved, device, side);
+  choice.reason = "auto: as in the checkpoint";
+  return choice;
+}
+
 StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& options,
                       const Sources& sources, const World& world, const Plan& plan) {
   const int ranks = plan.division.has_own_valid ? 1 : world.size();
@@ -300,13 +316,13 @@ void add_machine(const RanksConfig& config, const Device& device, World& world,
 // Adds the choices that the options left open. A collective.
 void add_choices(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
-  const PrecisionChoice& precision = given.machine.precision;
   if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
   if (config.data.normalization == NormalizationChoice::kAuto)
     add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
   if (!config.optimization.precision)
-    choose(plan.choices, {"precision", precision_name(precision.precision), precision.reason,
-                          /*has_line=*/true});
+    choose(plan.choices,
+           {"precision", precision_name(plan.precision.precision), plan.precision.reason,
+            /*has_line=*/true});
   add_machine(config.ranks, given.machine.device, world, plan.choices);
   if (plan.stop.time_limit_s > 0)
     choose(plan.choices, {"epochs", std::to_string(plan.stop.length.epochs),
@@ -336,15 +352,14 @@ bool is_inside(const fs::path& inner, const fs::path& outer) {
 
 class Warnings {
  public:
-  Warnings(const Plan& plan, const Machine& machine, const Sources& sources)
-      : plan_(plan), precision_(machine.precision), sources_(sources) {}
+  Warnings(const Plan& plan, const Sources& sources) : plan_(plan), sources_(sources) {}
 
   std::vector<std::string> all() {
     said_ = sources_.notes;
     said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
-    if (!precision_.warning.empty()) warn(precision_.warning);
+    if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     same_data();
     swapped_data();
     classes();
@@ -494,7 +509,6 @@ class Warnings {
   }
 
   const Plan& plan_;
-  const PrecisionChoice& precision_;
   const Sources& sources_;
   std::vector<std::string> said_;
 };
@@ -515,19 +529,20 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   const TrainConfig& config = given.config;
   const OptimizationConfig& optimization = config.optimization;
   const Sources& sources = given.sources;
-  const Precision precision = given.machine.precision.precision;
   Plan plan;
   plan.choices = std::move(choices);
   plan.folds = optimization.folds;
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
+  plan.precision = precision_of(given, plan.pixels, world);
   double learning_rate = optimization.learning_rate;
   settle_automatic(optimization, sources, world, plan, learning_rate);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
   plan.loading = loading_of(config, given.machine);
-  plan.recipe = recipe_of(optimization, learning_rate,
-                          config.ranks.exchange.num_summed_ranks(world.size()), precision);
+  plan.recipe =
+      recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
+                plan.precision.precision);
   world.agree([&] {
     check_folds(plan);
     check_recipe_of_features(optimization.recipe, plan);
@@ -571,9 +586,8 @@ std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices,
   return choices;
 }
 
-std::vector<std::string> plan_warnings(const Plan& plan, const Machine& machine,
-                                       const Sources& sources) {
-  return Warnings(plan, machine, sources).all();
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources) {
+  return Warnings(plan, sources).all();
 }
 
 bool share_a_folder(const Sources& sources) {
