@@ -396,6 +396,7 @@ CommandInfo command(
 Rows<RecordOptions> record_rows();
 // --split-name, for commands that read one dataset.
 Rows<RecordOptions> list_set_rows();
+Rows<RecordOptions> task_rows();
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

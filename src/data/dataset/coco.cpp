@@ -40,6 +40,7 @@ class CocoReader {
     for_each("images", [&](const json& image) { read_image(image); });
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
+    if (context_.records.is_multi_label()) give_label_sets();
     find_listed_images(set_, files_, {}, file_, context_);
     return std::move(set_);
   }
@@ -135,6 +136,8 @@ class CocoReader {
         {"bbox", "object detection"}};
     for (const auto& [key, task] : kOtherTasks) {
       if (!annotation.contains(key)) continue;
+      // What is somewhere in an image is in it.
+      if (context_.records.is_multi_label() && annotation.contains("category_id")) continue;
       context_.fail(file_ + " contains annotations for " + task + " (\"" + key +
                     "\"), which cannot be used to train a classifier. Give a COCO file for "
                     "classification, with an image_id and a category_id per annotation.");
@@ -149,11 +152,23 @@ class CocoReader {
     if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
     if (!names_by_id_.contains(category))
       fail("no category has the id " + std::to_string(category));
+    if (context_.records.is_multi_label())
+      return void(classes_of_[item->second].insert(static_cast<int>(category)));
     const int label = set_.samples.label(item->second);
     if (label >= 0 && label != category)
       fail("assigns image " + std::to_string(image_id) +
-           " a second class, but only one is supported");
+           " a second class: `kiln train --task multi-label` trains on several for each image");
     set_.samples.set_label(item->second, static_cast<int>(category));
+  }
+
+  void give_label_sets() {
+    std::map<std::set<int>, int> known;
+    for (std::size_t i = 0; i < set_.samples.size(); ++i) {
+      const std::set<int>& ids = classes_of_[i];
+      const auto [place, is_new] = known.emplace(ids, static_cast<int>(known.size()));
+      if (is_new) set_.label_sets.emplace_back(ids.begin(), ids.end());
+      set_.samples.set_label(i, place->second);
+    }
   }
 
   const CocoFile& coco_;
@@ -165,6 +180,7 @@ class CocoReader {
   Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
   std::map<std::int64_t, std::string> names_by_id_;
+  std::map<std::size_t, std::set<int>> classes_of_;  // with --task multi-label
 };
 
 bool holds_list(const json& document, const char* key) {

@@ -28,6 +28,9 @@ const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
     {"group"},
     {"weight", "sample_weight"},
 }};
+// With --task multi-label.
+const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "categories", "tags",
+                                                         "choices"};
 
 // In the order of ListedSet; the first name is that of --split-name.
 const std::array<std::vector<std::string_view>, 4> kSetNames = {
@@ -85,7 +88,10 @@ std::optional<ListField> ListColumns::field_of(std::string_view column) const {
       is_given = true;
       if (name == column) return static_cast<ListField>(field);
     }
-    if (!is_given && std::ranges::count(kFieldNames[field], small) > 0)
+    if (is_given) continue;
+    if (std::ranges::count(kFieldNames[field], small) > 0 ||
+        (has_several_labels_ && static_cast<ListField>(field) == ListField::kLabel &&
+         std::ranges::count(kPluralLabelNames, small) > 0))
       return static_cast<ListField>(field);
   }
   return std::nullopt;
@@ -125,7 +131,7 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() co
 }
 
 ListRows::ListRows(const DatasetContext& a_context)
-    : context(a_context), columns(a_context.records.columns) {
+    : context(a_context), columns(a_context.records.columns, a_context.records.is_multi_label()) {
   fs::path root = context.root.parent_path();
   for (const auto& [prefix, folder] : context.records.list_roots) {
     if (prefix.empty())
@@ -159,7 +165,7 @@ void ListRows::add(const ListedRow& row) {
     const std::optional<ListedSet> set = set_of(row);
     if (!set || !take_path(row)) return;
     Row taken{.name_end = names_.size(),
-              .label = label_of(row[ListField::kLabel]),
+              .label = labels_of(row[ListField::kLabel]),
               .line = row.line,
               .set = *set};
     if (const std::string_view group = row[ListField::kGroup]; !group.empty())
@@ -257,6 +263,39 @@ bool ListRows::take_path(const ListedRow& row) {
   return true;
 }
 
+// Several classes of an image, where that is the task.
+int ListRows::labels_of(std::string_view text) {
+  const bool is_list = text.ends_with(kListedLabelEnd);
+  const char end = is_list ? kListedLabelEnd : kLabelSeparator;
+  if (!context.records.is_multi_label()) {
+    if (is_list) text.remove_suffix(1);
+    std::string shown(text);
+    std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
+    if (shown != text ||
+        (context.records.task == TaskKind::kAuto && shown.find(kLabelSeparator) != shown.npos))
+      throw RowFault("has several labels ('" + excerpt(printable(shown)) +
+                     "'): `kiln train --task multi-label` trains on several for each image, and "
+                     "--task single-label takes a ';' as part of a name");
+    return label_of(text);
+  }
+  if (text.data() == nullptr) return -1;
+  std::vector<int> labels;
+  for (; !text.empty(); text.remove_prefix(std::min(text.find(end) + 1, text.size()))) {
+    const std::string_view one = text.substr(0, text.find(end));
+    if (const int label = label_of(one); label >= 0) labels.push_back(label);
+    if (one.size() == text.size()) break;
+  }
+  return label_set_of(std::move(labels));
+}
+
+int ListRows::label_set_of(std::vector<int> labels) {
+  std::ranges::sort(labels);
+  labels.erase(std::ranges::unique(labels).begin(), labels.end());
+  const auto [known, is_new] = label_set_ids_.emplace(labels, static_cast<int>(label_sets_.size()));
+  if (is_new) label_sets_.push_back(std::move(labels));
+  return known->second;
+}
+
 int ListRows::label_of(std::string_view text) {
   text = without_blanks(text);
   if (text.empty()) return -1;
@@ -338,21 +377,49 @@ std::vector<bool> ListRows::first_of_each() {
     std::size_t first = begin;  // two names hardly ever share a hash
     while (first < k && name(order[first].second) != name(i)) ++first;
     if (first == k) continue;
-    const Row &earlier = rows_[order[first].second], &row = rows_[i];
     is_first[i] = false;
-    ++num_repeated_;
-    if (row.label == earlier.label && row.set == earlier.set) continue;
-    const auto shown = [&](const Row& of) {
-      if (row.label == earlier.label)
-        return "the set " + std::string(kSetNames[static_cast<std::size_t>(of.set)].front());
-      return of.label < 0 ? std::string("no label")
-                          : "the label '" + labels_[static_cast<std::size_t>(of.label)] + "'";
-    };
-    fault(row.line, "'" + printable(name(i)) + "' has " + shown(row) + ", but " + shown(earlier) +
-                        " in " + unit + " " + std::to_string(earlier.line) +
-                        ": an image has one label and one set, so keep one of the rows");
+    repeat(rows_[order[first].second], rows_[i], i);
   }
   return is_first;
+}
+
+// A row that names the image of an earlier one: with --task multi-label it may add classes.
+void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
+  const bool is_same = row.label == first.label;
+  num_repeated_ += is_same ? 1 : 0;
+  std::string has, had;
+  if (!is_same && (label_sets_.empty() || row.label < 0 || first.label < 0)) {
+    has = shown_label(row.label), had = shown_label(first.label);
+  } else if (row.set != first.set) {
+    const auto shown = [](ListedSet set) {
+      return "the set " + std::string(kSetNames[static_cast<std::size_t>(set)].front());
+    };
+    has = shown(row.set), had = shown(first.set);
+  } else if (row.weight != first.weight) {
+    has = formatted("the weight %g", static_cast<double>(row.weight));
+    had = formatted("%g", static_cast<double>(first.weight));
+  } else if (row.group != first.group) {
+    has = "another group", had = "one";
+  }
+  if (!has.empty())
+    return fault(row.line,
+                 "'" + printable(name(image)) + "' has " + has + ", but " + had + " in " + unit +
+                     " " + std::to_string(first.line) +
+                     (!is_same && label_sets_.empty()
+                          ? ": an image has one label, so keep one of the rows, or train with "
+                            "--task multi-label on both labels"
+                          : ": keep one of the rows"));
+  if (is_same) return;
+  std::vector<int> all = label_sets_[static_cast<std::size_t>(first.label)];
+  const std::vector<int>& more = label_sets_[static_cast<std::size_t>(row.label)];
+  all.insert(all.end(), more.begin(), more.end());
+  first.label = label_set_of(std::move(all));
+}
+
+std::string ListRows::shown_label(int label) const {
+  if (label < 0) return "no label";
+  if (!label_sets_.empty()) return "labels";
+  return "the label '" + labels_[static_cast<std::size_t>(label)] + "'";
 }
 
 void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
@@ -383,6 +450,7 @@ void ListRows::settle(Dataset& set) {
     take_texts(labels_, set.found);
   if (!context.records.classes_file.empty()) take_given_names(context, set);
   set.found.where = context.name + " '" + context.root.string() + "'";
+  set.label_sets = label_sets_;
   if (!labels_.empty()) settle_labels(set, context.records.first_label);
 }
 

@@ -43,7 +43,7 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
     const std::uint32_t number = images.groups[i];
     if (number >= groups.size()) groups.resize(number + 1);
     groups[number].key = std::min(groups[number].key, images.keys[i]);
-    count_image(static_cast<std::size_t>(images.labels[i]), groups[number].shares);
+    images.for_each_class(i, [&](std::size_t c) { count_image(c, groups[number].shares); });
   }
   return groups;
 }
@@ -77,7 +77,8 @@ class Chooser {
         all_(images.num_classes),
         valid_(images.num_classes),
         wanted_(images.num_classes) {
-    for (const std::int32_t label : images.labels) ++all_[label];
+    for (std::size_t i = 0; i < images.labels.size(); ++i)
+      images.for_each_class(i, [&](std::size_t c) { ++all_[c]; });
     for (std::size_t c = 0; c < all_.size(); ++c)
       if (all_[c] > 1)
         wanted_[c] =
