@@ -94,6 +94,34 @@ void check_below_1(Given& given, const char* name, double value, const std::stri
   given.refuse(name, "is 1, " + why + ": use a smaller number.", ErrorCode::kLessThanOrEqualTo);
 }
 
+// What an image with several labels cannot be used for.
+void check_task(Given& given, const TrainConfig& config) {
+  const OptimizationConfig& optimization = config.optimization;
+  const bool is_multi_label = config.data.records.is_multi_label();
+  const BestBy by = optimization.best_by;
+  const bool is_mean = by == BestBy::kMap || by == BestBy::kMacroF1;
+  if (is_mean && !is_multi_label)
+    given.refuse("best-by",
+                 "is a metric of several labels an image: add --task multi-label, or "
+                 "use top1, loss or macro-recall.");
+  if (!is_multi_label) return;
+  if (!is_mean && by != BestBy::kLoss)
+    given.refuse("best-by",
+                 "is a metric of one label an image, but --task is multi-label: use map, "
+                 "loss or macro-f1.");
+  const std::pair<const char*, bool> unfit[] = {
+      {"sample", optimization.sample == Sampling::kBalanced},
+      {"folds", optimization.folds > 0},
+      {"labels", given.has("labels")},
+      {"auto", optimization.automatic.asked.value_or(false)},
+      {"shard-by", config.data.has_train_shard}};
+  for (const auto& [name, is_given] : unfit)
+    if (is_given)
+      given.fault(name, "--" + std::string(name) +
+                            " needs one label for each image, but --task is multi-label: leave it "
+                            "out.");
+}
+
 void check_optimization(Given& given, OptimizationConfig& config) {
   if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
@@ -105,7 +133,8 @@ void check_optimization(Given& given, OptimizationConfig& config) {
     given.fault("class-weights",
                 "--sample balanced already draws every class equally often, so --class-weights "
                 "would favor small classes twice: use one of the two.");
-  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1)
+  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
+      config.best_by != BestBy::kMap)
     given.refuse(
         "best-by",
         "chooses the epoch that --save best saves, but --save is last: leave one of them out.");
@@ -330,8 +359,10 @@ bool has_any(const Given& given, std::initializer_list<const char*> names) {
 void imply_helpful(Given& given, const TrainConfig& config) {
   if (!has_any(given, {"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
-  else if (given.has("weights") && !has_any(given, {"recipe", "freeze", "folds", "transform-path",
-                                                    "sync-batch-norm", "shard-by", "exchange"}))
+  else if (given.has("weights") &&
+           !has_any(given, {"recipe", "freeze", "folds", "transform-path", "sync-batch-norm",
+                            "shard-by", "exchange"}) &&
+           !config.data.records.is_multi_label())
     given.imply("auto", "True");
   if (!has_any(given, {"epochs", "steps", "lr-schedule"}) && config.data.image_size.first == 0)
     given.imply("time-limit", "10min");
@@ -362,6 +393,7 @@ void note_choices(Given& given, bool has_named_network) {
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
   const bool has_named_network = given.has("model-name");
+  if (config.data.records.is_multi_label()) given.imply("best-by", "map");
   if (!given.has("untrained-model-path"))
     given.imply("model-name", network_of(config.data.network.weights));
   if (given.has_bare_path) imply_helpful(given, config);
@@ -411,6 +443,7 @@ void check_train(Given& given, TrainConfig& config) {
     if (name == "epochs" && !config.optimization.epochs_given)
       text = std::to_string(config.optimization.epochs);
   check_fine_tuning(given, config);
+  check_task(given, config);
   settle_auto(given, config);
   check_exchange(given, config);
   check_mixing(given, config.optimization);

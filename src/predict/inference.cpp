@@ -1,6 +1,8 @@
 #include "predict/inference.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -151,6 +153,7 @@ std::string print_of_trained(const ModelDirectory& directory) {
     add(tensor.bytes);
   }
   for (const std::string& label : directory.labels) add(label);
+  if (directory.spec.is_multi_label) add("multi-label");
   for (const auto& values : {normalization_of(directory).mean, normalization_of(directory).std})
     for (const double value : values) add(formatted("%a", value));
   add(directory.preprocessing ? format_preprocessing(*directory.preprocessing) : "");
@@ -171,6 +174,10 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
   model_->prepare(device);
   model_->fuse();
+  std::vector<double> temperatures;
+  for (const LabelCalibration& label : directory_.calibration.labels)
+    temperatures.push_back(label.temperature);
+  if (!temperatures.empty()) temperatures_ = at::tensor(temperatures, at::kFloat);
   if (directory_.labels.empty()) {
     for (int id = 0; id < *spec().num_classes; ++id)
       directory_.labels.push_back(std::to_string(id));
@@ -225,6 +232,11 @@ at::Tensor QueuedTensor::take() {
 QueuedTensor Predictor::logits(const at::Tensor& images) {
   const at::InferenceMode inference;
   return QueuedTensor(forward(*model_, images, precision_).to(at::kFloat).contiguous());
+}
+
+at::Tensor Predictor::probabilities(const at::Tensor& logits, bool is_raw) const {
+  if (is_multi_label()) return (is_raw ? logits : logits / temperatures_).sigmoid();
+  return (logits / (is_raw ? 1 : directory_.calibration.temperature)).softmax(1);
 }
 
 at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {

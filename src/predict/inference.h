@@ -77,9 +77,17 @@ class Predictor {
   // Empty if the directory does not store them.
   const std::optional<SeenImages>& seen_images() const { return directory_.seen_images; }
 
-  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes]. The
-  // probabilities are softmax(logits / temperature).
+  // Whether an image may have several labels, which the calibration then says when to tell.
+  bool is_multi_label() const { return spec().is_multi_label; }
+
+  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes].
   QueuedTensor logits(const at::Tensor& images);
+  // Logits on the CPU -> the probabilities of the classes: of one label softmax(logits /
+  // temperature), of several sigmoid(logits / temperature of the class). `is_raw`: all temperatures
+  // are 1.
+  at::Tensor probabilities(const at::Tensor& logits, bool is_raw = false) const;
+  // Of several labels, by class; else undefined.
+  const at::Tensor& temperatures() const { return temperatures_; }
 
   // ImageModel::class_maps() of these images, as float32 on the CPU. Always computed in float32,
   // whatever the precision of the logits.
@@ -89,6 +97,7 @@ class Predictor {
   ModelDirectory directory_;  // without the weights
   std::string print_;
   Normalization normalization_;
+  at::Tensor temperatures_;  // [num_classes], of several labels
   std::optional<TransformSpec> pixels_;
   Precision precision_;
   std::unique_ptr<ImageModel> model_;

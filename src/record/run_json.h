@@ -121,6 +121,25 @@ void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
   field("f1", scores.f1);
 }
 
+void visit_fields(Is<LabelMetrics> auto& metrics, auto&& field) {
+  field("mean_average_precision", metrics.mean_average_precision);
+  field("micro_f1", metrics.micro_f1);
+  field("macro_f1", metrics.macro_f1);
+}
+
+void visit_fields(Is<LabelScore> auto& score, auto&& field) {
+  field("images", score.images);
+  field("told", score.told);
+  field("hits", score.hits);
+  field("average_precision", score.average_precision);
+}
+
+void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
+  field("temperature", label.temperature);
+  field("threshold", label.threshold);
+  field("answers", label.answers);
+}
+
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("time", epoch.time);
   field("epoch", epoch.epoch);
@@ -131,6 +150,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("train", epoch.train);
   field("valid", epoch.valid);
   field("valid_macro", epoch.macro);
+  field("valid_labels", epoch.labels);
   field("train_seconds", epoch.train_seconds);
   field("valid_seconds", epoch.valid_seconds);
   field("data_wait_seconds", epoch.data_wait_seconds);
@@ -147,6 +167,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
 }
 
 void visit_fields(Is<DataRecord> auto& data, auto&& field) {
+  field("is_multi_label", data.is_multi_label);
   field("train_path", data.train_path);
   field("valid_path", data.valid_path);
   field("classes", data.classes);
@@ -250,6 +271,7 @@ void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
 void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
   field("temperature", calibration.temperature);
   field("answers", calibration.answers);
+  field("labels", calibration.labels);
 }
 
 void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
@@ -262,6 +284,9 @@ void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("epoch", details.epoch);
   field("confusion", details.confusion);
   field("calibration", details.calibration);
+  field("labels", details.labels);
+  field("co_occurrence", details.co_occurrence);
+  field("missed", details.missed);
   field("out_of_fold", details.out_of_fold);
   field("most_wrong", details.most_wrong);
   field("doubtful", details.doubtful);

@@ -15,6 +15,7 @@ namespace kiln {
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
 struct DataRecord {
+  bool is_multi_label = false;  // several labels an image
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream

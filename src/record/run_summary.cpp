@@ -73,7 +73,8 @@ RunSummary summary_of(const RunRecord& run) {
   RunSummary summary;
   double images = 0;
   for (const EpochRecord& epoch : run.epochs) {
-    if (summary.best == nullptr || is_better(epoch.valid, summary.best->valid))
+    const BestBy by = epoch.labels ? BestBy::kMap : BestBy::kTop1;
+    if (summary.best == nullptr || is_better(judged(epoch, by), judged(*summary.best, by), by))
       summary.best = &epoch;
     summary.last = &epoch;
     images += static_cast<double>(epoch.train.count);
@@ -89,7 +90,10 @@ RunSummary summary_of(const RunRecord& run) {
   const auto &train = run.start.data.train_counts, &valid = run.start.data.valid_counts;
   summary.num_train = std::accumulate(train.begin(), train.end(), 0LL);
   summary.num_valid = std::accumulate(valid.begin(), valid.end(), 0LL);
-  if (summary.num_valid > 0) {
+  if (run.start.data.is_multi_label && summary.kept != nullptr) {
+    summary.num_train = summary.kept->train.count;
+    summary.num_valid = summary.kept->valid.count;
+  } else if (summary.num_valid > 0) {
     const auto largest = std::ranges::max_element(valid);
     summary.largest_class = static_cast<int>(largest - valid.begin());
     summary.largest_share = share_of(*largest, summary.num_valid);
@@ -357,10 +361,12 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
       {"learning rate", epoch.learning_rate},
       {"Train images per second", epoch.average_images_per_second},
       {"Train loss", epoch.train.loss()},
-      {"Train error", 1 - epoch.train.top1_accuracy()},
+      {epoch.labels ? "Train exact match error" : "Train error", 1 - epoch.train.top1_accuracy()},
       {"Valid loss", epoch.valid.loss()},
-      {"Top-1 validation accuracy", epoch.valid.top1_accuracy()},
-      {"Top-5 validation accuracy", epoch.valid.top5_accuracy()},
+      {epoch.labels ? "Exact match in validation" : "Top-1 validation accuracy",
+       epoch.valid.top1_accuracy()},
+      {epoch.labels ? "Likeliest class right in validation" : "Top-5 validation accuracy",
+       epoch.valid.top5_accuracy()},
       {"Rate/images per second of the whole epoch", epoch.train_images_per_second},
       {"Seconds/training", epoch.train_seconds},
       {"Seconds/validation", epoch.valid_seconds},
@@ -371,6 +377,11 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
     add("Validation/macro F1", epoch.macro->f1);
   }
   const double to_milliseconds = 1000.0 / std::max(1, epoch.num_steps);
+  if (epoch.labels) {
+    add("Validation/mean average precision", epoch.labels->mean_average_precision);
+    add("Validation/micro F1", epoch.labels->micro_f1);
+    add("Validation/macro F1", epoch.labels->macro_f1);
+  }
   add("Step milliseconds/data wait", epoch.times.data_wait * to_milliseconds);
   add("Step milliseconds/forward", epoch.times.forward * to_milliseconds);
   add("Step milliseconds/backward", epoch.times.backward * to_milliseconds);

@@ -37,23 +37,29 @@ struct MacroScores {
   double f1 = 0;      // mean over the classes that have images or were predicted
 };
 
-// The validation metric by which the best epoch is chosen.
-enum class BestBy { kTop1, kLoss, kMacroRecall };
+// Of several labels an image (record/label_scores.h); NaN if no image has a class. Totals::top1
+// counts the images whose labels are all right.
+struct LabelMetrics {
+  double mean_average_precision = 0, micro_f1 = 0, macro_f1 = 0;
+};
+
+// The validation metric by which the best epoch is chosen; the last two are of several labels.
+enum class BestBy { kTop1, kLoss, kMacroRecall, kMap, kMacroF1 };
 
 // What an epoch is judged by.
 struct JudgedEpoch {
   Totals valid;
-  double macro_recall = 0;
+  double mean = 0;  // over the classes, of the metric by which it is judged
 };
 
 // Whether `candidate` replaces the best epoch so far. By loss: lower loss, or equal loss and higher
-// top-1. By macro recall: higher macro recall, or equal and better by top-1. The earlier epoch wins
-// a tie.
+// top-1. By top-1: higher top-1, or equal and lower loss. By a mean over the classes: higher mean,
+// or equal and better by top-1. The earlier epoch wins a tie.
 inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, BestBy by) {
   if (by == BestBy::kLoss && candidate.valid.loss() != best.valid.loss())
     return candidate.valid.loss() < best.valid.loss();
-  if (by == BestBy::kMacroRecall && candidate.macro_recall != best.macro_recall)
-    return candidate.macro_recall > best.macro_recall;
+  if (by != BestBy::kLoss && by != BestBy::kTop1 && candidate.mean != best.mean)
+    return candidate.mean > best.mean;
   return is_better(candidate.valid, best.valid);
 }
 
@@ -95,12 +101,24 @@ inline bool is_at_limit(double temperature) {
   return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
 }
 
+// The same of one class, where an image may have several: sigmoid(logit / temperature) is
+// calibrated, and the class is told from `threshold` on, which gave the best F1 in validation.
+struct LabelCalibration {
+  double temperature = 1, threshold = 0.5;
+  std::vector<AnswerBin> answers = {};  // by probability; `right` have the class
+  double probability(double logit) const { return 1 / (1 + std::exp(-logit / temperature)); }
+  bool tells(double logit) const { return probability(logit) >= threshold; }
+  bool operator==(const LabelCalibration&) const = default;
+};
+
 // How far a model's confidence can be trusted: softmax(logits / temperature) is calibrated.
 struct Calibration {
   double temperature = 1;
   // The validation images on which the temperature was fitted, binned by calibrated confidence.
   // Bins without images are left out. Empty: unknown.
   std::vector<AnswerBin> answers;
+  // By class id, for several labels an image; then the two above mean nothing. Empty: one label.
+  std::vector<LabelCalibration> labels = {};
   bool operator==(const Calibration&) const = default;
 };
 
@@ -158,7 +176,10 @@ struct EpochRecord {
   double average_images_per_second = 0;
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
-  std::optional<MacroScores> macro;  // of validation; empty: a record written by an older version
+  // Of validation: the first with one label an image (empty in records of an older version), the
+  // second with several.
+  std::optional<MacroScores> macro;
+  std::optional<LabelMetrics> labels = {};
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
@@ -199,13 +220,30 @@ inline ConfusionMatrix empty_matrix(int num_classes) {
   return {num_classes, std::vector<std::int64_t>(size <= kMaxConfusionClasses ? size * size : 0)};
 }
 
-inline JudgedEpoch judged(const EpochRecord& epoch) {
-  return {epoch.valid, epoch.macro ? epoch.macro->recall : 0};
+inline JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
+  const double mean = !epoch.labels        ? (epoch.macro ? epoch.macro->recall : 0)
+                      : by == BestBy::kMap ? epoch.labels->mean_average_precision
+                                           : epoch.labels->macro_f1;
+  return {epoch.valid, mean};
 }
 
 struct Thumbnail {
   int height = 0, width = 0;
   std::string jpeg;  // file contents; empty: none
+};
+
+// Of several labels an image: what is told of one class, from its threshold on.
+struct LabelScore {
+  std::int64_t images = 0, told = 0, hits = 0;  // with the class; told it; both
+  double average_precision = std::nan("");      // not a number if no image has the class
+  double recall() const { return ratio(hits, images); }
+  double precision() const { return ratio(hits, told); }
+  double f1() const { return ratio(2 * hits, images + told); }
+
+ private:
+  static double ratio(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : std::nan("");
+  }
 };
 
 // A validation image and the model's prediction.
@@ -230,6 +268,12 @@ struct ValidationDetails {
   ConfusionMatrix confusion;
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
+  // With several labels an image, for which `confusion` is empty: by class; how many images have
+  // one class and are told another; and images that have `truth` but are not told it, the surest
+  // first. In `most_wrong`, images are told `guess`, which they do not have.
+  std::vector<LabelScore> labels = {};
+  ConfusionMatrix co_occurrence = {};
+  std::vector<JudgedImage> missed = {};
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
   std::vector<JudgedImage> doubtful;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "record/label_scores.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"
 
@@ -80,6 +81,7 @@ class ConsoleSink : public RunSink {
   std::string_view name() const override { return "console"; }
 
   void start(const RunStart& start) override {
+    live_.accuracy = start.data.is_multi_label ? "exact match" : "top-1";
     for (const auto& [label, text] : start.plan) log_.info(labeled(label + ":", kPlanColumn, text));
   }
 
@@ -156,10 +158,18 @@ class ConsoleSink : public RunSink {
     if (end.automatic) result("kept by --auto", end.automatic->reason);
     const RunSummary summary = summary_of(run);
     const Totals& valid = summary.kept->valid;
-    result("top-1 accuracy",
+    if (const auto& labels = summary.kept->labels) {
+      result("mean avg. precision", percent(labels->mean_average_precision));
+      result("F1", formatted("micro %.3f, macro %.3f, at probabilities from 0.5", labels->micro_f1,
+                             labels->macro_f1));
+      if (const LabelMetrics told = metrics_of(run.details.labels); !std::isnan(told.micro_f1))
+        result("F1 at thresholds", formatted("micro %.3f, macro %.3f, fitted on these images",
+                                             told.micro_f1, told.macro_f1));
+    }
+    result(summary.kept->labels ? "exact match" : "top-1 accuracy",
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
                (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
-    if (has_top5(run.start.data))
+    if (has_top5(run.start.data) && !summary.kept->labels)
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
     if (const auto& macro = summary.kept->macro)
       result("macro recall", percent(macro->recall) +
@@ -174,6 +184,8 @@ class ConsoleSink : public RunSink {
     const Calibration& calibration = run.details.calibration;
     if (!calibration.answers.empty() && is_at_limit(calibration.temperature))
       result("confidence", "cannot be calibrated: do not rely on it");
+    else if (!calibration.labels.empty())
+      result("thresholds", "one for each class, with its temperature: calibration.json");
     else if (!calibration.answers.empty())
       result(
           "temperature",
@@ -233,17 +245,24 @@ std::string epoch_line(const EpochRecord& record) {
   return formatted("Epoch %d,train_ips %.2f,train_loss %.6f,train_error %.6f,", record.epoch,
                    record.average_images_per_second, record.train.loss(),
                    1 - record.train.top1_accuracy()) +
-         formatted("valid_loss %.5f,top1 acc %.5f,top5 acc %.5f", record.valid.loss(),
-                   record.valid.top1_accuracy(), record.valid.top5_accuracy());
+         (record.labels
+              ? formatted("valid_loss %.5f,exact match %.5f,mAP %.5f,micro F1 %.5f,macro F1 %.5f",
+                          record.valid.loss(), record.valid.top1_accuracy(),
+                          record.labels->mean_average_precision, record.labels->micro_f1,
+                          record.labels->macro_f1)
+              : formatted("valid_loss %.5f,top1 acc %.5f,top5 acc %.5f", record.valid.loss(),
+                          record.valid.top1_accuracy(), record.valid.top5_accuracy()));
 }
 
 std::string epoch_news(const EpochRecord& record) {
-  const auto part = [](const char* name, const Totals& totals) {
-    return formatted("%s loss %.4f, top-1 %.2f %%", name, totals.loss(),
-                     100 * totals.top1_accuracy());
+  const auto part = [&](const char* name, const Totals& totals) {
+    return formatted("%s loss %.4f, %s %.2f %%", name, totals.loss(),
+                     record.labels ? "exact match" : "top-1", 100 * totals.top1_accuracy());
   };
   return formatted("epoch %d: ", record.epoch) + part("train", record.train) + "; " +
-         part("valid", record.valid);
+         part("valid", record.valid) +
+         (record.labels ? formatted(", mAP %.2f %%", 100 * record.labels->mean_average_precision)
+                        : "");
 }
 
 std::string rates_line(const EpochRecord& record) {
@@ -264,7 +283,8 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const std::string rate = rate_text(timing.epoch_images_per_second);
   const bool has_trained = !std::isnan(live.top1);
   const std::string loss = has_trained ? formatted("  loss %.4f", live.loss) : "";
-  const std::string top1 = has_trained ? formatted("  top-1 %.1f %%", 100 * live.top1) : "";
+  const std::string top1 =
+      has_trained ? formatted("  %s %.1f %%", live.accuracy, 100 * live.top1) : "";
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
   const std::string left = left_text(seconds);
   return live_line(timing,
@@ -295,8 +315,10 @@ std::string share_line(const std::string& title, double share, const LiveLine& l
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
   constexpr std::size_t kMaxRows = 20;
+  const bool has_labels = !epochs.empty() && epochs.front().labels.has_value();
   std::vector<std::string> rows = {
-      "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
+      has_labels ? "  epoch  learning rate  train loss     exact  valid loss       mAP  images/s"
+                 : "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
   bool has_star = false;
   const std::size_t stride =
       epochs.size() <= kMaxRows ? 1 : (epochs.size() + kMaxRows - 3) / (kMaxRows - 2);
@@ -305,10 +327,12 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
     const bool kept = epoch.epoch == saved_epoch;
     has_star = has_star || kept;
     if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
-    rows.push_back(formatted("%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f",
-                             kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),
-                             100 * epoch.train.top1_accuracy(), epoch.valid.loss(),
-                             100 * epoch.valid.top1_accuracy(), epoch.train_images_per_second));
+    rows.push_back(formatted(
+        "%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f", kept ? "*" : " ", epoch.epoch,
+        epoch.learning_rate, epoch.train.loss(), 100 * epoch.train.top1_accuracy(),
+        epoch.valid.loss(),
+        100 * (epoch.labels ? epoch.labels->mean_average_precision : epoch.valid.top1_accuracy()),
+        epoch.train_images_per_second));
   }
   if (has_star) rows.emplace_back("* the epoch whose weights were saved");
   return rows;

@@ -20,6 +20,7 @@
 #include "record/run_json.h"
 #include "record/run_summary.h"
 #include "run/checkpoint/image_hashes.h"
+#include "run/label_judgment.h"
 #include "store/model_directory.h"
 
 namespace kiln {
@@ -202,11 +203,11 @@ bool keep_if_best(Run& run, const EpochRecord& record) {
   // which is_better_than_head() has already compared this one.
   const bool has_trained_rival = best.epoch > run.plan.stop.length.first_epochs;
   if (has_trained_rival && rule.save == SaveChoice::kBest &&
-      !is_better(judged(record), {best.valid, best.macro_recall}, rule.best_by))
+      !is_better(judged(record, rule.best_by), {best.valid, best.mean}, rule.best_by))
     return false;
   best = {.epoch = record.epoch,
           .valid = record.valid,
-          .macro_recall = judged(record).macro_recall,
+          .mean = judged(record, rule.best_by).mean,
           .calibration = {},
           .weights = {}};
   if (run.world.leads()) best.weights = copied_weights(*run.state->model);
@@ -241,6 +242,13 @@ Calibration calibrate(World& world, const HostLogits& logits) {
 ValidationDetails judge_best(Run& run, const std::vector<Prediction>& predictions,
                              const HostLogits& logits) {
   BestEpoch& best = run.state->progress.best;
+  if (run.sources.valid.is_multi_label()) {
+    ValidationDetails judged =
+        judge_labels(run, gather_label_answers(run.world, logits, predictions));
+    judged.epoch = best.epoch;
+    best.calibration = judged.calibration;
+    return judged;
+  }
   run.world.agree([&] { best.calibration = calibrate(run.world, logits); });
   ValidationDetails details =
       judge(run.world, predictions, run.sources.valid, run.plan.pixels.valid, best.epoch);
@@ -272,6 +280,7 @@ void save(Run& run) {
                      run.log.training_json(),
                      std::move(seen)};
   model.spec.num_classes = static_cast<int>(sources.num_classes());
+  model.spec.is_multi_label = sources.train.is_multi_label();
   const std::vector<OutputFile> files = trained_model_files(model);
   model = {};
   write_model(*run.outputs.model, plan.output.log_path, files);

@@ -30,6 +30,7 @@ Error meta_fault(const std::string& where, const std::string& fault) {
 
 constexpr std::size_t kMaxSpec = 1 << 16;
 constexpr int kMaxClasses = 1'000'000;
+constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
 
@@ -176,12 +177,14 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
     reader.fail(
         "its key 'file_name' says that the model is a pickled Python object, not a state dict");
   const YAML::Node flavor = reader.map_at(root, "flavor");
-  if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch")
+  const std::string name = reader.text_at(flavor, "name");
+  if (name != kFlavor && name != kMultiLabelFlavor)
     reader.fail("its flavor " + shortened(name) + " is not pytorch");
   if (flavor["serialization_method"].IsDefined() &&
       reader.text_at(flavor, "serialization_method") != "state_dict")
     reader.fail("its serialization_method is not state_dict");
   ModelSpec spec;
+  spec.is_multi_label = name == kMultiLabelFlavor;
   spec.model_file = reader.text_at(root, "model_file");
   if (!is_file_name(spec.model_file))
     reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
@@ -263,7 +266,9 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
   const NetworkFamily& family = known_network(spec.model_name).family();
-  std::string yaml = "flavor:\n  name: pytorch\n  serialization_method: state_dict\n";
+  std::string yaml = "flavor:\n  name: ";
+  yaml += spec.is_multi_label ? kMultiLabelFlavor : kFlavor;
+  yaml += "\n  serialization_method: state_dict\n";
   yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
   yaml += "time_created: " + yaml_text(time_created) + '\n';
   yaml += "flavor_extras:\n  module: " + std::string(kModulePrefix);
@@ -275,7 +280,8 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
   if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
-  yaml += "task_type: MultiClassification\n";
+  yaml += spec.is_multi_label ? "task_type: MultiLabelClassification\n"
+                              : "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
   if (spec.normalization) {
     yaml +=
@@ -292,7 +298,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1, kVersionWithTransforms = 2;
+constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr double kMaxTemperature = 1e6;
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
@@ -442,32 +448,78 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
   return result;
 }
 
-Calibration parse_calibration(std::string_view json, const std::string& where) {
-  const JsonFile file(json, where, "calibration", 1 << 20, "1 MiB");
-  if (file.at("version") != kVersion) file.refuse_version("version 1");
-  file.refuse_unknown_keys({"version", "temperature", "answers"});
-  const Json& temperature = file.at("temperature");
-  Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
-  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
-    file.refuse("temperature", "a number above 0");
-  const Json& answers = file.at("answers");
-  if (!answers.is_array()) file.refuse("answers", "a list");
-  for (const Json& bin : answers) {
-    if (!is_bin(bin, calibration.answers.empty() ? -1 : calibration.answers.back().from))
+namespace {
+
+// The temperature and the answers in the file, or of one of its classes.
+void read_answers(const JsonFile& file, const Json& of, double& temperature,
+                  std::vector<AnswerBin>& answers) {
+  const auto value_at = [&](const char* key) -> const Json& {
+    if (!of.contains(key)) file.fail(std::string("its key '") + key + "' is missing");
+    return of[key];
+  };
+  const auto refuse = [&](const char* key, const char* due) {
+    file.fail(std::string("its key '") + key + "' is " + shown(of[key]) + " instead of " + due);
+  };
+  const Json &given = value_at("temperature"), &list = value_at("answers");
+  temperature = given.is_number() ? given.get<double>() : 0;
+  if (!(temperature > 0 && temperature <= kMaxTemperature))
+    refuse("temperature", "a number above 0");
+  if (!list.is_array()) refuse("answers", "a list");
+  for (const Json& bin : list) {
+    if (!is_bin(bin, answers.empty() ? -1 : answers.back().from))
       file.fail("its key 'answers' has " + shown(bin) +
                 " instead of a higher confidence, images, and correct images");
-    calibration.answers.push_back(
+    answers.push_back(
         {bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
+  }
+}
+
+nlohmann::ordered_json answers_json(const std::vector<AnswerBin>& bins) {
+  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  for (const AnswerBin& bin : bins) answers.push_back({bin.from, bin.images, bin.right});
+  return answers;
+}
+
+}  // namespace
+
+Calibration parse_calibration(std::string_view json, const std::string& where) {
+  const JsonFile file(json, where, "calibration", kMaxCalibrationBytes, "64 MiB");
+  const Json& version = file.at("version");
+  if (version != kVersion && version != kVersionOfLabels) file.refuse_version("versions 1 and 2");
+  Calibration calibration;
+  if (version == kVersion) {
+    file.refuse_unknown_keys({"version", "temperature", "answers"});
+    read_answers(file, file.root(), calibration.temperature, calibration.answers);
+    return calibration;
+  }
+  file.refuse_unknown_keys({"version", "classes"});
+  const Json& classes = file.at("classes");
+  if (!classes.is_array() || classes.empty()) file.refuse("classes", "a list");
+  for (const Json& of_class : classes) {
+    LabelCalibration& label = calibration.labels.emplace_back();
+    if (!of_class.is_object() || of_class.size() != 3 || !of_class.contains("threshold") ||
+        !of_class["threshold"].is_number())
+      file.fail("its key 'classes' has " + shown(of_class) +
+                " instead of a temperature, a threshold and answers");
+    label.threshold = of_class["threshold"].get<double>();
+    if (!(label.threshold >= 0 && label.threshold <= 1))
+      file.fail("a key 'threshold' is not a number from 0 to 1");
+    read_answers(file, of_class, label.temperature, label.answers);
   }
   return calibration;
 }
 
 std::string format_calibration(const Calibration& calibration) {
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
-  for (const AnswerBin& bin : calibration.answers)
-    answers.push_back({bin.from, bin.images, bin.right});
-  const nlohmann::ordered_json json = {
-      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
+  nlohmann::ordered_json json = {{"version", kVersion},
+                                 {"temperature", calibration.temperature},
+                                 {"answers", answers_json(calibration.answers)}};
+  if (!calibration.labels.empty()) {
+    json = {{"version", kVersionOfLabels}, {"classes", nlohmann::ordered_json::array()}};
+    for (const LabelCalibration& label : calibration.labels)
+      json["classes"].push_back({{"temperature", label.temperature},
+                                 {"threshold", label.threshold},
+                                 {"answers", answers_json(label.answers)}});
+  }
   return json.dump() + "\n";
 }
 

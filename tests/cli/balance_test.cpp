@@ -48,6 +48,19 @@ TEST(BalanceOptions, ExcludeEachOther) {
   EXPECT_EQ(fault(train({"--save=last", "--best-by=top1"})), "no fault");
 }
 
+TEST(TaskOption, DecidesWhatTheBestEpochIsJudgedBy) {
+  const auto several = parse_as<TrainConfig>(train({"--task=multi-label"}));
+  EXPECT_TRUE(several.data.records.is_multi_label());
+  EXPECT_EQ(several.optimization.best_by, BestBy::kMap);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--task=multi-label", "--best-by=macro-f1"}))
+                .optimization.best_by,
+            BestBy::kMacroF1);
+  EXPECT_EQ(fault(train({"--task=multi-label", "--save=last"})), "no fault");
+  for (const char* unfit : {"--best-by=top1", "--sample=balanced", "--auto=True"})
+    EXPECT_NE(fault(train({"--task=multi-label", unfit})), "no fault") << unfit;
+  EXPECT_NE(fault(train({"--best-by=map"})).find("--task multi-label"), std::string::npos);
+}
+
 TEST(AugmentOption, InspectWritesASheetOfAugmentedImages) {
   const auto plain = parse_as<InspectConfig>({"inspect", "photos", "--json"});
   EXPECT_FALSE(plain.augment.has_value());

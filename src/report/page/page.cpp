@@ -47,12 +47,18 @@ std::string curves_html(const RunRecord& run) {
        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
        by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
       kept};
-  LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
-  if (has_epochs)
+  const bool has_labels = run.start.data.is_multi_label;
+  LineChart accuracy{
+      has_labels ? "Mean average precision" : "Top-1 accuracy", Unit::kPercent, {}, kept};
+  if (has_epochs && has_labels)
+    accuracy.series = {by_epoch(run, "validation", 0, [](auto& epoch) {
+      return epoch.labels ? epoch.labels->mean_average_precision : NAN;
+    })};
+  else if (has_epochs)
     accuracy.series = {
         by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
         by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.top1_accuracy(); })};
-  if (has_epochs && has_top5(run.start.data))
+  if (has_epochs && has_top5(run.start.data) && !has_labels)
     accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
                                        [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
   LineChart rate{"Learning rate",
@@ -149,6 +155,10 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   const auto name = [](const char* what, const EpochRecord& epoch) {
     return formatted("%s, epoch %d", what, epoch.epoch);
   };
+  if (kept.labels)
+    return label_tiles(*kept.labels, name("", kept)) +
+           accuracy_tile({"exact-match", name("Exact match", kept), kept.valid.top1_accuracy(),
+                          top1_interval(kept.valid)});
   std::string tiles = accuracy_tile({"top1", name("Top-1", kept), kept.valid.top1_accuracy(),
                                      top1_interval(kept.valid), summary.largest_share});
   if (has_top5(run.start.data))
@@ -476,7 +486,9 @@ std::string report_html(const RunRecord& run) {
                            curves_html(run) + time_html(run) + interruptions_html(run) +
                            confidence_html(details.calibration, /*chosen_here=*/true) +
                            classes_html(data, details) + confusion_html(data, details.confusion) +
-                           mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
+                           (data.is_multi_label ? labels_html(data, details, /*chosen_here=*/true)
+                                                : mistakes_html(data, details.most_wrong, {},
+                                                                /*is_calibrated=*/false)) +
                            doubtful_html(data, details.doubtful) + warnings_html(run) +
                            data_html(run) + settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main);

@@ -18,7 +18,7 @@ namespace kiln {
 
 struct RankedClass {
   int id = 0;
-  float confidence = 0;  // softmax probability
+  float confidence = 0;  // probability
 };
 
 // The answer for one image. A bad image has none: no classes and no probabilities.
@@ -28,22 +28,28 @@ struct Score {
   std::vector<RankedClass> best;     // most probable first
   std::vector<float> probabilities;  // by class id, if all are requested
   bool is_unsure = false;            // best[0] is only a guess, not an answer
+  std::vector<int> told = {};        // with several labels an image: the ids of its classes
   std::string fault;                 // why the image is bad, or what is damaged; empty: neither
 };
 
 // What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
 // `true_labels`; label_2, confidence_2 and so on up to top_k; probability_LABEL for each class, if
-// `all_classes`; fault.
+// `all_classes`; fault. With several labels an image: path, labels, true_labels,
+// probability_LABEL, fault.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
   bool all_classes = false;
   bool true_labels = false;
   bool guesses = false;  // for images without a confident answer
+  bool is_multi_label = false;
 };
 
-// std::monostate: no value.
-using ScoreCell = std::variant<std::monostate, std::string, float>;
+// What is told of an image with several labels, with semicolons.
+std::string told_text(const ScoreColumns& columns, const Score& score);
+
+// std::monostate: no value. A list is text with semicolons except in JSON.
+using ScoreCell = std::variant<std::monostate, std::string, float, std::vector<std::string>>;
 
 // A CSV line with its line end, as in RFC 4180. Numbers are written in the shortest form that
 // parses to the same float.

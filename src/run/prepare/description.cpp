@@ -23,6 +23,7 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   DataRecord data;
   data.train_path = config.train_path;
   data.valid_path = config.valid_path;
+  data.is_multi_label = sources.train.is_multi_label();
   data.classes = sources.train.classes;
   if (!sources.train.is_stream())
     data.train_counts = counts_of_all(run.world, sources.train, data.classes.size(),
@@ -63,6 +64,19 @@ std::string set_text(const Dataset& set) {
          (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
 }
 
+// How many classes the images have.
+std::string labels_text(const Dataset& set) {
+  std::int64_t labels = 0, without = 0;
+  for (const Sample& item : set.samples) {
+    const std::int64_t before = labels;
+    set.for_each_class(item.label, [&](int) { ++labels; });
+    without += labels == before;
+  }
+  return formatted("several an image, %.2f on average; %s without any",
+                   static_cast<double>(labels) / static_cast<double>(set.samples.size()),
+                   plural(without, "image", "images").c_str());
+}
+
 std::string size_text(const TransformSpec& pixels) {
   return formatted("%dx%d", pixels.output.width, pixels.output.height);
 }
@@ -78,6 +92,7 @@ std::string exif_text(Exif exif) {
 void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan) {
   plan.emplace_back("training data", set_text(sources.train));
   plan.emplace_back("validation data", set_text(sources.valid));
+  if (sources.train.is_multi_label()) plan.emplace_back("labels", labels_text(sources.train));
   const TransformSpec &train = pixels.train, &valid = pixels.valid;
   const bool centered = !takes_random_parts(train.augment);
   plan.emplace_back(

@@ -40,6 +40,7 @@ long long num_images(const Sources& sources) {
 // A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const Sources& sources, bool has_weights) {
   if (sources.train.is_stream()) return "the images of a stream cannot be read again";
+  if (sources.train.is_multi_label()) return "--task is multi-label";
   if (sources.spec().pretrained)
     return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
            "True`";
@@ -196,9 +197,26 @@ void check_steps(const OptimizationConfig& config, const Length& length) {
 std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
                                      const Division& division, World& world) {
   if (choice == ClassWeights::kNone) return {};
-  return weights_of_classes(choice,
-                            counts_of_all(world, sources.train, sources.num_classes(),
-                                          division.has_own_train ? &division.train : nullptr));
+  const std::vector<long long> counts =
+      counts_of_all(world, sources.train, sources.num_classes(),
+                    division.has_own_train ? &division.train : nullptr);
+  return sources.train.is_multi_label()
+             ? positive_weights(choice, counts, sources.train.samples.size())
+             : weights_of_classes(choice, counts);
+}
+
+// Rank 0 gathers the answers for all validation images, and each rank has a table of combinations.
+void check_label_memory(const Sources& sources) {
+  constexpr double kMost = 1 << 26;
+  const auto classes = static_cast<double>(sources.num_classes());
+  const Dataset &train = sources.train, &valid = sources.valid;
+  if (train.is_multi_label() && (static_cast<double>(valid.samples.size()) * classes > kMost ||
+                                 static_cast<double>(train.num_labels()) * classes > kMost))
+    throw Error(ErrorCode::kUserError,
+                formatted("--task multi-label keeps the answers for all %zu validation images and "
+                          "the %zu combinations of labels in memory, which %zu classes make too "
+                          "large: use fewer validation images, or classes that more images share.",
+                          valid.samples.size(), train.num_labels(), sources.num_classes()));
 }
 
 // Leaves out class weights and the number of epochs, which depend on all ranks.
@@ -390,7 +408,7 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (names.size() == 1)
+    if (names.size() == 1 && !sources_.train.is_multi_label())
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
@@ -530,6 +548,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
                           config.ranks.exchange.num_summed_ranks(world.size()), precision);
   world.agree([&] {
     check_folds(plan);
+    check_label_memory(sources);
     check_recipe_of_features(optimization.recipe, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);

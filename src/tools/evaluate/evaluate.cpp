@@ -30,6 +30,8 @@
 #include "report/sinks.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
+#include "tools/evaluate/evaluate_labels.h"
+#include "tools/evaluate/report_files.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
 
@@ -118,13 +120,15 @@ class ModelEvaluator {
                          .network = predictor_.spec().model_name,
                          .data = {},
                          .figures = figures_,
-                         .calibration = {predictor_.calibration().temperature, figures_.answers()},
+                         .calibration = {},
                          .most_wrong = {},
                          .heat_maps = {},
                          .unknown_labels = {},
                          .seen = {},
                          .faults = std::move(records_),
                          .num_bad = faults_.num_bad};
+    model.calibration.temperature = predictor_.calibration().temperature;
+    model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     model.data.classes = predictor_.labels();
     model.data.eval_height = pixels.output.height;
@@ -189,13 +193,30 @@ struct Parts {
   std::optional<ExplanationFolder> explanations;
 };
 
+// What is of one label an image.
+void check_labels(const EvaluateConfig& config) {
+  const std::string why = " of a model that tells several labels of an image: ";
+  if (config.trained_model_paths.size() > 1)
+    throw Error(ErrorCode::kUserError, "Models are compared by their top-1, which is not a metric" +
+                                           why + "evaluate each model alone.");
+  if (!config.explain.empty())
+    throw Error(ErrorCode::kUserError,
+                "--explain draws mistakes of one label, and none" + why + "leave it out.");
+}
+
 // Throws all problems together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
   Problems problems;
   for (const std::string& path : config.trained_model_paths)
     problems.collect([&] { parts.predictors.push_back(parts.inference.open(path)); });
-  problems.collect(
-      [&] { parts.set = read_every_image(config.data_path, "Images", config.prediction.records); });
+  const bool is_multi_label =
+      std::ranges::any_of(parts.predictors, [](auto& one) { return one.is_multi_label(); });
+  if (is_multi_label) problems.collect([&] { check_labels(config); });
+  problems.collect([&] {
+    RecordOptions records = config.prediction.records;
+    if (is_multi_label) records.task = TaskKind::kMultiLabel;
+    parts.set = read_every_image(config.data_path, "Images", records);
+  });
   problems.collect([&] {
     parts.output.emplace(
         open_report_folder(config.output_path, kEvaluationFileName, "an evaluation"));
@@ -254,48 +275,6 @@ ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std:
 std::string answers_name(std::size_t model, std::size_t num_models) {
   return num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", model + 1);
 }
-
-// Writes all files under temporary names, and renames them when all are complete.
-class OutputFiles {
- public:
-  explicit OutputFiles(const fs::path& folder) : folder_(folder) {}
-
-  DurableFile& begin(const std::string& name) {
-    if (const fs::path parent = (folder_ / name).parent_path(); parent != folder_)
-      make_folders(parent);
-    return files_.emplace_back(folder_ / name);
-  }
-  void add(const std::string& name, const std::string& bytes) { begin(name).write(bytes); }
-
-  // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
-  void commit(const OutputFolder& output) {
-    std::vector<fs::path> removed = earlier_files();
-    for (const DurableFile& file : files_)
-      std::erase(removed, file.final_path().lexically_relative(folder_));
-    std::vector<DurableFile> files(std::move_iterator(files_.begin()),
-                                   std::move_iterator(files_.end()));
-    output.replace(std::move(files), removed);
-  }
-
- private:
-  // Files of an earlier evaluation whose names this one may not reuse: they depend on the number of
-  // models or on the time.
-  std::vector<fs::path> earlier_files() const {
-    std::vector<fs::path> files;
-    std::error_code failure;
-    for (auto entry = fs::recursive_directory_iterator(folder_, failure);
-         !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-      const std::string name = entry->path().filename().string();
-      if (is_event_file_name(name) || name.starts_with("answers") ||
-          name.starts_with("evaluation-") || name == "differences.csv")
-        files.push_back(entry->path().lexically_relative(folder_));
-    }
-    return files;
-  }
-
-  const fs::path folder_;
-  std::deque<DurableFile> files_;
-};
 
 void add_events(const EvaluationRecord& record, OutputFiles& files) {
   for (std::size_t i = 0; i < record.models.size(); ++i) {
@@ -459,6 +438,11 @@ int run(const EvaluateConfig& config, Process& process) {
   Parts parts(config);
   open_parts(config, parts);
   log_start(parts, log);
+  if (parts.predictors.front().is_multi_label()) {
+    evaluate_labels(config, parts.inference, parts.predictors.front(), parts.set, *parts.output,
+                    log);
+    return 0;
+  }
   OutputFiles files(config.output_path);
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
   add_reports(record, files);

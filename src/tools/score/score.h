@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,23 @@ std::filesystem::path part_note_path(const std::filesystem::path& file);
 // latter.
 double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
                         const Calibration& calibration);
+
+// Which classes a model for several labels an image tells.
+class LabelRule {
+ public:
+  // By the thresholds of validation; by one for all classes; or by those from which a share of
+  // `answer_at` of what was told in validation was right: a class that did not reach it is never
+  // told.
+  LabelRule(std::optional<double> min_confidence, std::optional<double> answer_at,
+            const Calibration& calibration);
+
+  // The ids of the classes, by their probabilities.
+  std::vector<int> told(std::span<const float> probabilities) const;
+  std::size_t num_silent() const;  // classes that are never told
+
+ private:
+  std::vector<double> thresholds_;  // by class id
+};
 
 struct NotableAnswer {
   std::size_t image = 0;  // its index over all scored images

@@ -66,7 +66,9 @@ OutputData data_of(const std::string& output, const ServedModel& model,
   for (const ServedAnswer& answer : answers) {
     const auto& [id, confidence] = answer.score.best[0];
     if (output == "confidence") data.add(confidence);
-    if (output == "label")
+    if (output == "label" && model.columns().is_multi_label)
+      data.add(as_utf8(told_text(model.columns(), answer.score)));
+    else if (output == "label")
       data.add(answer.score.is_unsure ? std::string()
                                       : as_utf8(model.labels()[static_cast<std::size_t>(id)]));
     if (output == "probabilities")

@@ -18,6 +18,7 @@
 #include "data/loader/loader_threads.h"
 #include "predict/inference.h"
 #include "report/scores/score_formats.h"
+#include "tools/score/score.h"
 #include "tools/serve/requests.h"
 
 namespace kiln {
@@ -62,6 +63,7 @@ class ServedModel {
   DeviceUploader uploader_;
   HostBatch batch_;
   const double threshold_;
+  const LabelRule rule_;
   const ScoreColumns columns_;
   std::optional<double> unsure_in_validation_;
 };

@@ -103,6 +103,28 @@ TEST(ScoreFormats, JsonLinesTakeFileNamesOfAnyBytes) {
             "\\xff.jpg");
 }
 
+TEST(ScoreFormats, SeveralLabelsAreAListOrHaveSemicolons) {
+  const ScoreColumns columns{
+      .labels = {"dog", "cat"}, .all_classes = true, .true_labels = true, .is_multi_label = true};
+  Score score{.path = "a.jpg",
+              .true_label = "dog",
+              .best = {{1, 0.75F}},
+              .probabilities = {0.5F, 0.75F},
+              .fault = {}};
+  score.told = {0, 1};
+  EXPECT_EQ(header_of(columns),
+            "path,labels,true_labels,probability_dog,probability_cat,fault\r\n");
+  EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,dog;cat,dog,0.5,0.75,\r\n");
+  const auto row = nlohmann::json::parse(row_of(".jsonl", columns, score));
+  EXPECT_EQ(row["labels"], (nlohmann::json{"dog", "cat"}));
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 50.0 %, cat 75.0 % (true label: dog)\n");
+  score.told.clear();
+  EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["labels"].size(), 0U);
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: no label (cat 75.0 %) (true label: dog)\n");
+  const auto bad = nlohmann::json::parse(row_of(".jsonl", columns, kBad));
+  EXPECT_TRUE(bad["labels"].is_null());
+}
+
 TEST(ScoreFormats, ReadableLinesNameClassesOrTheFault) {
   const ScoreColumns columns{.labels = {"dog", "cat"}, .top_k = 2};
   EXPECT_EQ(row_of("", columns, kCat), "a/1.jpg: cat 75.0 %, dog 20.0 % (true label: dog)\n");
