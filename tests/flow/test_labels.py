@@ -87,7 +87,8 @@ class LabelsTest(FlowTest):
         by_list = {"train_data_path": lists["train"], "valid_data_path": lists["val"], "list_root": self.data}
         two = {"ranks": 2, "batch_size": 12, "threads": 1}
         self.assertEqual(self.weights("two", **by_list, **two), self.weights("folders", **two))
-        jobs = [Job(self.folder / f"job-{name}", self.untrained, self.data, **options) for name, options in (("list", by_list), ("folders", {}))]
+        jobs = [Job(self.folder / f"job-{name}", self.untrained, self.data, **options)
+                for name, options in (("list", by_list), ("folders", {}))]
         jobs[0].stop_after(3)
         for job in jobs:
             code, output = job.run()
