@@ -65,16 +65,6 @@ Rows<RecordOptions> list_set_rows() {
              "Rows of a list of images to read, by its column split. all: also without one.");
 }
 
-Rows<RecordOptions> task_rows() {
-  return opt(&RecordOptions::task, "task",
-             {{"auto", TaskKind::kAuto},
-              {"single-label", TaskKind::kSingleLabel},
-              {"multi-label", TaskKind::kMultiLabel}},
-             {kPaths, kParameter},
-             "Whether an image has one class or several. multi-label: several, none too; the label "
-             "of a table has a ; between them. auto: one; labels with a ; are an error.");
-}
-
 Row<RecordOptions> exif_row(const Under& under, const std::string& help) {
   return opt(&RecordOptions::exif, "exif",
              {{"auto", std::nullopt}, {"apply", Exif::kApply}, {"ignore", Exif::kIgnore}}, under,

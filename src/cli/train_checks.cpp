@@ -94,34 +94,6 @@ void check_below_1(Given& given, const char* name, double value, const std::stri
   given.refuse(name, "is 1, " + why + ": use a smaller number.", ErrorCode::kLessThanOrEqualTo);
 }
 
-// What an image with several labels cannot be used for.
-void check_task(Given& given, const TrainConfig& config) {
-  const OptimizationConfig& optimization = config.optimization;
-  const bool is_multi_label = config.data.records.is_multi_label();
-  const BestBy by = optimization.best_by;
-  const bool is_mean = by == BestBy::kMap || by == BestBy::kMacroF1;
-  if (is_mean && !is_multi_label)
-    given.refuse("best-by",
-                 "is a metric of several labels an image: add --task multi-label, or "
-                 "use top1, loss or macro-recall.");
-  if (!is_multi_label) return;
-  if (!is_mean && by != BestBy::kLoss)
-    given.refuse("best-by",
-                 "is a metric of one label an image, but --task is multi-label: use map, "
-                 "loss or macro-f1.");
-  const std::pair<const char*, bool> unfit[] = {
-      {"sample", optimization.sample == Sampling::kBalanced},
-      {"folds", optimization.folds > 0},
-      {"labels", given.has("labels")},
-      {"auto", optimization.automatic.asked.value_or(false)},
-      {"shard-by", config.data.has_train_shard}};
-  for (const auto& [name, is_given] : unfit)
-    if (is_given)
-      given.fault(name, "--" + std::string(name) +
-                            " needs one label for each image, but --task is multi-label: leave it "
-                            "out.");
-}
-
 void check_optimization(Given& given, OptimizationConfig& config) {
   if (!config.epochs_given && config.time_limit_s > 0) config.epochs = kMaxEpochsInTime;
   const RecipeConfig& recipe = config.recipe;
@@ -221,6 +193,8 @@ void choose_auto(const Given& given, const TrainConfig& config, AutoConfig& chos
     chosen.why_not = "--sync-batch-norm is given";
   else if (const KnownExchange& exchange = *config.ranks.exchange.kind; exchange.refuses("auto"))
     chosen.why_not = "--exchange is " + std::string(exchange.name);
+  else if (task_refuses(given, "auto"))
+    chosen.why_not = "--task is given";
   else
     chosen.choice = AutoChoice::kIfFewImages;
 }
@@ -362,7 +336,7 @@ void imply_helpful(Given& given, const TrainConfig& config) {
   else if (given.has("weights") &&
            !has_any(given, {"recipe", "freeze", "folds", "transform-path", "sync-batch-norm",
                             "shard-by", "exchange"}) &&
-           !config.data.records.is_multi_label())
+           !task_refuses(given, "auto"))
     given.imply("auto", "True");
   if (!has_any(given, {"epochs", "steps", "lr-schedule"}) && config.data.image_size.first == 0)
     given.imply("time-limit", "10min");
@@ -393,7 +367,7 @@ void note_choices(Given& given, bool has_named_network) {
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
   const bool has_named_network = given.has("model-name");
-  if (config.data.records.is_multi_label()) given.imply("best-by", "map");
+  imply_by_task(given);
   if (!given.has("untrained-model-path"))
     given.imply("model-name", network_of(config.data.network.weights));
   if (given.has_bare_path) imply_helpful(given, config);

@@ -1,8 +1,6 @@
 #include "predict/inference.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -153,7 +151,6 @@ std::string print_of_trained(const ModelDirectory& directory) {
     add(tensor.bytes);
   }
   for (const std::string& label : directory.labels) add(label);
-  if (directory.spec.is_multi_label) add("multi-label");
   for (const auto& values : {normalization_of(directory).mean, normalization_of(directory).std})
     for (const double value : values) add(formatted("%a", value));
   add(directory.preprocessing ? format_preprocessing(*directory.preprocessing) : "");
@@ -174,10 +171,7 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
   model_->prepare(device);
   model_->fuse();
-  std::vector<double> temperatures;
-  for (const LabelCalibration& label : directory_.calibration.labels)
-    temperatures.push_back(label.temperature);
-  if (!temperatures.empty()) temperatures_ = at::tensor(temperatures, at::kFloat);
+  rule_ = rule_of(spec(), calibration());
   if (directory_.labels.empty()) {
     for (int id = 0; id < *spec().num_classes; ++id)
       directory_.labels.push_back(std::to_string(id));
@@ -234,11 +228,6 @@ QueuedTensor Predictor::logits(const at::Tensor& images) {
   return QueuedTensor(forward(*model_, images, precision_).to(at::kFloat).contiguous());
 }
 
-at::Tensor Predictor::probabilities(const at::Tensor& logits, bool is_raw) const {
-  if (is_multi_label()) return (is_raw ? logits : logits / temperatures_).sigmoid();
-  return (logits / (is_raw ? 1 : directory_.calibration.temperature)).softmax(1);
-}
-
 at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {
   return model_->class_maps(images, classes).cpu().contiguous();
 }
@@ -258,8 +247,10 @@ LoaderThreadCount Inference::loader_threads() const {
   return choose_loader_threads(config_.loader_threads, num_processors_, device_.is_cuda);
 }
 
-Predictor Inference::open(const std::filesystem::path& model) const {
-  return {model, torch_device(), precision()};
+Predictor Inference::open(const std::filesystem::path& model, const std::string& one_label) const {
+  Predictor opened(model, torch_device(), precision());
+  opened.rule().require_one_label(one_label);
+  return opened;
 }
 
 ImageFeed::ImageFeed(const Inference& inference, const TransformSpec& pixels,

@@ -24,6 +24,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
+#include "predict/answer_rule.h"
 #include "record/vocabulary.h"
 #include "store/model_directory.h"
 #include "train/precision.h"
@@ -77,17 +78,11 @@ class Predictor {
   // Empty if the directory does not store them.
   const std::optional<SeenImages>& seen_images() const { return directory_.seen_images; }
 
-  // Whether an image may have several labels, which the calibration then says when to tell.
-  bool is_multi_label() const { return spec().is_multi_label; }
+  // What its logits mean.
+  const AnswerRule& rule() const { return *rule_; }
 
   // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes].
   QueuedTensor logits(const at::Tensor& images);
-  // Logits on the CPU -> the probabilities of the classes: of one label softmax(logits /
-  // temperature), of several sigmoid(logits / temperature of the class). `is_raw`: all temperatures
-  // are 1.
-  at::Tensor probabilities(const at::Tensor& logits, bool is_raw = false) const;
-  // Of several labels, by class; else undefined.
-  const at::Tensor& temperatures() const { return temperatures_; }
 
   // ImageModel::class_maps() of these images, as float32 on the CPU. Always computed in float32,
   // whatever the precision of the logits.
@@ -97,10 +92,10 @@ class Predictor {
   ModelDirectory directory_;  // without the weights
   std::string print_;
   Normalization normalization_;
-  at::Tensor temperatures_;  // [num_classes], of several labels
   std::optional<TransformSpec> pixels_;
   Precision precision_;
   std::unique_ptr<ImageModel> model_;
+  std::unique_ptr<const AnswerRule> rule_;
   std::vector<std::string> notes_;
 };
 
@@ -141,8 +136,9 @@ class Inference {
   int batch_size() const { return config_.batch_size; }
   LoaderThreadCount loader_threads() const;
 
-  // Throws what the constructor of Predictor throws.
-  Predictor open(const std::filesystem::path& model) const;
+  // Throws what the constructor of Predictor throws, and AnswerRule::require_one_label(): what the
+  // command does with the model that needs one label an image; empty: nothing.
+  Predictor open(const std::filesystem::path& model, const std::string& one_label = "") const;
 
  private:
   const PredictionConfig config_;

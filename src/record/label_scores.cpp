@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
+
+#include "base/text.h"
 
 namespace kiln {
 
 std::vector<char> LabelAnswers::have(std::size_t c) const {
   std::vector<char> has_class;
-  has_class.reserve(label_sets.size());
-  for (const std::vector<int>& ids : label_sets)
+  has_class.reserve(sets.size());
+  for (const std::vector<int>& ids : sets)
     has_class.push_back(std::ranges::binary_search(ids, static_cast<int>(c)) ? 1 : 0);
   std::vector<char> images;
   images.reserve(labels.size());
@@ -101,13 +104,13 @@ void keep_surest(std::vector<LabelMistake>& mistakes, std::size_t most) {
 void count_together(const LabelAnswers& answers, std::size_t image, int told,
                     ConfusionMatrix& matrix) {
   const auto label = static_cast<std::size_t>(answers.labels[image]);
-  for (const int id : answers.label_sets[label]) ++matrix.at(id, told);
+  for (const int id : answers.sets[label]) ++matrix.at(id, told);
 }
 
 }  // namespace
 
-ToldLabels told_labels(const LabelAnswers& answers,
-                       const std::vector<LabelCalibration>& calibration, std::size_t most) {
+ToldLabels what_is_told(const LabelAnswers& answers,
+                        const std::vector<LabelCalibration>& calibration, std::size_t most) {
   ToldLabels judged;
   judged.co_occurrence = empty_matrix(static_cast<int>(answers.num_classes));
   for (std::size_t c = 0; c < answers.num_classes; ++c) {
@@ -152,6 +155,142 @@ LabelMetrics metrics_of(const LabelAnswers& answers) {
     scores.push_back(score_of(ranked, static_cast<std::size_t>(end - ranked.begin())));
   }
   return metrics_of(scores);
+}
+
+std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {
+  std::vector<Figure> figures = {{"mean_average_precision", "Validation/mean average precision",
+                                  "mAP", metrics.mean_average_precision},
+                                 {"micro_f1", "Validation/micro F1", "micro F1", metrics.micro_f1},
+                                 {"macro_f1", "Validation/macro F1", "macro F1", metrics.macro_f1}};
+  if (!std::isnan(exact))
+    figures.push_back({"exact_match", "Validation/exact match", "exact", exact, true});
+  return figures;
+}
+
+namespace {
+
+constexpr std::size_t kMaxRows = 1000, kMaxPoints = 40, kMaxTogether = 40, kMostMistakes = 16;
+
+std::string share_text(double share) {
+  return std::isnan(share) ? "–" : percent(share);
+}
+
+// Recall and precision from each threshold on, by turns.
+std::vector<double> curve_of(const std::vector<AnswerBin>& answers) {
+  std::int64_t all = 0, told = 0, hits = 0;
+  for (const AnswerBin& bin : answers) all += bin.right;
+  std::vector<double> points;
+  const std::size_t stride = answers.size() / kMaxPoints + 1;
+  for (std::size_t i = answers.size(); all > 0 && i-- > 0;) {
+    told += answers[i].images;
+    hits += answers[i].right;
+    if (i % stride == 0) {
+      points.push_back(share_of(hits, all));
+      points.push_back(share_of(hits, told));
+    }
+  }
+  return points;
+}
+
+ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibration& calibration,
+                             const std::vector<std::string>& classes) {
+  std::vector<std::size_t> order(scores.size());
+  for (std::size_t c = 0; c < order.size(); ++c) order[c] = c;
+  std::ranges::stable_sort(order, {}, [&](std::size_t c) {
+    return std::isnan(scores[c].average_precision) ? 2 : scores[c].average_precision;
+  });
+  ResultTable table{
+      .id = "classes",
+      .heading = "Results by class",
+      .lead =
+          "A class is told of an image if its probability reaches the threshold. Average "
+          "precision does not depend on it: it is the mean precision over all recalls.",
+      .caption = "Classes, lowest average precision first",
+      .columns = {"class", "average precision", "precision", "recall", "F1", "threshold", "images",
+                  "told"},
+      .rows = {},
+      .curve_column = "precision by recall"};
+  if (order.size() > kMaxRows) {
+    table.lead += formatted(" Showing %zu of %zu classes.", kMaxRows, order.size());
+    order.resize(kMaxRows);
+  }
+  for (const std::size_t c : order) {
+    const LabelScore& score = scores[c];
+    table.rows.push_back({classes[c], share_text(score.average_precision),
+                          share_text(score.precision()), share_text(score.recall()),
+                          share_text(score.f1()),
+                          formatted("%.3f", calibration.labels[c].threshold), grouped(score.images),
+                          grouped(score.told)});
+    table.curves.push_back(curve_of(calibration.labels[c].answers));
+  }
+  return table;
+}
+
+ResultTable table_of_pairs(const ConfusionMatrix& matrix, const std::vector<std::string>& classes) {
+  ResultTable table{
+      .id = "co-occurrence",
+      .heading = "Told together",
+      .lead =
+          "Rows are classes that images have, columns classes that they are told. An image "
+          "counts in each pair of its classes, so cells beside the diagonal are no mistakes: "
+          "they show which classes occur together.",
+      .caption = "Images by a true and a told class",
+      .columns = {"true ↓ told →"},
+      .rows = {}};
+  for (int truth = 0; truth < matrix.num_classes; ++truth) {
+    table.columns.push_back(classes[static_cast<std::size_t>(truth)]);
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    cells.push_back(classes[static_cast<std::size_t>(truth)]);
+    for (int told = 0; told < matrix.num_classes; ++told)
+      cells.push_back(matrix.at(truth, told) > 0 ? grouped(matrix.at(truth, told)) : "");
+  }
+  return table;
+}
+
+// Against answers in a random order.
+TaskVerdict verdict_of(double precision, const std::vector<LabelScore>& scores,
+                       std::int64_t images) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const LabelScore& score : scores)
+    if (score.images > 0) sum += share_of(score.images, images), ++count;
+  const double chance = share_of(sum, count);
+  return {"mean average precision is " + share_text(precision) + "; a random order gets " +
+              share_text(chance) + ".",
+          precision > chance + 0.2 * (1 - chance)};
+}
+
+}  // namespace
+
+LabelResults label_results(const LabelAnswers& answers, const Calibration& calibration,
+                           const std::vector<std::string>& classes,
+                           const std::function<JudgedImage(const LabelMistake&)>& show) {
+  ToldLabels found = what_is_told(answers, calibration.labels, kMostMistakes);
+  const LabelMetrics metrics = metrics_of(found.scores);
+  LabelResults results{std::move(found.scores), {}};
+  ValidationDetails& details = results.details;
+  details.calibration = calibration;
+  details.figures = figures_of(metrics, NAN);
+  details.verdict =
+      verdict_of(metrics.mean_average_precision, results.scores, std::ssize(answers.labels));
+  details.tables.push_back(table_of_classes(results.scores, calibration, classes));
+  if (classes.size() <= kMaxTogether)
+    details.tables.push_back(table_of_pairs(found.co_occurrence, classes));
+  const auto add = [&](const std::vector<LabelMistake>& mistakes, PictureList list) {
+    for (const LabelMistake& mistake : mistakes) list.images.push_back(show(mistake));
+    if (!mistakes.empty()) details.pictures.push_back(std::move(list));
+  };
+  add(found.told, {"mistakes",
+                   "Surest labels that are not there",
+                   "The images lack these labels, or were given too few.",
+                   "told",
+                   {}});
+  add(found.missed, {"missed",
+                     "Surest labels that were missed",
+                     "The images have these labels, which the model is surest that they lack.",
+                     "missed",
+                     {}});
+  return results;
 }
 
 }  // namespace kiln

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "record/run_summary.h"
 #include "record/training_record.h"
 
 namespace kiln {
@@ -16,7 +19,7 @@ namespace kiln {
 struct LabelAnswers {
   std::span<const float> logits;
   std::span<const std::int32_t> labels;
-  const std::vector<std::vector<int>>& label_sets;
+  const std::vector<std::vector<int>>& sets;
   std::size_t num_classes = 0;
 
   float logit(std::size_t image, std::size_t c) const { return logits[image * num_classes + c]; }
@@ -43,6 +46,20 @@ double average_precision(std::span<const LabelAnswer> ranked);
 // no image has the class.
 std::size_t best_by_f1(std::span<const LabelAnswer> ranked);
 
+// What is told of one class, from its threshold on.
+struct LabelScore {
+  std::int64_t images = 0, told = 0, hits = 0;  // with the class; told it; both
+  double average_precision = NAN;               // not a number if no image has the class
+  double recall() const { return share_of(hits, images); }
+  double precision() const { return share_of(hits, told); }
+  double f1() const { return share_of(2 * hits, images + told); }
+};
+
+// Of all classes; not a number if no image has a class.
+struct LabelMetrics {
+  double mean_average_precision = 0, micro_f1 = 0, macro_f1 = 0;
+};
+
 // What is told of one class by its first `num_told` answers.
 LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_told);
 
@@ -64,7 +81,22 @@ struct ToldLabels {
   ConfusionMatrix co_occurrence;           // how many images have a class and are told another
   std::vector<LabelMistake> told, missed;  // at most `most` each, the surest first
 };
-ToldLabels told_labels(const LabelAnswers& answers,
-                       const std::vector<LabelCalibration>& calibration, std::size_t most);
+ToldLabels what_is_told(const LabelAnswers& answers,
+                        const std::vector<LabelCalibration>& calibration, std::size_t most);
+
+// The metrics as figures, the leading one first. `exact`: the share of images whose labels are all
+// right; not a number: left out.
+std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact);
+
+// What reports show of judged images: the figures at the thresholds, a table of the classes with
+// their curves, which classes are told together, and the surest mistakes of each kind, which `show`
+// turns into pictures.
+struct LabelResults {
+  std::vector<LabelScore> scores;  // by class
+  ValidationDetails details;       // with the calibration that is given, and without an epoch
+};
+LabelResults label_results(const LabelAnswers& answers, const Calibration& calibration,
+                           const std::vector<std::string>& classes,
+                           const std::function<JudgedImage(const LabelMistake&)>& show);
 
 }  // namespace kiln

@@ -217,7 +217,7 @@ Json data_json(const RunRecord& run) {
       counts.data()[place->second].second = std::move(of_class);
   }
   Json json = Json::object();
-  if (data.is_multi_label) json["task"] = "multi-label";
+  if (!data.words.task.empty()) json["task"] = data.words.task;
   const auto short_side = [](int pixels) { return pixels > 0 ? Json(pixels) : Json(); };
   json.update(
       {{"classes", data.classes},
@@ -234,23 +234,15 @@ Json data_json(const RunRecord& run) {
 }
 
 Json epoch_json(const EpochRecord& epoch) {
-  const auto& macro = epoch.macro;
   const auto& communication = epoch.communication;
-  Json figures = {{"top1", epoch.valid.top1_accuracy()},
-                  {"top5", epoch.valid.top5_accuracy()},
-                  {"macro_recall", macro ? as_json(macro->recall) : Json()},
-                  {"macro_f1", macro ? as_json(macro->f1) : Json()}};
-  if (epoch.labels) {
-    figures = as_json(*epoch.labels);
-    figures["exact_match"] = epoch.valid.top1_accuracy();
-  }
   Json json = {{"epoch", epoch.epoch},
                {"learning_rate", epoch.learning_rate},
                {"train_images_per_second", epoch.train_images_per_second},
                {"train_loss", epoch.train.loss()},
                {"train_error", 1 - epoch.train.top1_accuracy()},
                {"valid_loss", epoch.valid.loss()}};
-  json.update(figures);
+  for (const Figure& figure : figures_of(epoch))
+    json[figure.name] = std::isnan(figure.value) ? Json() : Json(figure.value);
   json.update({{"train_seconds", epoch.train_seconds},
                {"valid_seconds", epoch.valid_seconds},
                {"data_wait_seconds", epoch.data_wait_seconds},

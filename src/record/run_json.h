@@ -121,17 +121,12 @@ void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
   field("f1", scores.f1);
 }
 
-void visit_fields(Is<LabelMetrics> auto& metrics, auto&& field) {
-  field("mean_average_precision", metrics.mean_average_precision);
-  field("micro_f1", metrics.micro_f1);
-  field("macro_f1", metrics.macro_f1);
-}
-
-void visit_fields(Is<LabelScore> auto& score, auto&& field) {
-  field("images", score.images);
-  field("told", score.told);
-  field("hits", score.hits);
-  field("average_precision", score.average_precision);
+void visit_fields(Is<Figure> auto& figure, auto&& field) {
+  field("name", figure.name);
+  field("title", figure.title);
+  field("line", figure.line);
+  field("value", figure.value);
+  field("is_counted", figure.is_counted);
 }
 
 void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
@@ -150,7 +145,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("train", epoch.train);
   field("valid", epoch.valid);
   field("valid_macro", epoch.macro);
-  field("valid_labels", epoch.labels);
+  field("valid_figures", epoch.figures);
   field("train_seconds", epoch.train_seconds);
   field("valid_seconds", epoch.valid_seconds);
   field("data_wait_seconds", epoch.data_wait_seconds);
@@ -166,8 +161,19 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("validation_images_in_training", epoch.valid_in_train);
 }
 
+void visit_fields(Is<TaskWords> auto& words, auto&& field) {
+  field("task", words.task);
+  field("right", words.right);
+  field("accuracy", words.accuracy);
+  field("chart", words.chart);
+  field("for_small_classes", words.for_small_classes);
+  field("has_top5", words.has_top5);
+  field("train_images", words.train_images);
+  field("valid_images", words.valid_images);
+}
+
 void visit_fields(Is<DataRecord> auto& data, auto&& field) {
-  field("is_multi_label", data.is_multi_label);
+  field("words", data.words);
   field("train_path", data.train_path);
   field("valid_path", data.valid_path);
   field("classes", data.classes);
@@ -268,6 +274,30 @@ void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
   field("thumbnail", image.thumbnail);
 }
 
+void visit_fields(Is<ResultTable> auto& table, auto&& field) {
+  field("id", table.id);
+  field("heading", table.heading);
+  field("lead", table.lead);
+  field("caption", table.caption);
+  field("columns", table.columns);
+  field("rows", table.rows);
+  field("curve_column", table.curve_column);
+  field("curves", table.curves);
+}
+
+void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {
+  field("text", verdict.text);
+  field("has_learned", verdict.has_learned);
+}
+
+void visit_fields(Is<PictureList> auto& list, auto&& field) {
+  field("id", list.id);
+  field("heading", list.heading);
+  field("lead", list.lead);
+  field("word", list.word);
+  field("images", list.images);
+}
+
 void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
   field("temperature", calibration.temperature);
   field("answers", calibration.answers);
@@ -284,9 +314,10 @@ void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("epoch", details.epoch);
   field("confusion", details.confusion);
   field("calibration", details.calibration);
-  field("labels", details.labels);
-  field("co_occurrence", details.co_occurrence);
-  field("missed", details.missed);
+  field("figures", details.figures);
+  field("tables", details.tables);
+  field("pictures", details.pictures);
+  field("verdict", details.verdict);
   field("out_of_fold", details.out_of_fold);
   field("most_wrong", details.most_wrong);
   field("doubtful", details.doubtful);
@@ -297,6 +328,27 @@ template <typename T>
 concept HasFields = requires(T& record) {
   visit_fields(record, [](const char*, auto&) {});
 };
+
+// Members that are left out of the file when they say nothing, since few tasks have them.
+template <typename T>
+inline constexpr bool kIsRare = false;
+template <typename T>
+requires Is<T, Figure> || Is<T, ResultTable> || Is<T, PictureList> || Is<T, LabelCalibration>
+inline constexpr bool kIsRare<std::vector<T>> = true;
+template <>
+inline constexpr bool kIsRare<TaskWords> = true;
+template <>
+inline constexpr bool kIsRare<TaskVerdict> = true;
+template <typename T>
+bool says_nothing(const std::vector<T>& list) {
+  return list.empty();
+}
+inline bool says_nothing(const TaskVerdict& verdict) {
+  return verdict.text.empty();
+}
+inline bool says_nothing(const TaskWords& words) {
+  return words == TaskWords();
+}
 
 // from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
 // std::invalid_argument for invalid ones.
@@ -404,8 +456,11 @@ void from_json(const Json& json, std::vector<T>& values) {
 template <HasFields Record>
 Json as_json(const Record& record) {
   Json object = Json::object();
-  visit_fields(record,
-               [&](const char* name, const auto& member) { object[name] = as_json(member); });
+  visit_fields(record, [&](const char* name, const auto& member) {
+    if constexpr (kIsRare<std::remove_cvref_t<decltype(member)>>)
+      if (says_nothing(member)) return;
+    object[name] = as_json(member);
+  });
   return object;
 }
 template <HasFields Record>

@@ -37,13 +37,17 @@ struct MacroScores {
   double f1 = 0;      // mean over the classes that have images or were predicted
 };
 
-// Of several labels an image (record/label_scores.h); NaN if no image has a class. Totals::top1
-// counts the images whose labels are all right.
-struct LabelMetrics {
-  double mean_average_precision = 0, micro_f1 = 0, macro_f1 = 0;
+// A figure of an epoch, as the task names it.
+struct Figure {
+  std::string name;   // in JSON, "macro_f1"
+  std::string title;  // in reports, "macro F1"
+  std::string line;   // in the epoch's line of the log; empty: not there
+  double value = 0;
+  bool is_counted = false;  // the share that Totals::top1 counts, which has an interval
+  bool operator==(const Figure&) const = default;
 };
 
-// The validation metric by which the best epoch is chosen; the last two are of several labels.
+// The validation metric by which the best epoch is chosen.
 enum class BestBy { kTop1, kLoss, kMacroRecall, kMap, kMacroF1 };
 
 // What an epoch is judged by.
@@ -176,10 +180,9 @@ struct EpochRecord {
   double average_images_per_second = 0;
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
-  // Of validation: the first with one label an image (empty in records of an older version), the
-  // second with several.
-  std::optional<MacroScores> macro;
-  std::optional<LabelMetrics> labels = {};
+  std::optional<MacroScores> macro;  // of validation; empty in records of an older version
+  // Of validation, where they are not top-1, top-5 and `macro`: the leading one first.
+  std::vector<Figure> figures = {};
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
@@ -220,30 +223,9 @@ inline ConfusionMatrix empty_matrix(int num_classes) {
   return {num_classes, std::vector<std::int64_t>(size <= kMaxConfusionClasses ? size * size : 0)};
 }
 
-inline JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
-  const double mean = !epoch.labels        ? (epoch.macro ? epoch.macro->recall : 0)
-                      : by == BestBy::kMap ? epoch.labels->mean_average_precision
-                                           : epoch.labels->macro_f1;
-  return {epoch.valid, mean};
-}
-
 struct Thumbnail {
   int height = 0, width = 0;
   std::string jpeg;  // file contents; empty: none
-};
-
-// Of several labels an image: what is told of one class, from its threshold on.
-struct LabelScore {
-  std::int64_t images = 0, told = 0, hits = 0;  // with the class; told it; both
-  double average_precision = std::nan("");      // not a number if no image has the class
-  double recall() const { return ratio(hits, images); }
-  double precision() const { return ratio(hits, told); }
-  double f1() const { return ratio(2 * hits, images + told); }
-
- private:
-  static double ratio(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : std::nan("");
-  }
 };
 
 // A validation image and the model's prediction.
@@ -253,6 +235,28 @@ struct JudgedImage {
   int guess = 0;          // the predicted class
   double confidence = 0;  // softmax of the guess, 0 to 1
   Thumbnail thumbnail;
+};
+
+// A section with a table of plain texts, the first of each row its heading. `curves` has a picture
+// for each row, points (x, y) from 0 to 1; or none.
+struct ResultTable {
+  std::string id, heading, lead, caption;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+  std::string curve_column = {};
+  std::vector<std::vector<double>> curves = {};
+};
+
+// Whether the model learned, with the figure that says so. Without text: as top-1 says.
+struct TaskVerdict {
+  std::string text;
+  bool has_learned = false;
+};
+
+// A section with images of which the class `guess` was, say, "missed".
+struct PictureList {
+  std::string id, heading, lead, word;
+  std::vector<JudgedImage> images;
 };
 
 // Out-of-fold predictions: each fold is predicted by a model that was not trained on it.
@@ -268,12 +272,11 @@ struct ValidationDetails {
   ConfusionMatrix confusion;
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
-  // With several labels an image, for which `confusion` is empty: by class; how many images have
-  // one class and are told another; and images that have `truth` but are not told it, the surest
-  // first. In `most_wrong`, images are told `guess`, which they do not have.
-  std::vector<LabelScore> labels = {};
-  ConfusionMatrix co_occurrence = {};
-  std::vector<JudgedImage> missed = {};
+  // What the task has to tell beside these, as it is to be shown.
+  std::vector<Figure> figures = {};
+  std::vector<ResultTable> tables = {};
+  std::vector<PictureList> pictures = {};
+  TaskVerdict verdict = {};
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
   std::vector<JudgedImage> doubtful;

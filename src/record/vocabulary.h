@@ -112,7 +112,6 @@ struct RecordOptions {
   std::vector<std::string> list_sets = {};
   bool requires_sets = true;  // false: a list without a column of sets is read anyway
   TaskKind task = TaskKind::kAuto;
-  bool is_multi_label() const { return task == TaskKind::kMultiLabel; }
   bool operator==(const RecordOptions&) const = default;
 };
 

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "record/label_scores.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"
 
@@ -72,6 +71,13 @@ std::string accuracy_text(double value, const Interval& interval) {
          formatted(" (95 %% interval %.1f to %.1f %%)", 100 * interval.low, 100 * interval.high);
 }
 
+std::string figures_text(const std::vector<Figure>& figures) {
+  std::vector<std::string> texts;
+  for (const Figure& figure : figures)
+    texts.push_back(short_title(figure) + " " + percent(figure.value));
+  return joined(texts, ", ");
+}
+
 class ConsoleSink : public RunSink {
  public:
   ConsoleSink(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {
@@ -81,7 +87,7 @@ class ConsoleSink : public RunSink {
   std::string_view name() const override { return "console"; }
 
   void start(const RunStart& start) override {
-    live_.accuracy = start.data.is_multi_label ? "exact match" : "top-1";
+    live_.right = start.data.words.right;
     for (const auto& [label, text] : start.plan) log_.info(labeled(label + ":", kPlanColumn, text));
   }
 
@@ -158,18 +164,14 @@ class ConsoleSink : public RunSink {
     if (end.automatic) result("kept by --auto", end.automatic->reason);
     const RunSummary summary = summary_of(run);
     const Totals& valid = summary.kept->valid;
-    if (const auto& labels = summary.kept->labels) {
-      result("mean avg. precision", percent(labels->mean_average_precision));
-      result("F1", formatted("micro %.3f, macro %.3f, at probabilities from 0.5", labels->micro_f1,
-                             labels->macro_f1));
-      if (const LabelMetrics told = metrics_of(run.details.labels); !std::isnan(told.micro_f1))
-        result("F1 at thresholds", formatted("micro %.3f, macro %.3f, fitted on these images",
-                                             told.micro_f1, told.macro_f1));
-    }
-    result(summary.kept->labels ? "exact match" : "top-1 accuracy",
+    for (const Figure& figure : summary.kept->figures)
+      if (!figure.is_counted) result(short_title(figure), percent(figure.value));
+    if (const std::string text = figures_text(run.details.figures); !text.empty())
+      result("at thresholds", text + ", fitted on these images");
+    result(run.start.data.words.accuracy,
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
                (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
-    if (has_top5(run.start.data) && !summary.kept->labels)
+    if (has_top5(run.start.data))
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
     if (const auto& macro = summary.kept->macro)
       result("macro recall", percent(macro->recall) +
@@ -184,8 +186,6 @@ class ConsoleSink : public RunSink {
     const Calibration& calibration = run.details.calibration;
     if (!calibration.answers.empty() && is_at_limit(calibration.temperature))
       result("confidence", "cannot be calibrated: do not rely on it");
-    else if (!calibration.labels.empty())
-      result("thresholds", "one for each class, with its temperature: calibration.json");
     else if (!calibration.answers.empty())
       result(
           "temperature",
@@ -242,27 +242,22 @@ std::string iteration_line(const StepRecord& record) {
 }
 
 std::string epoch_line(const EpochRecord& record) {
-  return formatted("Epoch %d,train_ips %.2f,train_loss %.6f,train_error %.6f,", record.epoch,
-                   record.average_images_per_second, record.train.loss(),
-                   1 - record.train.top1_accuracy()) +
-         (record.labels
-              ? formatted("valid_loss %.5f,exact match %.5f,mAP %.5f,micro F1 %.5f,macro F1 %.5f",
-                          record.valid.loss(), record.valid.top1_accuracy(),
-                          record.labels->mean_average_precision, record.labels->micro_f1,
-                          record.labels->macro_f1)
-              : formatted("valid_loss %.5f,top1 acc %.5f,top5 acc %.5f", record.valid.loss(),
-                          record.valid.top1_accuracy(), record.valid.top5_accuracy()));
+  std::string line = formatted("Epoch %d,train_ips %.2f,train_loss %.6f,train_error %.6f,",
+                               record.epoch, record.average_images_per_second, record.train.loss(),
+                               1 - record.train.top1_accuracy()) +
+                     formatted("valid_loss %.5f", record.valid.loss());
+  for (const Figure& figure : figures_of(record))
+    if (!figure.line.empty()) line += formatted(",%s %.5f", figure.line.c_str(), figure.value);
+  return line;
 }
 
 std::string epoch_news(const EpochRecord& record) {
   const auto part = [&](const char* name, const Totals& totals) {
-    return formatted("%s loss %.4f, %s %.2f %%", name, totals.loss(),
-                     record.labels ? "exact match" : "top-1", 100 * totals.top1_accuracy());
+    return formatted("%s loss %.4f, %s %.2f %%", name, totals.loss(), counted_name(record).c_str(),
+                     100 * totals.top1_accuracy());
   };
   return formatted("epoch %d: ", record.epoch) + part("train", record.train) + "; " +
-         part("valid", record.valid) +
-         (record.labels ? formatted(", mAP %.2f %%", 100 * record.labels->mean_average_precision)
-                        : "");
+         part("valid", record.valid);
 }
 
 std::string rates_line(const EpochRecord& record) {
@@ -284,7 +279,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const bool has_trained = !std::isnan(live.top1);
   const std::string loss = has_trained ? formatted("  loss %.4f", live.loss) : "";
   const std::string top1 =
-      has_trained ? formatted("  %s %.1f %%", live.accuracy, 100 * live.top1) : "";
+      has_trained ? formatted("  %s %.1f %%", live.right.c_str(), 100 * live.top1) : "";
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
   const std::string left = left_text(seconds);
   return live_line(timing,
@@ -315,10 +310,10 @@ std::string share_line(const std::string& title, double share, const LiveLine& l
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
   constexpr std::size_t kMaxRows = 20;
-  const bool has_labels = !epochs.empty() && epochs.front().labels.has_value();
+  const std::string right = epochs.empty() ? "top-1" : counted_name(epochs.front());
   std::vector<std::string> rows = {
-      has_labels ? "  epoch  learning rate  train loss     exact  valid loss       mAP  images/s"
-                 : "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
+      formatted("  epoch  learning rate  train loss %9s  valid loss %9s  images/s", right.c_str(),
+                right.c_str())};
   bool has_star = false;
   const std::size_t stride =
       epochs.size() <= kMaxRows ? 1 : (epochs.size() + kMaxRows - 3) / (kMaxRows - 2);
@@ -327,12 +322,10 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
     const bool kept = epoch.epoch == saved_epoch;
     has_star = has_star || kept;
     if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
-    rows.push_back(formatted(
-        "%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f", kept ? "*" : " ", epoch.epoch,
-        epoch.learning_rate, epoch.train.loss(), 100 * epoch.train.top1_accuracy(),
-        epoch.valid.loss(),
-        100 * (epoch.labels ? epoch.labels->mean_average_precision : epoch.valid.top1_accuracy()),
-        epoch.train_images_per_second));
+    rows.push_back(formatted("%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f",
+                             kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),
+                             100 * epoch.train.top1_accuracy(), epoch.valid.loss(),
+                             100 * epoch.valid.top1_accuracy(), epoch.train_images_per_second));
   }
   if (has_star) rows.emplace_back("* the epoch whose weights were saved");
   return rows;

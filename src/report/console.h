@@ -29,9 +29,9 @@ std::string epoch_news(const EpochRecord& record);
 // Values for the live line of a running job.
 struct LiveLine {
   double loss = 0, top1 = NAN;  // over the epoch so far, as last printed; NaN: none yet
-  const char* accuracy = "top-1";
-  int columns = 80;   // available for the line
-  bool utf8 = false;  // draw the bar with block characters
+  std::string right = "top-1";  // what `top1` counts
+  int columns = 80;             // available for the line
+  bool utf8 = false;            // draw the bar with block characters
 };
 
 // `epoch 3/20 [######....] 120/156 512 images/s loss 1.2345 top-1 45.2 % data wait 1 % left 2 min

@@ -69,11 +69,9 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
   return image(side, side, encode_png({{side, side}, std::move(pixels)}));
 }
 
-// `what` became of the label, where an image may have several.
-std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes,
-                         const std::string& what) {
+std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes) {
   const auto name = [&](int id) { return printable(classes.at(id)); };
-  return name(judged.truth) + (what.empty() ? ", predicted as " + name(judged.guess) : what) +
+  return name(judged.truth) + ", predicted as " + name(judged.guess) +
          formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
 }
 
@@ -118,16 +116,14 @@ std::string pictures_event(const ValidationDetails& details,
   if (!details.confusion.empty())
     add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
         confusion_image(details.confusion));
-  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images,
-                           const std::string& what = "") {
+  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images) {
     for (std::size_t i = 0; i < images.size(); ++i)
       if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
-        add(group + "/" + std::to_string(i + 1), verdict_text(images[i], classes, what),
+        add(group + "/" + std::to_string(i + 1), verdict_text(images[i], classes),
             image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
   };
-  add_all("Most confidently wrong", details.most_wrong,
-          details.labels.empty() ? "" : ", told, but not there");
-  add_all("Most confidently missed", details.missed, ", missed");
+  add_all("Most confidently wrong", details.most_wrong);
+  for (const PictureList& list : details.pictures) add_all(list.heading, list.images);
   add_all("Samples", details.samples);
   return values_event(summary, time, step);
 }

@@ -132,11 +132,7 @@ ModelDirectory read_model_directory(const fs::path& folder) {
   read_if_there(kCalibrationFile, [&](const fs::path& path) {
     directory.calibration = parse_calibration(read_part(path, kMaxCalibrationBytes), path.string());
   });
-  // Thresholds cannot be guessed; and those of another model would be wrong.
-  if (directory.spec.num_classes &&
-      directory.calibration.labels.size() !=
-          (directory.spec.is_multi_label ? static_cast<std::size_t>(*directory.spec.num_classes)
-                                         : 0))
+  if (directory.spec.num_classes && !is_calibration_of(directory.spec, directory.calibration))
     fail(folder / kCalibrationFile, "is missing, or is not that of this model's classes",
          kCopyAgain);
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {

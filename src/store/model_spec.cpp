@@ -184,7 +184,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
       reader.text_at(flavor, "serialization_method") != "state_dict")
     reader.fail("its serialization_method is not state_dict");
   ModelSpec spec;
-  spec.is_multi_label = name == kMultiLabelFlavor;
+  if (name == kMultiLabelFlavor) spec.task = TaskKind::kMultiLabel;
   spec.model_file = reader.text_at(root, "model_file");
   if (!is_file_name(spec.model_file))
     reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
@@ -267,7 +267,8 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
   const NetworkFamily& family = known_network(spec.model_name).family();
   std::string yaml = "flavor:\n  name: ";
-  yaml += spec.is_multi_label ? kMultiLabelFlavor : kFlavor;
+  const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
+  yaml += is_multi_label ? kMultiLabelFlavor : kFlavor;
   yaml += "\n  serialization_method: state_dict\n";
   yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
   yaml += "time_created: " + yaml_text(time_created) + '\n';
@@ -280,8 +281,8 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
   if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
-  yaml += spec.is_multi_label ? "task_type: MultiLabelClassification\n"
-                              : "task_type: MultiClassification\n";
+  yaml +=
+      is_multi_label ? "task_type: MultiLabelClassification\n" : "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
   if (spec.normalization) {
     yaml +=
@@ -481,6 +482,12 @@ nlohmann::ordered_json answers_json(const std::vector<AnswerBin>& bins) {
 }
 
 }  // namespace
+
+bool is_calibration_of(const ModelSpec& spec, const Calibration& calibration) {
+  const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
+  return calibration.labels.size() ==
+         (is_multi_label ? static_cast<std::size_t>(spec.num_classes.value_or(0)) : 0);
+}
 
 Calibration parse_calibration(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "calibration", kMaxCalibrationBytes, "64 MiB");

@@ -53,7 +53,7 @@ struct ModelSpec {
   std::string model_name;   // "resnet18", "densenet121", …
   bool pretrained = false;  // has a 1000-way head, followed by a linear layer in trained models
   // Trained models: several labels an image. Its flavor is then one that other readers refuse.
-  bool is_multi_label = false;
+  TaskKind task = TaskKind::kSingleLabel;
   bool memory_efficient = false;               // DenseNet only
   bool zero_init_residual = false;             // ResNet only
   std::optional<int> num_classes;              // trained models
@@ -130,6 +130,8 @@ std::string format_preprocessing(const Preprocessing& preprocessing);
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 inline constexpr std::size_t kMaxCalibrationBytes = 64 << 20;
 Calibration parse_calibration(std::string_view json, const std::string& where);
+// Thresholds cannot be guessed; and those of another model would be wrong.
+bool is_calibration_of(const ModelSpec& spec, const Calibration& calibration);
 // Round-trips exactly: parsing the text gives the same values to the last bit.
 std::string format_calibration(const Calibration& calibration);
 

@@ -44,12 +44,12 @@ class SingleLabel final : public Task {
 
 class SeveralLabels final : public Task {
  public:
-  SeveralLabels(const std::vector<std::vector<int>>& label_sets, std::size_t num_classes,
+  SeveralLabels(const std::vector<std::vector<int>>& sets, std::size_t num_classes,
                 const at::Device& device) {
     at::Tensor table =
-        at::zeros({std::ssize(label_sets), static_cast<std::int64_t>(num_classes)}, at::kByte);
+        at::zeros({std::ssize(sets), static_cast<std::int64_t>(num_classes)}, at::kByte);
     auto* row = table.mutable_data_ptr<std::uint8_t>();
-    for (const std::vector<int>& ids : label_sets) {
+    for (const std::vector<int>& ids : sets) {
       for (const int id : ids) row[id] = 1;
       row += num_classes;
     }
@@ -81,7 +81,7 @@ class SeveralLabels final : public Task {
   }
 
  private:
-  at::Tensor table_;  // uint8 [label_sets, C]
+  at::Tensor table_;  // uint8 [sets, C]
 };
 
 }  // namespace
@@ -91,10 +91,10 @@ const Task& single_label() noexcept {
   return task;
 }
 
-std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& label_sets,
+std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,
                                     std::size_t num_classes, const at::Device& device) {
-  if (label_sets.empty()) return {&single_label(), [](const Task*) {}};
-  return std::make_shared<SeveralLabels>(label_sets, num_classes, device);
+  if (sets.empty()) return {&single_label(), [](const Task*) {}};
+  return std::make_shared<SeveralLabels>(sets, num_classes, device);
 }
 
 LabelCalibration calibrated(std::span<const LabelAnswer> ranked) {

@@ -40,8 +40,8 @@ const Task& single_label() noexcept;
 // weights are those of images that have the class, like PyTorch's binary_cross_entropy_with_logits
 // with `pos_weight`. An image is right if exactly its classes have a probability above one half;
 // the second figure counts images whose likeliest class is one of theirs. Labels are indices into
-// `label_sets`; if there are none, the task is single_label().
-std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& label_sets,
+// `sets`; if there are none, the task is single_label().
+std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,
                                     std::size_t num_classes, const at::Device& device = at::kCPU);
 
 // Fits what is told of one class: the temperature of its probability, sigmoid(logit / temperature),

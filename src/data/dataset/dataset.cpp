@@ -95,17 +95,6 @@ LabelMeaning with_notes(LabelMeaning meaning, const std::string& first,
   return meaning;
 }
 
-// Gives each sample, or each class of its label, the new id.
-void renumber(const std::vector<int>& new_ids, Dataset& set) {
-  for (std::vector<int>& ids : set.label_sets) {
-    for (int& id : ids) id = new_ids[static_cast<std::size_t>(id)];
-    std::ranges::sort(ids);
-  }
-  for (std::size_t i = 0; !set.is_multi_label() && i < set.samples.size(); ++i)
-    if (const int label = set.samples.label(i); label >= 0)
-      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
-}
-
 // Gives the samples of `set` their classes. `found` are its labels, `part` its place in `meaning`.
 void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Dataset& set) {
   const std::vector<int>& ids = meaning.ids[part];
@@ -326,9 +315,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
     use_class_names(context, set);
   if (std::string note = note_of_twins(set.classes); !note.empty())
     set.notes.push_back(std::move(note));
-  // Where a form gives one class for each image, each class is a combination.
-  if (context.records.is_multi_label() && !set.is_multi_label())
-    for (int id = 0; id < std::ssize(set.classes); ++id) set.label_sets.push_back({id});
+  take_task(context.records, set);
   return set;
 }
 
@@ -376,7 +363,7 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.folder = set.folder;
   part.name = set.name;
   part.classes = set.classes;
-  part.label_sets = set.label_sets;
+  part.labels = set.labels;
   part.samples = set.samples.only(keep);
   share_archives(set, part);
   part.list_name = set.list_name;
@@ -434,8 +421,9 @@ std::string reading_text(const RecordOptions& records) {
   usual.list_roots = records.list_roots;
   usual.list_sets = records.list_sets;
   usual.requires_sets = records.requires_sets;
-  if (!records.is_multi_label()) usual.task = records.task;
-  if (records == usual) return {};
+  usual.task = records.task;
+  const std::string task = task_text(records);
+  if (records == usual) return task;
   std::string contents;
   try {
     if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
@@ -445,7 +433,7 @@ std::string reading_text(const RecordOptions& records) {
   return shell_words({keys.image, keys.label, keys.text, keys.name,
                       std::to_string(records.first_label.value_or(-1)),
                       records.classes_file.empty() ? "" : hex_digits(content_hash(contents))}) +
-         (records.is_multi_label() ? " multi-label" : "");
+         task;
 }
 
 std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file) {

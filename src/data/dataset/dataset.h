@@ -16,6 +16,7 @@
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/found_labels.h"
+#include "data/dataset/label_classes.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
 
@@ -27,7 +28,7 @@ enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
   std::string_view file_name;     // as listed, relative to the root; in an archive: the member
-  int label = -1;                 // index into Dataset::classes or label_sets; -1: no label
+  int label = -1;                 // as in Dataset::labels; -1: no label
   std::int64_t id = 0;            // as listed, or a sequence number
   std::optional<ImageSize> size;  // if it is in the list
   // Of a list of images: a number of the images that belong together (0: none), and the weight of
@@ -164,9 +165,7 @@ struct Dataset {
   std::filesystem::path contents;    // as in DatasetContext (readers.h)
   std::string name;                  // in error messages: "Training dataset"
   std::vector<std::string> classes;  // by class id; ids without a category are named "Others"
-  // With --task multi-label, a label is an index into these: the ids of an image's classes,
-  // ascending, for each combination that occurs. Empty: a label is the id of a class.
-  std::vector<std::vector<int>> label_sets;
+  LabelClasses labels;
   SampleTable samples;                 // in list order
   std::vector<ImageArchive> archives;  // the archives that contain the samples
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
@@ -182,16 +181,12 @@ struct Dataset {
   std::vector<std::string> notes;   // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
-  bool is_multi_label() const { return !label_sets.empty(); }
-  std::size_t num_labels() const { return is_multi_label() ? label_sets.size() : classes.size(); }
-  // Calls `visit` with the id of each class of a label; of none for -1.
+  std::size_t num_labels() const { return labels.count(classes.size()); }
   template <typename Visit>
   void for_each_class(int label, Visit&& visit) const {
-    if (label < 0) return;
-    if (!is_multi_label()) return visit(label);
-    for (const int id : label_sets[static_cast<std::size_t>(label)]) visit(id);
+    labels.visit(label, visit);
   }
-  // The names of those classes, sorted and separated by kLabelSeparator.
+  // The names of a label's classes, sorted and separated by kLabelSeparator.
   std::string label_text(int label) const;
   bool is_stream() const { return kind == Kind::kStream; }
   // For a stream: the maximum per epoch.
@@ -199,9 +194,6 @@ struct Dataset {
     return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
   }
 };
-
-// Between the classes of an image in a list.
-inline constexpr char kLabelSeparator = ';';
 
 // "ImageDirectory", "COCO folder", …
 std::string describe(Dataset::Kind kind);

@@ -97,7 +97,7 @@ void visit_lists(Is<Dataset> auto& set, SetParts parts, auto&& field) {
        {&set.folder, &set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
     field(*text);
   field(set.classes);
-  field(set.label_sets);
+  field(set.labels.sets);
   if (parts == SetParts::kList) return;
   field(set.notes);
   field(set.stamps);
@@ -118,15 +118,16 @@ void require_consistent(const Dataset& set) {
   const auto is_class = [&](int id) {
     return id >= 0 && id < num_classes && is_found[static_cast<std::size_t>(id)];
   };
-  for (const std::vector<int>& ids : set.label_sets)
+  for (const std::vector<int>& ids : set.labels.sets)
     good = good && std::ranges::all_of(ids, is_class);
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     const int label = set.samples.label(i);
     good = label >= -1 && label < static_cast<std::int64_t>(set.num_labels()) &&
-           (label < 0 || set.is_multi_label() || is_class(label)) &&
            (member == nullptr || member->archive < set.archives.size());
   }
+  for (std::size_t i = 0; good && i < set.samples.size(); ++i)
+    set.for_each_class(set.samples.label(i), [&](int id) { good = good && is_class(id); });
   if (!good) throw InternalError("the image list is inconsistent");
 }
 

@@ -131,7 +131,8 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() co
 }
 
 ListRows::ListRows(const DatasetContext& a_context)
-    : context(a_context), columns(a_context.records.columns, a_context.records.is_multi_label()) {
+    : context(a_context),
+      columns(a_context.records.columns, a_context.records.task == TaskKind::kMultiLabel) {
   fs::path root = context.root.parent_path();
   for (const auto& [prefix, folder] : context.records.list_roots) {
     if (prefix.empty())
@@ -267,7 +268,7 @@ bool ListRows::take_path(const ListedRow& row) {
 int ListRows::labels_of(std::string_view text) {
   const bool is_list = text.ends_with(kListedLabelEnd);
   const char end = is_list ? kListedLabelEnd : kLabelSeparator;
-  if (!context.records.is_multi_label()) {
+  if (context.records.task != TaskKind::kMultiLabel) {
     if (is_list) text.remove_suffix(1);
     std::string shown(text);
     std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
@@ -285,15 +286,7 @@ int ListRows::labels_of(std::string_view text) {
     if (const int label = label_of(one); label >= 0) labels.push_back(label);
     if (one.size() == text.size()) break;
   }
-  return label_set_of(std::move(labels));
-}
-
-int ListRows::label_set_of(std::vector<int> labels) {
-  std::ranges::sort(labels);
-  labels.erase(std::ranges::unique(labels).begin(), labels.end());
-  const auto [known, is_new] = label_set_ids_.emplace(labels, static_cast<int>(label_sets_.size()));
-  if (is_new) label_sets_.push_back(std::move(labels));
-  return known->second;
+  return sets_.label_of(std::move(labels));
 }
 
 int ListRows::label_of(std::string_view text) {
@@ -388,7 +381,7 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
   const bool is_same = row.label == first.label;
   num_repeated_ += is_same ? 1 : 0;
   std::string has, had;
-  if (!is_same && (label_sets_.empty() || row.label < 0 || first.label < 0)) {
+  if (!is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0)) {
     has = shown_label(row.label), had = shown_label(first.label);
   } else if (row.set != first.set) {
     const auto shown = [](ListedSet set) {
@@ -405,20 +398,20 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
     return fault(row.line,
                  "'" + printable(name(image)) + "' has " + has + ", but " + had + " in " + unit +
                      " " + std::to_string(first.line) +
-                     (!is_same && label_sets_.empty()
+                     (!is_same && sets_.sets().empty()
                           ? ": an image has one label, so keep one of the rows, or train with "
                             "--task multi-label on both labels"
                           : ": keep one of the rows"));
   if (is_same) return;
-  std::vector<int> all = label_sets_[static_cast<std::size_t>(first.label)];
-  const std::vector<int>& more = label_sets_[static_cast<std::size_t>(row.label)];
+  std::vector<int> all = sets_.sets()[static_cast<std::size_t>(first.label)];
+  const std::vector<int>& more = sets_.sets()[static_cast<std::size_t>(row.label)];
   all.insert(all.end(), more.begin(), more.end());
-  first.label = label_set_of(std::move(all));
+  first.label = sets_.label_of(std::move(all));
 }
 
 std::string ListRows::shown_label(int label) const {
   if (label < 0) return "no label";
-  if (!label_sets_.empty()) return "labels";
+  if (!sets_.sets().empty()) return "labels";
   return "the label '" + labels_[static_cast<std::size_t>(label)] + "'";
 }
 
@@ -450,7 +443,7 @@ void ListRows::settle(Dataset& set) {
     take_texts(labels_, set.found);
   if (!context.records.classes_file.empty()) take_given_names(context, set);
   set.found.where = context.name + " '" + context.root.string() + "'";
-  set.label_sets = label_sets_;
+  set.labels.sets = sets_.sets();
   if (!labels_.empty()) settle_labels(set, context.records.first_label);
 }
 

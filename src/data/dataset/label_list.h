@@ -96,7 +96,7 @@ class ListRows {
  private:
   struct Row {
     std::uint64_t name_end = 0;  // in names_
-    std::int32_t label = -1;     // index into labels_ or label_sets_
+    std::int32_t label = -1;     // index into labels_ or sets_
     std::uint32_t group = 0;
     float weight = 1;
     int line = 0;
@@ -107,7 +107,6 @@ class ListRows {
   bool take_path(const ListedRow& row);
   int label_of(std::string_view text);
   int labels_of(std::string_view text);
-  int label_set_of(std::vector<int> labels);
   std::string shown_label(int label) const;
   std::string_view name(std::size_t row) const;
   void refuse_faults() const;
@@ -124,8 +123,7 @@ class ListRows {
   std::vector<ArchiveMember> members_;
   std::vector<std::string> labels_;  // distinct
   std::unordered_map<std::string, int> label_ids_;
-  std::map<std::vector<int>, int> label_set_ids_;
-  std::vector<std::vector<int>> label_sets_;  // with --task multi-label: distinct
+  LabelSets sets_;  // with --task multi-label: of labels_
   std::unordered_map<std::string, std::uint32_t> groups_;
   std::array<std::size_t, 4> num_left_out_ = {};  // by set
   bool has_sets_ = false, has_absolute_ = false;

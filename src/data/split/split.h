@@ -17,20 +17,21 @@ enum class Side : std::uint8_t { kTrain, kValid };
 
 // The images to split. All vectors have one entry per image.
 struct SplitImages {
-  // Below num_classes, or of several labels an index into `label_sets`; an image without any counts
-  // for a class of its own.
+  // Of classes below num_classes; an image of none is one of the last class.
   std::vector<std::int32_t> labels;
   std::vector<std::uint64_t> keys;    // split_keys()
   std::vector<std::uint32_t> groups;  // groups_of()
   std::size_t num_classes = 0;
-  const std::vector<std::vector<int>>* label_sets = nullptr;
+  LabelClasses classes = {};  // of the labels
 
   template <typename Visit>
   void for_each_class(std::size_t image, Visit&& visit) const {
-    const auto label = static_cast<std::size_t>(labels[image]);
-    if (label_sets == nullptr) return visit(label);
-    for (const int id : (*label_sets)[label]) visit(static_cast<std::size_t>(id));
-    if ((*label_sets)[label].empty()) visit(num_classes - 1);
+    bool has_any = false;
+    classes.visit(labels[image], [&](int id) {
+      has_any = true;
+      visit(static_cast<std::size_t>(id));
+    });
+    if (!has_any) visit(num_classes - 1);
   }
 };
 

@@ -399,10 +399,10 @@ std::string named(const char* option, const std::string& path) {
 }
 
 void refuse_one_class(const Dataset& set) {
-  if (set.is_multi_label()) return;
-  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  if (std::ranges::count_if(counts, [](long long count) { return count > 0; }) > 1) return;
-  fail(set, "all its images belong to one class, '" + set.classes[set.samples.label(0)] +
+  const int label = set.samples.label(0);
+  for (std::size_t i = 1; i < set.samples.size(); ++i)
+    if (set.samples.label(i) != label) return;
+  fail(set, "all its images belong to one class, '" + set.label_text(label) +
                 "', so there is nothing to learn. Give the folder that contains the class folders, "
                 "or add images of another class.");
 }
@@ -510,8 +510,8 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   SplitImages images{.labels = std::vector<std::int32_t>(set.samples.size()),
                      .keys = split_keys(set, scanned, request.seed),
                      .groups = split.groups,
-                     .num_classes = set.classes.size() + (set.is_multi_label() ? 1 : 0),
-                     .label_sets = set.is_multi_label() ? &set.label_sets : nullptr};
+                     .num_classes = set.classes.size() + 1,
+                     .classes = set.labels};
   for (std::size_t i = 0; i < set.samples.size(); ++i) images.labels[i] = set.samples.label(i);
   const bool is_divided = request.fraction > 0;
   if (is_divided)
@@ -542,11 +542,6 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
   LabelChanges changes;
   if (!request.labels_file.empty())
     problems.collect([&] {
-      if (split.set.is_multi_label())
-        throw Error(ErrorCode::kUserError,
-                    named("labels", request.labels_file) +
-                        " corrects one label for each image, which --task multi-label does not "
-                        "have: correct the list, or leave --labels out.");
       const std::string name = named("labels", request.labels_file);
       changes = apply_labels(read_image_rows(request.labels_file, name), name, split.set);
     });

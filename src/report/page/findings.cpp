@@ -71,23 +71,15 @@ std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
 }
 
-// What Totals::top1 counts.
-std::string right_text(const RunRecord& run) {
-  return run.start.data.is_multi_label ? "exact match" : "top-1";
-}
-
 // Too few images were validated to tell small differences.
 bool is_wide(const Interval& interval) {
   return interval.high - interval.low > 2 * kWideInterval;
 }
 
 // True if the accuracy is significantly above that of always predicting the largest class.
-// Of several labels: if its mean average precision is clearly above that of a random order.
 bool has_learned(const RunRecord& run, const RunSummary& summary) {
-  if (summary.kept != nullptr && summary.kept->labels) {
-    const double chance = average_precision_by_chance(run.details.labels, summary.num_valid);
-    return summary.kept->labels->mean_average_precision > chance + 0.2 * (1 - chance);
-  }
+  if (const TaskVerdict& verdict = run.details.verdict; !verdict.text.empty())
+    return verdict.has_learned;
   return summary.kept != nullptr && summary.largest_class >= 0 &&
          is_above_chance(summary.kept->valid.top1, summary.kept->valid.count,
                          summary.largest_share);
@@ -118,10 +110,7 @@ std::string against_imbalance(const RunRecord& run) {
     return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
     return " `--class-weights " + weights + "` gave images of small classes more weight.";
-  if (run.start.data.is_multi_label)
-    return " To favor small classes, train with `--class-weights sqrt` and `--best-by macro-f1`.";
-  return " To favor small classes, train with `--sample balanced` or `--class-weights balanced`, "
-         "and `--best-by macro-recall`.";
+  return " To favor small classes, train with " + run.start.data.words.for_small_classes + ".";
 }
 
 class Finder {
@@ -177,8 +166,8 @@ class Finder {
     const bool are_folds = run_.details.out_of_fold.is_validation;
     const std::string range = "With " + grouped(valid.count) +
                               (are_folds ? " images" : " validation images") + ", the true " +
-                              right_text(run_) + " lies between " + percent_range(interval) +
-                              " with 95 % confidence";
+                              run_.start.data.words.right + " lies between " +
+                              percent_range(interval) + " with 95 % confidence";
     if (is_wide(interval))
       warn(range + ": too few images to tell small differences.");
     else
@@ -211,7 +200,7 @@ class Finder {
       warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
                      diverged_epoch(run_.epochs)->epoch));
     } else if (trend == Trend::kOverfitting) {
-      warn("It overfits: " + right_text(run_) + " is " + percent(train) +
+      warn("It overfits: " + run_.start.data.words.right + " is " + percent(train) +
            " on training images and " + percent(valid) + " on validation images.");
     } else if (trend == Trend::kLossRising) {
       const EpochRecord& lowest = *lowest_loss(run_.epochs);
@@ -220,10 +209,11 @@ class Finder {
           lowest.epoch, lowest.valid.loss(), summary_.last->valid.loss()));
     } else if (trend == Trend::kImproving) {
       const EpochRecord& earlier = earlier_epoch(run_.epochs);
-      note(formatted(
-          "It was still improving: the last epoch is the saved one, and %s rose by %.1f "
-          "points after epoch %d.",
-          right_text(run_).c_str(), 100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
+      note(
+          formatted("It was still improving: the last epoch is the saved one, and %s rose by "
+                    "%.1f points after epoch %d.",
+                    run_.start.data.words.right.c_str(),
+                    100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
     } else if (trend == Trend::kSteady && has_learned(run_, summary_) &&
                summary_.num_valid_in_train == 0) {
       good(
@@ -256,7 +246,7 @@ class Finder {
     const auto name = [&](auto place) {
       return quoted_class(data, static_cast<int>(place - data.train_counts.begin()));
     };
-    if (data.train_counts.size() == 1 && !data.is_multi_label)
+    if (data.train_counts.size() == 1 && *smallest == summary_.num_train)
       warn("There is only one class: every prediction is correct, and there is nothing to learn.");
     else if (*smallest == 0)
       warn(name(smallest) + " has no training images: it cannot be learned.");
@@ -315,7 +305,7 @@ class Adviser {
 
   std::vector<std::string> all() {
     if (summary_.kept == nullptr) return {};
-    if (run_.start.data.classes.size() == 1 && !run_.start.data.is_multi_label)
+    if (run_.details.verdict.text.empty() && run_.start.data.classes.size() == 1)
       return {"Add images of a second class."};
     data();
     if (trend_ == Trend::kDiverged)
@@ -406,26 +396,16 @@ class Adviser {
 
 }  // namespace
 
-namespace {
-
-Finding verdict_of_labels(const RunRecord& run, const RunSummary& summary) {
-  const double chance = average_precision_by_chance(run.details.labels, summary.num_valid);
-  const std::string text = "mean average precision is " +
-                           percent(summary.kept->labels->mean_average_precision) +
-                           "; a random order gets " + percent(chance) + ".";
-  if (has_learned(run, summary)) return {Judged::kGood, "It learned: " + text};
-  return {Judged::kWarning, "There is no evidence that it learned: " + text};
-}
-
-}  // namespace
-
 Finding verdict(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
   if (summary.kept == nullptr)
     return {Judged::kWarning, "No epoch was finished, so there is no accuracy yet."};
   const Totals& valid = summary.kept->valid;
   if (valid.count == 0) return {Judged::kWarning, "No validation image could be decoded."};
-  if (summary.kept->labels) return verdict_of_labels(run, summary);
+  if (const TaskVerdict& found = run.details.verdict; !found.text.empty())
+    return {found.has_learned ? Judged::kGood : Judged::kWarning,
+            (found.has_learned ? "It learned: " : "There is no evidence that it learned: ") +
+                found.text};
   if (run.start.data.classes.size() == 1)
     return {Judged::kWarning, "There is only one class, so nothing was learned."};
   const std::string top1 = "top-1 is " + percent(valid.top1_accuracy());

@@ -34,6 +34,14 @@ double step_speed(const StepRecord& step) {
   return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
 
+// The leading one of the figures that are the task's own.
+void add_figures(const RunRecord& run, LineChart& chart) {
+  const std::vector<Figure>& figures = run.epochs.front().figures;
+  if (figures.empty() || figures.front().is_counted) return;
+  chart.series.push_back(by_epoch(run, "validation " + short_title(figures.front()), 4,
+                                  [](auto& epoch) { return figures_of(epoch).front().value; }));
+}
+
 std::string curves_html(const RunRecord& run) {
   // Of a single epoch, only its steps make a curve.
   constexpr std::size_t kFewestSteps = 20;
@@ -47,20 +55,15 @@ std::string curves_html(const RunRecord& run) {
        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
        by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
       kept};
-  const bool has_labels = run.start.data.is_multi_label;
-  LineChart accuracy{
-      has_labels ? "Mean average precision" : "Top-1 accuracy", Unit::kPercent, {}, kept};
-  if (has_epochs && has_labels)
-    accuracy.series = {by_epoch(run, "validation", 0, [](auto& epoch) {
-      return epoch.labels ? epoch.labels->mean_average_precision : NAN;
-    })};
-  else if (has_epochs)
+  LineChart accuracy{run.start.data.words.chart, Unit::kPercent, {}, kept};
+  if (has_epochs)
     accuracy.series = {
         by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
         by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.top1_accuracy(); })};
-  if (has_epochs && has_top5(run.start.data) && !has_labels)
+  if (has_epochs && has_top5(run.start.data))
     accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
                                        [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
+  if (has_epochs) add_figures(run, accuracy);
   LineChart rate{"Learning rate",
                  Unit::kPlain,
                  {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),
@@ -155,12 +158,10 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   const auto name = [](const char* what, const EpochRecord& epoch) {
     return formatted("%s, epoch %d", what, epoch.epoch);
   };
-  if (kept.labels)
-    return label_tiles(*kept.labels, name("", kept)) +
-           accuracy_tile({"exact-match", name("Exact match", kept), kept.valid.top1_accuracy(),
-                          top1_interval(kept.valid)});
-  std::string tiles = accuracy_tile({"top1", name("Top-1", kept), kept.valid.top1_accuracy(),
-                                     top1_interval(kept.valid), summary.largest_share});
+  std::string tiles = figure_tiles(kept.figures, name("", kept));
+  tiles +=
+      accuracy_tile({"top1", name(capitalized(counted_name(kept)).c_str(), kept),
+                     kept.valid.top1_accuracy(), top1_interval(kept.valid), summary.largest_share});
   if (has_top5(run.start.data))
     tiles += accuracy_tile(
         {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), top5_interval(kept.valid)});
@@ -486,11 +487,9 @@ std::string report_html(const RunRecord& run) {
                            curves_html(run) + time_html(run) + interruptions_html(run) +
                            confidence_html(details.calibration, /*chosen_here=*/true) +
                            classes_html(data, details) + confusion_html(data, details.confusion) +
-                           (data.is_multi_label ? labels_html(data, details, /*chosen_here=*/true)
-                                                : mistakes_html(data, details.most_wrong, {},
-                                                                /*is_calibrated=*/false)) +
-                           doubtful_html(data, details.doubtful) + warnings_html(run) +
-                           data_html(run) + settings_html(run);
+                           mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
+                           results_html(data, details) + doubtful_html(data, details.doubtful) +
+                           warnings_html(run) + data_html(run) + settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main);
 }
 

@@ -90,13 +90,11 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
-// With several labels an image: a row for each class with its curve, which classes occur together,
-// and the surest mistakes of both kinds. `chosen_here`: the thresholds were fitted to these images.
-std::string labels_html(const DataRecord& data, const ValidationDetails& details, bool chosen_here);
-// Tiles of the metrics; `when` follows their names.
-std::string label_tiles(const LabelMetrics& metrics, const std::string& when);
-// The mean average precision of answers in a random order.
-double average_precision_by_chance(const std::vector<LabelScore>& scores, std::int64_t images);
+// What the task gives beside these: tables with curves, and pictures.
+std::string results_html(const DataRecord& data, const ValidationDetails& details);
+// Tiles of figures that are not counted; `when` follows their names.
+std::string figure_tiles(const std::vector<Figure>& figures, const std::string& when);
+std::string capitalized(std::string text);
 // `heat_maps`: where in each image the model saw its answer; may be empty. `is_calibrated`: the
 // confidences are.
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,

@@ -28,9 +28,8 @@ std::string suffix_of(const std::vector<std::string>& labels, std::size_t id) {
 
 std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
   std::vector<ScoreColumn> all = {{"path"}, {"label"}, {"confidence", /*is_number=*/true}};
-  if (columns.is_multi_label) all = {{"path"}, {"labels"}};
   if (columns.guesses) all.push_back({"guess"});
-  if (columns.true_labels) all.push_back({columns.is_multi_label ? "true_labels" : "true_label"});
+  if (columns.true_labels) all.push_back({"true_label"});
   for (int place = 2; place <= columns.top_k; ++place) {
     all.push_back({"label_" + std::to_string(place)});
     all.push_back({"confidence_" + std::to_string(place), /*is_number=*/true});
@@ -40,18 +39,6 @@ std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
     all.push_back({"probability_" + labels[id] + suffix_of(labels, id), /*is_number=*/true});
   all.push_back({"fault"});
   return all;
-}
-
-// With semicolons between them.
-std::string text_of(const std::vector<std::string>& list) {
-  return joined(list, std::string(1, kLabelSeparator));
-}
-
-std::vector<std::string> names_of(const std::vector<int>& ids,
-                                  const std::vector<std::string>& labels) {
-  std::vector<std::string> names;
-  for (const int id : ids) names.push_back(labels[static_cast<std::size_t>(id)]);
-  return names;
 }
 
 // In the order of score_columns().
@@ -64,16 +51,12 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
   const auto add_class = [&](std::size_t place) {
     cells.resize(cells.size() + 2);
     if (place >= score.best.size()) return;
-    cells[cells.size() - 2] = columns.labels[score.best[place].id];
+    cells[cells.size() - 2] =
+        place == 0 ? label_text(columns.labels, score) : columns.labels[score.best[place].id];
     cells.back() = score.best[place].confidence;
   };
   add_text(score.path);
-  if (!columns.is_multi_label)
-    add_class(0);
-  else if (score.best.empty())
-    cells.emplace_back();
-  else
-    cells.emplace_back(names_of(score.told, columns.labels));
+  add_class(0);
   if (columns.guesses) {
     ScoreCell& guess = cells.emplace_back();
     if (score.is_unsure) std::swap(guess, cells[1]);
@@ -130,11 +113,7 @@ class JsonLines : public ScoreEncoder {
   static std::string value_text(const ScoreCell& cell) {
     if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);
     if (const auto* number = std::get_if<float>(&cell)) return number_text(*number);
-    const auto* list = std::get_if<std::vector<std::string>>(&cell);
-    if (list == nullptr) return "null";
-    std::vector<std::string> parts;
-    for (const std::string& text : *list) parts.push_back(quoted(text));
-    return "[" + joined(parts, ", ") + "]";
+    return "null";
   }
 
   std::vector<std::string> keys_;
@@ -146,18 +125,10 @@ class ReadableLines : public ScoreEncoder {
   using ScoreEncoder::ScoreEncoder;
 
   std::string row(const Score& score) override {
-    std::string line = score.path + (score.is_unsure ? ": unsure: " : ": ");
-    const auto add = [&](std::size_t id, float confidence) {
-      line += (line.ends_with(' ') || line.ends_with('(') ? "" : ", ") + columns_.labels[id] +
-              formatted(" %.1f %%", 100 * static_cast<double>(confidence));
-    };
-    for (const int id : score.told)
-      add(static_cast<std::size_t>(id), score.probabilities[static_cast<std::size_t>(id)]);
-    const bool tells_nothing = columns_.is_multi_label && score.told.empty();
-    if (tells_nothing && !score.best.empty()) line += "no label (";
-    for (const auto& [id, confidence] : score.best)
-      if (!columns_.is_multi_label || tells_nothing) add(static_cast<std::size_t>(id), confidence);
-    if (tells_nothing && !score.best.empty()) line += ")";
+    std::string line = score.path + ": " + (score.is_unsure ? columns_.unsure_text : "");
+    for (std::size_t i = 0; i < score.best.size(); ++i)
+      line += (i == 0 ? "" : ", ") + columns_.labels[score.best[i].id] +
+              formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
     if (score.best.empty()) line += "cannot be classified: " + score.fault;
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
     if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
@@ -194,8 +165,6 @@ class ParquetEncoder : public ScoreEncoder {
       ParquetValue& value = values.emplace_back();
       if (const auto* text = std::get_if<std::string>(&cell)) value = as_utf8(*text);
       if (const auto* number = std::get_if<float>(&cell)) value = static_cast<double>(*number);
-      if (const auto* list = std::get_if<std::vector<std::string>>(&cell))
-        value = as_utf8(text_of(*list));
     }
     file_->add(values);
     return taken();
@@ -225,8 +194,12 @@ constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
 
 }  // namespace
 
-std::string told_text(const ScoreColumns& columns, const Score& score) {
-  return text_of(names_of(score.told, columns.labels));
+std::string label_text(const std::vector<std::string>& labels, const Score& score) {
+  if (!score.told) return labels[static_cast<std::size_t>(score.best[0].id)];
+  std::vector<std::string> names;
+  for (const int id : *score.told) names.push_back(labels[static_cast<std::size_t>(id)]);
+  std::ranges::sort(names);
+  return joined(names, std::string(1, kLabelSeparator));
 }
 
 std::string csv_line(const std::vector<ScoreCell>& cells) {
@@ -234,8 +207,6 @@ std::string csv_line(const std::vector<ScoreCell>& cells) {
   for (const ScoreCell& cell : cells) {
     if (const auto* text = std::get_if<std::string>(&cell)) line += csv_field(*text);
     if (const auto* number = std::get_if<float>(&cell)) line += number_text(*number);
-    if (const auto* list = std::get_if<std::vector<std::string>>(&cell))
-      line += csv_field(text_of(*list));
     line += ',';
   }
   line.back() = '\r';

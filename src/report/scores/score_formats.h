@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,28 +29,28 @@ struct Score {
   std::vector<RankedClass> best;     // most probable first
   std::vector<float> probabilities;  // by class id, if all are requested
   bool is_unsure = false;            // best[0] is only a guess, not an answer
-  std::vector<int> told = {};        // with several labels an image: the ids of its classes
-  std::string fault;                 // why the image is bad, or what is damaged; empty: neither
+  // The ids of the classes that it is told to have, if that is not always best[0].
+  std::optional<std::vector<int>> told = {};
+  std::string fault;  // why the image is bad, or what is damaged; empty: neither
 };
 
 // What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
 // `true_labels`; label_2, confidence_2 and so on up to top_k; probability_LABEL for each class, if
-// `all_classes`; fault. With several labels an image: path, labels, true_labels,
-// probability_LABEL, fault.
+// `all_classes`; fault.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
   bool all_classes = false;
   bool true_labels = false;
-  bool guesses = false;  // for images without a confident answer
-  bool is_multi_label = false;
+  bool guesses = false;                  // for images without a confident answer
+  const char* unsure_text = "unsure: ";  // before a guess, in lines for people
 };
 
-// What is told of an image with several labels, with semicolons.
-std::string told_text(const ScoreColumns& columns, const Score& score);
+// The name of the class of an answer, or those of several, sorted and separated by kLabelSeparator.
+std::string label_text(const std::vector<std::string>& labels, const Score& score);
 
-// std::monostate: no value. A list is text with semicolons except in JSON.
-using ScoreCell = std::variant<std::monostate, std::string, float, std::vector<std::string>>;
+// std::monostate: no value.
+using ScoreCell = std::variant<std::monostate, std::string, float>;
 
 // A CSV line with its line end, as in RFC 4180. Numbers are written in the shortest form that
 // parses to the same float.

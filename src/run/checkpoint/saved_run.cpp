@@ -122,7 +122,7 @@ DatasetFingerprint fingerprint_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
   const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
   for (const std::string& name : set.classes) add(name + "\n");
-  for (const std::vector<int>& ids : set.label_sets) {
+  for (const std::vector<int>& ids : set.labels.sets) {
     add("set");
     for (const int id : ids) add(" " + std::to_string(id));
   }

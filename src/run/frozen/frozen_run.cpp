@@ -22,8 +22,8 @@
 #include "run/bad_images.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
+#include "run/judge.h"
 #include "run/kept_model.h"
-#include "run/label_judgment.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
@@ -443,14 +443,13 @@ class FeatureRun {
       for (const std::uint32_t sample : train_.samples)
         groups.push_back(split->train_groups[sample]);
     const auto folds_of = [&](std::span<const std::int32_t> labels) {
-      return divided_into_folds(labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
-                                plan_.loading.seed);
+      Folds folds = divided_into_folds(
+          labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
+      require_folds(folds, plan_.folds);
+      return folds;
     };
-    if (const auto& sets = run_.sources.train.label_sets; !sets.empty())
-      return fit_label_heads(train_, sets, num_classes(), folds_of, class_weights(), fit_watch());
-    const Folds folds = folds_of(train_.labels);
-    require_folds(folds, plan_.folds);
-    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
+    const Dataset& set = run_.sources.train;
+    return judge_of(set).fit({train_, set, num_classes(), folds_of, class_weights()}, fit_watch());
   }
 
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
@@ -494,7 +493,7 @@ class FeatureRun {
     Judgment judged;
     if (leads()) {
       const auto task_for = [&](const Dataset& set) {
-        return task_of(set.label_sets, run_.sources.num_classes());
+        return task_of(set.labels.sets, run_.sources.num_classes());
       };
       const auto valid_task = task_for(run_.sources.valid);
       record_.train =
@@ -507,12 +506,9 @@ class FeatureRun {
     }
     set_summed_numbers(run_.world.sum(summed_numbers(record_.valid)), record_.valid);
     set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
-    if (run_.sources.valid.is_multi_label())
-      record_.labels = label_metrics(
-          run_, gather_label_answers(run_.world, leads() ? judged.host() : HostLogits(), {}));
-    else
-      record_.macro = macro_scores(
-          run_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
+    const Judge& judge = judge_of(run_.sources.valid);
+    judge.measure(run_, run_.world.sum(judge.counts(predictions_, run_.sources.num_classes())),
+                  leads() ? judged.host() : HostLogits(), record_);
     run_.world.agree([&] { check_epoch(record_); });
     const double images_per_second =
         static_cast<double>(record_.train.count) / record_.train_seconds;

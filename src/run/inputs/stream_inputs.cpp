@@ -142,8 +142,6 @@ void check_stream_options(const TrainConfig& config, const Sources& sources, int
   }
   const OptimizationConfig& optimization = config.optimization;
   const std::string stream = "--train-data-path '" + path + "' is a stream";
-  if (config.data.records.is_multi_label())
-    refuse(stream + ", whose images have one label each: leave --task multi-label out.");
   if (!has_steps)
     refuse(stream +
            ", whose length is unknown: give --steps-per-epoch, the number of images divided by the "

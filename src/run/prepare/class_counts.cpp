@@ -65,17 +65,4 @@ std::vector<double> weights_of_classes(ClassWeights choice, const std::vector<lo
   return weights;
 }
 
-std::vector<double> positive_weights(ClassWeights choice, const std::vector<long long>& counts,
-                                     std::size_t num_images) {
-  std::vector<double> weights(counts.size(), 1);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto with = static_cast<double>(counts[i]);
-    const double without = static_cast<double>(num_images) - with;
-    if (with == 0 || without == 0) continue;
-    weights[i] = without / with;
-    if (choice == ClassWeights::kSqrt) weights[i] = std::sqrt(weights[i]);
-  }
-  return weights;
-}
-
 }  // namespace kiln

@@ -34,9 +34,5 @@ std::vector<long long> counts_of_all(World& world, const Dataset& set, std::size
 // class of n of the N images, where C is the number of classes that have images. Square root:
 // proportional to the square root of that. A class without images has weight 1. Empty for kNone.
 std::vector<double> weights_of_classes(ClassWeights choice, const std::vector<long long>& counts);
-// The same where an image may have several: the weight of an image that has the class, for one that
-// does not. Balanced: those without it / those with it.
-std::vector<double> positive_weights(ClassWeights choice, const std::vector<long long>& counts,
-                                     std::size_t num_images);
 
 }  // namespace kiln

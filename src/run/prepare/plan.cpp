@@ -16,6 +16,7 @@
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "run/inputs/stream_inputs.h"
+#include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
 #include "run/prepare/shared_sources.h"
@@ -40,7 +41,6 @@ long long num_images(const Sources& sources) {
 // A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const Sources& sources, bool has_weights) {
   if (sources.train.is_stream()) return "the images of a stream cannot be read again";
-  if (sources.train.is_multi_label()) return "--task is multi-label";
   if (sources.spec().pretrained)
     return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
            "True`";
@@ -200,23 +200,7 @@ std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources
   const std::vector<long long> counts =
       counts_of_all(world, sources.train, sources.num_classes(),
                     division.has_own_train ? &division.train : nullptr);
-  return sources.train.is_multi_label()
-             ? positive_weights(choice, counts, sources.train.samples.size())
-             : weights_of_classes(choice, counts);
-}
-
-// Rank 0 gathers the answers for all validation images, and each rank has a table of combinations.
-void check_label_memory(const Sources& sources) {
-  constexpr double kMost = 1 << 26;
-  const auto classes = static_cast<double>(sources.num_classes());
-  const Dataset &train = sources.train, &valid = sources.valid;
-  if (train.is_multi_label() && (static_cast<double>(valid.samples.size()) * classes > kMost ||
-                                 static_cast<double>(train.num_labels()) * classes > kMost))
-    throw Error(ErrorCode::kUserError,
-                formatted("--task multi-label keeps the answers for all %zu validation images and "
-                          "the %zu combinations of labels in memory, which %zu classes make too "
-                          "large: use fewer validation images, or classes that more images share.",
-                          valid.samples.size(), train.num_labels(), sources.num_classes()));
+  return judge_of(sources.train).class_weights(choice, counts, sources.train.samples.size());
 }
 
 // Leaves out class weights and the number of epochs, which depend on all ranks.
@@ -408,7 +392,7 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (names.size() == 1 && !sources_.train.is_multi_label())
+    if (sources_.train.num_labels() == 1)
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
@@ -548,7 +532,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
                           config.ranks.exchange.num_summed_ranks(world.size()), precision);
   world.agree([&] {
     check_folds(plan);
-    check_label_memory(sources);
+    judge_of(sources.train).check(sources);
     check_recipe_of_features(optimization.recipe, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);

@@ -274,8 +274,8 @@ void open_loaders(const DataConfig& config, Run& run) {
   const at::Device place = torch_device(run.machine.device);
   run.uploaders.emplace(place, plan.pixels, plan.loading.batch_size);
   const std::size_t num_classes = run.sources.num_classes();
-  run.train_task = task_of(run.sources.train.label_sets, num_classes, place);
-  run.valid_task = task_of(run.sources.valid.label_sets, num_classes, place);
+  run.train_task = task_of(run.sources.train.labels.sets, num_classes, place);
+  run.valid_task = task_of(run.sources.valid.labels.sets, num_classes, place);
   run.world.agree([&] {
     run.cache = plan.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
                                    : choose_cache(config, run.sources, plan.pixels,

@@ -193,28 +193,17 @@ struct Parts {
   std::optional<ExplanationFolder> explanations;
 };
 
-// What is of one label an image.
-void check_labels(const EvaluateConfig& config) {
-  const std::string why = " of a model that tells several labels of an image: ";
-  if (config.trained_model_paths.size() > 1)
-    throw Error(ErrorCode::kUserError, "Models are compared by their top-1, which is not a metric" +
-                                           why + "evaluate each model alone.");
-  if (!config.explain.empty())
-    throw Error(ErrorCode::kUserError,
-                "--explain draws mistakes of one label, and none" + why + "leave it out.");
-}
-
 // Throws all problems together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
   Problems problems;
+  const std::string one_label = config.trained_model_paths.size() > 1 ? "A comparison of models"
+                                : !config.explain.empty()             ? "--explain"
+                                                                      : "";
   for (const std::string& path : config.trained_model_paths)
-    problems.collect([&] { parts.predictors.push_back(parts.inference.open(path)); });
-  const bool is_multi_label =
-      std::ranges::any_of(parts.predictors, [](auto& one) { return one.is_multi_label(); });
-  if (is_multi_label) problems.collect([&] { check_labels(config); });
+    problems.collect([&] { parts.predictors.push_back(parts.inference.open(path, one_label)); });
   problems.collect([&] {
     RecordOptions records = config.prediction.records;
-    if (is_multi_label) records.task = TaskKind::kMultiLabel;
+    if (!parts.predictors.empty()) records.task = parts.predictors.front().spec().task;
     parts.set = read_every_image(config.data_path, "Images", records);
   });
   problems.collect([&] {
@@ -438,7 +427,7 @@ int run(const EvaluateConfig& config, Process& process) {
   Parts parts(config);
   open_parts(config, parts);
   log_start(parts, log);
-  if (parts.predictors.front().is_multi_label()) {
+  if (parts.predictors.front().spec().task == TaskKind::kMultiLabel) {
     evaluate_labels(config, parts.inference, parts.predictors.front(), parts.set, *parts.output,
                     log);
     return 0;

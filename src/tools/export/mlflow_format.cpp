@@ -31,7 +31,6 @@ class Classifier:
         facts = self.session.get_modelmeta().custom_metadata_map
         self.labels = json.loads(facts["labels"])
         self.is_turned = facts["exif_orientation"] == "apply"
-        self.classes = json.loads(facts["calibration"]).get("classes")  # of several labels an image
 
     def predict(self, model_input, params=None):
         return pandas.DataFrame([self.answer(photo) for photo in model_input.iloc[:, 0]])
@@ -42,10 +41,6 @@ class Classifier:
             image = ImageOps.exif_transpose(image)
         pixels = numpy.asarray(image.convert("RGB"))
         probabilities = self.session.run(["probabilities"], {"image": pixels[None]})[0][0].tolist()
-        if self.classes:
-            least = [one["threshold"] for one in self.classes]
-            told = [self.labels[i] for i, share in enumerate(probabilities) if share >= least[i]]
-            return {"labels": told, "probabilities": probabilities}
         best = max(range(len(self.labels)), key=probabilities.__getitem__)
         label = self.labels[best]
         return {"label": label, "confidence": probabilities[best], "probabilities": probabilities}
@@ -92,6 +87,7 @@ constexpr const char* kUse =
 }  // namespace
 
 std::vector<OutputFile> mlflow_files(const ExportedModel& exported) {
+  exported.model.rule().require_one_label("--format mlflow");
   return {{"/data/model.onnx", onnx_model(exported)},
           {"/code/kiln_classifier.py", kPython},
           {"/requirements.txt", kRequirements},

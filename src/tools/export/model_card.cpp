@@ -52,11 +52,9 @@ std::string accuracy_text(const Json& training, std::int64_t num_valid) {
   if (epoch == epochs.end() || num_valid == 0)
     return "Its accuracy was not measured by an epoch of training; `kiln evaluate` measures it.\n";
   if (epoch->contains("mean_average_precision"))
-    return "Of " + plural(num_valid, "label of validation images", "labels of validation images") +
-           formatted(
-               ", the mean average precision is %.3f and the macro F1 %.3f, after epoch %lld.\n",
-               epoch->at("mean_average_precision").get<double>(),
-               epoch->at("macro_f1").get<double>(), static_cast<long long>(saved));
+    return formatted("Its mean average precision on validation images is %.3f, after epoch %lld.\n",
+                     epoch->at("mean_average_precision").get<double>(),
+                     static_cast<long long>(saved));
   const double top1 = epoch->at("top1").get<double>();
   const Interval interval =
       wilson_interval(std::llround(top1 * static_cast<double>(num_valid)), num_valid);
@@ -76,29 +74,28 @@ std::string counts_text(const std::vector<std::string>& labels, const Json& coun
   return text;
 }
 
-std::string record_text(const std::vector<std::string>& labels, const Json& training) {
+std::string record_text(const Predictor& model, const Json& training) {
+  const std::vector<std::string>& labels = model.labels();
+  const AnswerRule::Words& words = model.rule().words();
   const Json& counts = training.at("data").at("counts");
   std::int64_t num_train = 0, num_valid = 0;
   for (const std::string& label : labels) {
     num_train += count_of(counts, label, "train");
     num_valid += count_of(counts, label, "valid");
   }
-  const bool has_several = training.at("data").contains("task");
-  return "## What it was trained on\n\n" +
-         (has_several ? plural(num_train, "label of an image", "labels of images")
-                      : plural(num_train, "image", "images")) +
+  return "## What it was trained on\n\n" + plural(num_train, words.image, words.images) +
          ", with kiln " + in_markdown(training.at("versions").value("kiln", "")) + ".\n\n" +
          counts_text(labels, counts) + "\n## How good it is\n\n" +
          accuracy_text(training, num_valid);
 }
 
-std::string training_text(const fs::path& folder, const std::vector<std::string>& labels) {
+std::string training_text(const fs::path& folder, const Predictor& model) {
   const fs::path path = folder / "training.json";
   std::error_code failure;
   if (!fs::exists(path, failure))
     return "## What it was trained on\n\nThe model has no record of its training.\n";
   try {
-    return record_text(labels, parse_json(read_file(path, kMaxRecord)));
+    return record_text(model, parse_json(read_file(path, kMaxRecord)));
   } catch (const JsonFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
                 quoted_path(path) + " " + fault.what() + ": copy the whole model again.");
@@ -128,14 +125,12 @@ std::string model_card(const ExportedModel& exported, const std::string& use) {
   std::string text =
       "# " + model.spec().model_name + ", " + plural(model.labels().size(), "class", "classes") +
       "\n\nA classifier of images, written by " + in_markdown(program_version()) + ".\n\n";
-  text += training_text(exported.config.trained_model_path, model.labels());
+  text += training_text(exported.config.trained_model_path, model);
   text += "\n## Its limits\n\n- It knows no other class than these" +
-          std::string(model.is_multi_label()
-                          ? ", and tells several of an image, or none.\n- The"
-                          : ": an image of something else gets one of them.\n- The") +
-          " accuracy is that on images like the validation images, by which the best "
+          std::string(model.rule().words().limits) +
+          "\n- The accuracy is that on images like the validation images, by which the best "
           "epoch was chosen; on images of other cameras, places or times it may be lower.\n- " +
-          std::string(model.directory().calibration.answers.empty() && !model.is_multi_label()
+          std::string(model.calibration().answers.empty() && model.calibration().labels.empty()
                           ? "Its confidence is not calibrated.\n"
                           : "Its confidence is calibrated on the validation images, and slightly "
                             "optimistic on others.\n");

@@ -74,15 +74,7 @@ std::string lines_to_run(const ExportedModel& exported) {
          ".convert(\"RGB\")\n"
          "probabilities, = session.run([\"probabilities\"], {\"image\": "
          "numpy.asarray(image)[None]})\n" +
-         std::string(
-             exported.model.is_multi_label()
-                 ? "classes = "
-                   "json.loads(session.get_modelmeta().custom_metadata_map[\"calibration\"])"
-                   "[\"classes\"]\n"
-                   "print([label for label, share, one in zip(labels, probabilities[0], classes) "
-                   "if share >= one[\"threshold\"]])\n```\n"
-                 : "print(labels[probabilities[0].argmax()], probabilities[0].max())\n```\n") +
-         facts;
+         exported.model.rule().python_of_onnx() + "```\n" + facts;
 }
 
 }  // namespace
@@ -95,14 +87,14 @@ std::string onnx_model(const ExportedModel& exported) {
   const std::string answers =
       add_network(graph, model.network(), spec ? spec->output : kAnySize, pixels);
   const std::string logits = graph.add("Identity", {answers}, {}, "logits");
-  if (model.is_multi_label()) {
-    graph.add("Sigmoid", {graph.add("Div", {logits, graph.weights(model.temperatures())})}, {},
-              "probabilities");
-  } else {
-    const auto temperature = static_cast<float>(model.calibration().temperature);
-    graph.add("Softmax", {graph.add("Div", {logits, graph.number(temperature)})},
-              {{"axis", std::int64_t{1}}}, "probabilities");
-  }
+  const AnswerRule::OnnxAnswer last = model.rule().onnx();
+  const std::string temperatures = last.temperatures.dim() == 0
+                                       ? graph.number(last.temperatures.item<float>())
+                                       : graph.weights(last.temperatures);
+  std::vector<OnnxAttribute> attributes;
+  for (const auto& [name, value] : last.attributes) attributes.push_back({name, value});
+  graph.add(last.operation, {graph.add("Div", {logits, temperatures})}, attributes,
+            "probabilities");
   const std::vector<OnnxDimension> shape{"batch", static_cast<std::int64_t>(model.labels().size())};
   graph.add_output({"probabilities", OnnxType::kFloat, shape});
   graph.add_output({"logits", OnnxType::kFloat, shape});

@@ -61,23 +61,6 @@ std::string preparation(const ExportedModel& exported) {
          formatted("image = functional.center_crop(image, [%d, %d])\n", how->height, how->width);
 }
 
-// The lines of Python that turn the network's output into an answer.
-std::string answer_of(const Predictor& model) {
-  if (!model.is_multi_label())
-    return "probabilities = (network(pixels[None])[0] / " +
-           formatted("%.9g", model.calibration().temperature) +
-           ").softmax(0)\nprint(labels[probabilities.argmax()], probabilities.max().item())\n";
-  std::vector<std::string> temperatures, thresholds;
-  for (const LabelCalibration& label : model.calibration().labels) {
-    temperatures.push_back(formatted("%.9g", label.temperature));
-    thresholds.push_back(formatted("%.9g", label.threshold));
-  }
-  return "probabilities = (network(pixels[None])[0] / torch.tensor([" + joined(temperatures, ", ") +
-         "])).sigmoid()\nthresholds = [" + joined(thresholds, ", ") +
-         "]\nprint([label for label, share, least in zip(labels, probabilities.tolist(), "
-         "thresholds) if share >= least])\n";
-}
-
 std::string lines_to_load(const ExportedModel& exported) {
   const Predictor& model = exported.model;
   const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
@@ -89,7 +72,7 @@ std::string lines_to_load(const ExportedModel& exported) {
          "))\nlabels = " + quoted_list(model.labels()) + "\nimage = Image.open(\"photo.jpg\")\n" +
          preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
          list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) + ")\n" +
-         answer_of(model) + "```\n";
+         model.rule().python_of_torch() + "```\n";
 }
 
 }  // namespace

@@ -156,7 +156,6 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   if (family.allows(kMemoryEfficient)) report["memory_efficient"] = spec.memory_efficient;
   if (family.allows(kZeroInitResidual)) report["zero_init_residual"] = spec.zero_init_residual;
   if (spec.num_classes) report["num_classes"] = *spec.num_classes;
-  if (spec.is_multi_label) report["task"] = "multi-label";
   if (spec.normalization) {
     report["mean"] = spec.normalization->mean;
     report["std"] = spec.normalization->std;

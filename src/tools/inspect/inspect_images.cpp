@@ -150,23 +150,13 @@ int check_images(const Dataset& set, Report& report) {
 
 void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
-  std::int64_t unlabeled = 0, without_class = 0;
-  std::map<std::size_t, std::int64_t> by_number;  // images by the number of their classes
+  std::int64_t unlabeled = 0;
   for (const Sample& item : set.samples) {
-    std::size_t number = 0;
-    set.for_each_class(item.label, [&](int id) { ++counts.at(id), ++number; });
+    set.for_each_class(item.label, [&](int id) { ++counts.at(id); });
     unlabeled += item.label < 0;
-    without_class += item.label >= 0 && number == 0;
-    if (item.label >= 0) ++by_number[number];
   }
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
-  if (set.is_multi_label()) {
-    report["images_without_class"] = without_class;
-    report["label_combinations"] = set.label_sets.size();
-    Report& numbers = report["images_by_number_of_classes"] = Report::object();
-    for (const auto& [number, images] : by_number) numbers[std::to_string(number)] = images;
-  }
   Report classes = Report::array();
   for (std::size_t i = 0; i < counts.size(); ++i)
     classes.push_back({{"id", i}, {"name", set.classes[i]}, {"images", counts[i]}});

@@ -44,7 +44,7 @@ int run(const CompareConfig& config, Process& process) {
   std::vector<NamedRun> runs;
   for (const std::string& path : config.log_paths) {
     runs.push_back({path, read_run(path)});
-    if (runs.back().run.start.data.is_multi_label)
+    if (runs.back().run.start.data.words != TaskWords())
       throw Error(ErrorCode::kUserError,
                   "Runs are compared by their top-1, which '" + path +
                       "' does not have, since its images have several labels: compare the mean "

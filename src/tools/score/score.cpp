@@ -181,7 +181,7 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
 // Logs what --answer-at amounts to on validation, and warns if there are too few validation answers
 // to rely on it. Does nothing without --answer-at.
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
-  if (!config.answer_at) return;
+  if (!config.answer_at || calibration.answers.empty()) return;
   const double threshold = answer_threshold(config.min_confidence, config.answer_at, calibration);
   const AnswerRate rate = answer_rate(calibration.answers, threshold);
   const Interval interval = rate.interval();
@@ -220,17 +220,16 @@ constexpr double kSecondsBetweenSaves = 2, kMaxSaving = 0.02;  // the latter as 
 ScoreColumns columns_of(const ScoreConfig& config, const ScoreJob& job,
                         const TrueLabels& true_labels) {
   const std::vector<std::string>& labels = job.predictor->labels();
-  if (job.predictor->is_multi_label())
-    return {.labels = labels,
-            .top_k = 1,
-            .all_classes = true,
-            .true_labels = true_labels.any(),
-            .is_multi_label = true};
   const auto most = static_cast<int>(labels.size());
   const bool prints = config.output_path.empty();
   const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
-  return {labels, std::min(most, config.top_k > 0 ? config.top_k : usual), config.all_classes,
-          true_labels.any(), config.min_confidence || config.answer_at};
+  ScoreColumns columns{.labels = labels,
+                       .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
+                       .all_classes = config.all_classes,
+                       .true_labels = true_labels.any(),
+                       .guesses = config.min_confidence || config.answer_at};
+  job.predictor->rule().fit_columns(columns);
+  return columns;
 }
 
 std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
@@ -250,21 +249,16 @@ class Scoring {
         log_(log),
         total_(job.rows.count()),
         true_labels_(job.set, job.predictor->labels()),
-        threshold_(job.predictor->is_multi_label()
-                       ? 0
-                       : answer_threshold(config.min_confidence, config.answer_at,
-                                          job.predictor->calibration())),
-        rule_(config.min_confidence, config.answer_at, job.predictor->calibration()),
+        rule_(job.predictor->rule()),
+        thresholds_(rule_.thresholds(config.min_confidence, config.answer_at)),
         columns_(columns_of(config, job, true_labels_)),
         encoder_(job.format->encoder(columns_)),
         notable_(columns_.guesses),
         faults_(config.prediction.max_bad_images, log),
         progress_(total_, log) {
     warn_of_unknown_labels();
-    if (columns_.is_multi_label)
-      warn_of_silent_classes();
-    else
-      log_answer_threshold(config_, job_.predictor->calibration(), log_);
+    log_answer_threshold(config_, job_.predictor->calibration(), log_);
+    warn_of_silent_classes();
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
     if (job_.file) begin_file(*job_.file);
@@ -406,15 +400,15 @@ class Scoring {
   }
 
   void warn_of_silent_classes() const {
-    if (rule_.num_silent() > 0)
-      log_.warning(plural(std::ssize(columns_.labels), "class", "classes") + ": " +
-                   plural(static_cast<long long>(rule_.num_silent()), "is", "are") +
+    const auto never = [](double threshold) { return threshold > 1; };
+    if (const auto silent = std::ranges::count_if(thresholds_, never); silent > 0)
+      log_.warning(plural(silent, "class is", "classes are") +
                    " never told, since in validation no threshold reached --answer-at.");
   }
 
   Ranked ranked_classes(const at::Tensor& logits) const {
     Ranked ranked;
-    ranked.probabilities = job_.predictor->probabilities(logits, config_.raw);
+    ranked.probabilities = rule_.probabilities(logits, config_.raw);
     if (scored_dataset_) ranked.plain = logits.softmax(1);
     std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
     return ranked;
@@ -431,9 +425,8 @@ class Scoring {
     const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
     for (std::size_t place = 0; place < top_k; ++place)
       row.best.push_back({static_cast<int>(id[place]), confidence[place]});
-    row.is_unsure = confidence[0] < threshold_;
     if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
-    if (columns_.is_multi_label) row.told = rule_.told(row.probabilities);
+    rule_.tell(thresholds_, row);
   }
 
   // `may_be_right` is whether the model knows the true label.
@@ -441,23 +434,13 @@ class Scoring {
     ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
-    const bool is_right =
-        is_judged && (columns_.is_multi_label ? has_exactly(row)
-                                              : columns_.labels[row.best[0].id] == row.true_label);
+    const bool is_right = is_judged && label_text(columns_.labels, row) == row.true_label;
     so_far_.num_labeled += is_judged;
     so_far_.num_right += is_right;
     if (job_.explanations)
       notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
     so_far_.num_unsure += row.is_unsure;
     if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
-  }
-
-  // Whether what is told are the true labels, in any order.
-  bool has_exactly(const Score& row) const {
-    std::vector<std::string> names;
-    for (const int id : row.told) names.push_back(columns_.labels[static_cast<std::size_t>(id)]);
-    std::ranges::sort(names);
-    return joined(names, std::string(1, kLabelSeparator)) == row.true_label;
   }
 
   void note_seen(std::uint64_t hash) {
@@ -497,11 +480,9 @@ class Scoring {
                           grouped(so_far_.num_unsure).c_str()));
     if (so_far_.num_labeled > 0)
       log_.info(formatted(
-          "%s: %.2f %% of %s with %s that the model knows",
-          columns_.is_multi_label ? "exact match" : "top-1 accuracy",
+          "%s: %.2f %% of %s with %s that the model knows", rule_.words().accuracy,
           100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
-          plural(so_far_.num_labeled, "image", "images").c_str(),
-          columns_.is_multi_label ? "labels" : "a label"));
+          plural(so_far_.num_labeled, "image", "images").c_str(), rule_.words().known));
     for (const std::string& text :
          seen_texts({so_far_.num_seen_in_training, so_far_.num_seen_in_validation}))
       log_.warning(text);
@@ -531,8 +512,8 @@ class Scoring {
   Log& log_;
   const long long total_;  // 0: unknown, the images come from a growing list
   const TrueLabels true_labels_;
-  const double threshold_;
-  const LabelRule rule_;
+  const AnswerRule& rule_;
+  const std::vector<double> thresholds_;
   const ScoreColumns columns_;
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
@@ -556,21 +537,9 @@ const ScoreFormat* format_of(const std::string& output_path) {
                                                 "', but must end in " + score_extensions() + ".");
 }
 
-// What is of one label an image.
-void check_task(const ScoreConfig& config, const Predictor& predictor) {
-  if (!predictor.is_multi_label()) return;
-  const std::pair<const char*, bool> unfit[] = {{"top-k", config.top_k > 0},
-                                                {"scored-dataset", !config.scored_dataset.empty()}};
-  for (const auto& [name, is_given] : unfit)
-    if (is_given)
-      throw Error(ErrorCode::kUserError, "--" + std::string(name) +
-                                             " is for one label an image, but the model tells "
-                                             "several: leave it out.");
-}
-
 void open_images(const ScoreConfig& config, ScoreJob& job) {
   RecordOptions records = config.prediction.records;
-  if (job.predictor && job.predictor->is_multi_label()) records.task = TaskKind::kMultiLabel;
+  if (job.predictor) records.task = job.predictor->spec().task;
   if (config.data_paths.size() > 1)
     job.set = read_image_files(config.data_paths, "Images");
   else if (config.files_from.empty())
@@ -583,10 +552,11 @@ void open_images(const ScoreConfig& config, ScoreJob& job) {
 // Throws all problems together.
 void open_job(const ScoreConfig& config, ScoreJob& job) {
   Problems problems;
-  problems.collect([&] {
-    job.predictor.emplace(job.inference.open(config.trained_model_path));
-    check_task(config, *job.predictor);
-  });
+  const std::string one_label = config.top_k > 0                 ? "--top-k"
+                                : !config.scored_dataset.empty() ? "--scored-dataset"
+                                                                 : "";
+  problems.collect(
+      [&] { job.predictor.emplace(job.inference.open(config.trained_model_path, one_label)); });
   problems.collect([&] { open_images(config, job); });
   problems.collect([&] { job.format = format_of(config.output_path); });
   const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
@@ -660,6 +630,28 @@ ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_
 fs::path part_note_path(const fs::path& file) {
   const std::string name = file.filename().string() + ".json";
   return file.parent_path() / (file.extension() == ".parquet" ? "_" + name : name);
+}
+
+void NotableAnswers::see(std::size_t image, const Score& score, bool is_wrong) {
+  if (score.best.empty()) return;
+  const NotableAnswer answer{image, score.path, score.best.front()};
+  const auto confidence = [](const NotableAnswer& one) { return one.best.confidence; };
+  // Of equal answers the one seen first comes first.
+  const auto keep = [&](std::vector<NotableAnswer>& answers, std::size_t most, const auto& order) {
+    answers.insert(std::ranges::upper_bound(answers, confidence(answer), order, confidence),
+                   answer);
+    if (answers.size() > most) answers.pop_back();
+  };
+  if (score.is_unsure || !unsure_alone_) keep(doubtful_, unsure_alone_ ? 76 : 24, std::less{});
+  if (is_wrong) keep(wrong_, 24, std::greater{});
+}
+
+std::vector<NotableAnswer> NotableAnswers::all() const {
+  std::vector<NotableAnswer> answers = doubtful_;
+  for (const NotableAnswer& answer : wrong_)
+    if (std::ranges::find(doubtful_, answer.image, &NotableAnswer::image) == doubtful_.end())
+      answers.push_back(answer);
+  return answers;
 }
 
 int run(const ScoreConfig& config, Process& process) {

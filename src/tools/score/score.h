@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,29 +31,6 @@ ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_
 // Where the note of a complete part is: scores.part-3-of-8.csv.json. In a folder of
 // Parquet files it begins with an underscore, so that their readers ignore it.
 std::filesystem::path part_note_path(const std::filesystem::path& file);
-
-// The confidence from which the model answers, by --min-confidence or --answer-at; 0: it always
-// answers. Throws Error kUserError if the validation results do not give a threshold for the
-// latter.
-double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
-                        const Calibration& calibration);
-
-// Which classes a model for several labels an image tells.
-class LabelRule {
- public:
-  // By the thresholds of validation; by one for all classes; or by those from which a share of
-  // `answer_at` of what was told in validation was right: a class that did not reach it is never
-  // told.
-  LabelRule(std::optional<double> min_confidence, std::optional<double> answer_at,
-            const Calibration& calibration);
-
-  // The ids of the classes, by their probabilities.
-  std::vector<int> told(std::span<const float> probabilities) const;
-  std::size_t num_silent() const;  // classes that are never told
-
- private:
-  std::vector<double> thresholds_;  // by class id
-};
 
 struct NotableAnswer {
   std::size_t image = 0;  // its index over all scored images

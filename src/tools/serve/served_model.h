@@ -18,7 +18,6 @@
 #include "data/loader/loader_threads.h"
 #include "predict/inference.h"
 #include "report/scores/score_formats.h"
-#include "tools/score/score.h"
 #include "tools/serve/requests.h"
 
 namespace kiln {
@@ -62,8 +61,7 @@ class ServedModel {
   const std::size_t input_bytes_;
   DeviceUploader uploader_;
   HostBatch batch_;
-  const double threshold_;
-  const LabelRule rule_;
+  const std::vector<double> thresholds_;
   const ScoreColumns columns_;
   std::optional<double> unsure_in_validation_;
 };

@@ -375,8 +375,8 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
 }
 
 // A regression of two classes, an image has the class or not: their difference is the logit.
-HeadFit fit_label_heads(const LabeledFeatures& images,
-                        const std::vector<std::vector<int>>& label_sets, int num_classes,
+HeadFit fit_label_heads(const LabeledFeatures& images, const std::vector<std::vector<int>>& sets,
+                        int num_classes,
                         const std::function<Folds(std::span<const std::int32_t>)>& folds_of,
                         const std::vector<double>& class_weights, const FitWatch& watch) {
   HeadFit head;
@@ -384,7 +384,7 @@ HeadFit fit_label_heads(const LabeledFeatures& images,
   for (int c = 0; c < num_classes; ++c) {
     LabeledFeatures of_class{images.rows, {}, images.samples, images.weights};
     for (const std::int32_t label : images.labels) {
-      const std::vector<int>& ids = label_sets[static_cast<std::size_t>(label)];
+      const std::vector<int>& ids = sets[static_cast<std::size_t>(label)];
       of_class.labels.push_back(std::ranges::binary_search(ids, c) ? 1 : 0);
     }
     std::vector<double> of_both;
