@@ -65,14 +65,10 @@ class SeveralLabels final : public AnswerRule {
   }
   std::vector<double> thresholds(std::optional<double> min_confidence,
                                  std::optional<double> answer_at) const override {
+    require_one_label(answer_at ? "--answer-at" : "");
     std::vector<double> thresholds;
-    for (const LabelCalibration& label : labels_) {
-      const auto rate = answer_rate_for(label.answers, answer_at.value_or(0));
-      thresholds.push_back(min_confidence ? *min_confidence
-                           : !answer_at   ? label.threshold
-                           : rate         ? rate->threshold
-                                          : 2);
-    }
+    for (const LabelCalibration& label : labels_)
+      thresholds.push_back(min_confidence.value_or(label.threshold));
     return thresholds;
   }
   void tell(const std::vector<double>& thresholds, Score& score) const override {

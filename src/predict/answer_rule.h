@@ -39,8 +39,8 @@ class AnswerRule {
 
   // Logits [N, C] on the CPU -> the probabilities of the classes. `is_raw`: all temperatures are 1.
   virtual at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const = 0;
-  // From which probabilities on it answers: one number, or one for each class; above 1: never. By
-  // --min-confidence or --answer-at. Throws as answer_threshold().
+  // From which probabilities on it answers: one number, or one for each class. By --min-confidence
+  // or --answer-at. Throws as answer_threshold().
   virtual std::vector<double> thresholds(std::optional<double> min_confidence,
                                          std::optional<double> answer_at) const = 0;
   // Completes a score that has its most probable classes and, if the columns ask, all

@@ -101,18 +101,11 @@ void keep_surest(std::vector<LabelMistake>& mistakes, std::size_t most) {
   if (mistakes.size() > most) mistakes.resize(most);
 }
 
-void count_together(const LabelAnswers& answers, std::size_t image, int told,
-                    ConfusionMatrix& matrix) {
-  const auto label = static_cast<std::size_t>(answers.labels[image]);
-  for (const int id : answers.sets[label]) ++matrix.at(id, told);
-}
-
 }  // namespace
 
 ToldLabels what_is_told(const LabelAnswers& answers,
                         const std::vector<LabelCalibration>& calibration, std::size_t most) {
   ToldLabels judged;
-  judged.co_occurrence = empty_matrix(static_cast<int>(answers.num_classes));
   for (std::size_t c = 0; c < answers.num_classes; ++c) {
     const auto id = static_cast<int>(c);
     const std::vector<LabelAnswer> ranked = ranked_answers(answers, c);
@@ -121,8 +114,6 @@ ToldLabels what_is_told(const LabelAnswers& answers,
       const double probability = calibration[c].probability(answer.logit);
       const bool is_told = calibration[c].tells(answer.logit);
       num_told += is_told ? 1 : 0;
-      if (is_told && !judged.co_occurrence.empty())
-        count_together(answers, answer.image, id, judged.co_occurrence);
       if (is_told && !answer.is_there) judged.told.push_back({answer.image, id, probability});
       if (!is_told && answer.is_there) judged.missed.push_back({answer.image, id, 1 - probability});
     }
@@ -169,27 +160,10 @@ std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {
 
 namespace {
 
-constexpr std::size_t kMaxRows = 1000, kMaxPoints = 40, kMaxTogether = 40, kMostMistakes = 16;
+constexpr std::size_t kMaxRows = 1000, kMostMistakes = 16;
 
 std::string share_text(double share) {
   return std::isnan(share) ? "–" : percent(share);
-}
-
-// Recall and precision from each threshold on, by turns.
-std::vector<double> curve_of(const std::vector<AnswerBin>& answers) {
-  std::int64_t all = 0, told = 0, hits = 0;
-  for (const AnswerBin& bin : answers) all += bin.right;
-  std::vector<double> points;
-  const std::size_t stride = answers.size() / kMaxPoints + 1;
-  for (std::size_t i = answers.size(); all > 0 && i-- > 0;) {
-    told += answers[i].images;
-    hits += answers[i].right;
-    if (i % stride == 0) {
-      points.push_back(share_of(hits, all));
-      points.push_back(share_of(hits, told));
-    }
-  }
-  return points;
 }
 
 ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibration& calibration,
@@ -208,8 +182,7 @@ ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibr
       .caption = "Classes, lowest average precision first",
       .columns = {"class", "average precision", "precision", "recall", "F1", "threshold", "images",
                   "told"},
-      .rows = {},
-      .curve_column = "precision by recall"};
+      .rows = {}};
   if (order.size() > kMaxRows) {
     table.lead += formatted(" Showing %zu of %zu classes.", kMaxRows, order.size());
     order.resize(kMaxRows);
@@ -221,28 +194,6 @@ ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibr
                           share_text(score.f1()),
                           formatted("%.3f", calibration.labels[c].threshold), grouped(score.images),
                           grouped(score.told)});
-    table.curves.push_back(curve_of(calibration.labels[c].answers));
-  }
-  return table;
-}
-
-ResultTable table_of_pairs(const ConfusionMatrix& matrix, const std::vector<std::string>& classes) {
-  ResultTable table{
-      .id = "co-occurrence",
-      .heading = "Told together",
-      .lead =
-          "Rows are classes that images have, columns classes that they are told. An image "
-          "counts in each pair of its classes, so cells beside the diagonal are no mistakes: "
-          "they show which classes occur together.",
-      .caption = "Images by a true and a told class",
-      .columns = {"true ↓ told →"},
-      .rows = {}};
-  for (int truth = 0; truth < matrix.num_classes; ++truth) {
-    table.columns.push_back(classes[static_cast<std::size_t>(truth)]);
-    std::vector<std::string>& cells = table.rows.emplace_back();
-    cells.push_back(classes[static_cast<std::size_t>(truth)]);
-    for (int told = 0; told < matrix.num_classes; ++told)
-      cells.push_back(matrix.at(truth, told) > 0 ? grouped(matrix.at(truth, told)) : "");
   }
   return table;
 }
@@ -274,8 +225,6 @@ LabelResults label_results(const LabelAnswers& answers, const Calibration& calib
   details.verdict =
       verdict_of(metrics.mean_average_precision, results.scores, std::ssize(answers.labels));
   details.tables.push_back(table_of_classes(results.scores, calibration, classes));
-  if (classes.size() <= kMaxTogether)
-    details.tables.push_back(table_of_pairs(found.co_occurrence, classes));
   const auto add = [&](const std::vector<LabelMistake>& mistakes, PictureList list) {
     for (const LabelMistake& mistake : mistakes) list.images.push_back(show(mistake));
     if (!mistakes.empty()) details.pictures.push_back(std::move(list));

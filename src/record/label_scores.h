@@ -78,7 +78,6 @@ struct LabelMistake {
 // What is told from the thresholds of `calibration`, which has each class.
 struct ToldLabels {
   std::vector<LabelScore> scores;          // by class
-  ConfusionMatrix co_occurrence;           // how many images have a class and are told another
   std::vector<LabelMistake> told, missed;  // at most `most` each, the surest first
 };
 ToldLabels what_is_told(const LabelAnswers& answers,
@@ -88,9 +87,8 @@ ToldLabels what_is_told(const LabelAnswers& answers,
 // right; not a number: left out.
 std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact);
 
-// What reports show of judged images: the figures at the thresholds, a table of the classes with
-// their curves, which classes are told together, and the surest mistakes of each kind, which `show`
-// turns into pictures.
+// What reports show of judged images: the figures at the thresholds, a table of the classes, and
+// the surest mistakes of each kind, which `show` turns into pictures.
 struct LabelResults {
   std::vector<LabelScore> scores;  // by class
   ValidationDetails details;       // with the calibration that is given, and without an epoch

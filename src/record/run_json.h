@@ -132,7 +132,6 @@ void visit_fields(Is<Figure> auto& figure, auto&& field) {
 void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
   field("temperature", label.temperature);
   field("threshold", label.threshold);
-  field("answers", label.answers);
 }
 
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
@@ -281,8 +280,6 @@ void visit_fields(Is<ResultTable> auto& table, auto&& field) {
   field("caption", table.caption);
   field("columns", table.columns);
   field("rows", table.rows);
-  field("curve_column", table.curve_column);
-  field("curves", table.curves);
 }
 
 void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {
@@ -331,23 +328,14 @@ concept HasFields = requires(T& record) {
 
 // Members that are left out of the file when they say nothing, since few tasks have them.
 template <typename T>
-inline constexpr bool kIsRare = false;
-template <typename T>
-requires Is<T, Figure> || Is<T, ResultTable> || Is<T, PictureList> || Is<T, LabelCalibration>
-inline constexpr bool kIsRare<std::vector<T>> = true;
-template <>
-inline constexpr bool kIsRare<TaskWords> = true;
-template <>
-inline constexpr bool kIsRare<TaskVerdict> = true;
-template <typename T>
-bool says_nothing(const std::vector<T>& list) {
-  return list.empty();
-}
-inline bool says_nothing(const TaskVerdict& verdict) {
-  return verdict.text.empty();
-}
-inline bool says_nothing(const TaskWords& words) {
-  return words == TaskWords();
+bool says_nothing(const T& member) {
+  if constexpr (std::same_as<T, TaskWords>) return member == TaskWords();
+  if constexpr (std::same_as<T, TaskVerdict>) return member.text.empty();
+  if constexpr (std::same_as<T, std::vector<Figure>> || std::same_as<T, std::vector<ResultTable>> ||
+                std::same_as<T, std::vector<PictureList>> ||
+                std::same_as<T, std::vector<LabelCalibration>>)
+    return member.empty();
+  return false;
 }
 
 // from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
@@ -457,9 +445,7 @@ template <HasFields Record>
 Json as_json(const Record& record) {
   Json object = Json::object();
   visit_fields(record, [&](const char* name, const auto& member) {
-    if constexpr (kIsRare<std::remove_cvref_t<decltype(member)>>)
-      if (says_nothing(member)) return;
-    object[name] = as_json(member);
+    if (!says_nothing(member)) object[name] = as_json(member);
   });
   return object;
 }

@@ -105,11 +105,10 @@ inline bool is_at_limit(double temperature) {
   return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
 }
 
-// The same of one class, where an image may have several: sigmoid(logit / temperature) is
-// calibrated, and the class is told from `threshold` on, which gave the best F1 in validation.
+// Of one class, where an image may have several: sigmoid(logit / temperature) is calibrated, and
+// the class is told from `threshold` on, which gave the best F1 in validation.
 struct LabelCalibration {
   double temperature = 1, threshold = 0.5;
-  std::vector<AnswerBin> answers = {};  // by probability; `right` have the class
   double probability(double logit) const { return 1 / (1 + std::exp(-logit / temperature)); }
   bool tells(double logit) const { return probability(logit) >= threshold; }
   bool operator==(const LabelCalibration&) const = default;
@@ -237,14 +236,11 @@ struct JudgedImage {
   Thumbnail thumbnail;
 };
 
-// A section with a table of plain texts, the first of each row its heading. `curves` has a picture
-// for each row, points (x, y) from 0 to 1; or none.
+// A section with a table of plain texts, the first of each row its heading.
 struct ResultTable {
   std::string id, heading, lead, caption;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
-  std::string curve_column = {};
-  std::vector<std::vector<double>> curves = {};
 };
 
 // Whether the model learned, with the figure that says so. Without text: as top-1 says.

@@ -451,34 +451,22 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
 
 namespace {
 
-// The temperature and the answers in the file, or of one of its classes.
-void read_answers(const JsonFile& file, const Json& of, double& temperature,
-                  std::vector<AnswerBin>& answers) {
-  const auto value_at = [&](const char* key) -> const Json& {
-    if (!of.contains(key)) file.fail(std::string("its key '") + key + "' is missing");
-    return of[key];
-  };
-  const auto refuse = [&](const char* key, const char* due) {
-    file.fail(std::string("its key '") + key + "' is " + shown(of[key]) + " instead of " + due);
-  };
-  const Json &given = value_at("temperature"), &list = value_at("answers");
-  temperature = given.is_number() ? given.get<double>() : 0;
-  if (!(temperature > 0 && temperature <= kMaxTemperature))
-    refuse("temperature", "a number above 0");
-  if (!list.is_array()) refuse("answers", "a list");
-  for (const Json& bin : list) {
-    if (!is_bin(bin, answers.empty() ? -1 : answers.back().from))
-      file.fail("its key 'answers' has " + shown(bin) +
-                " instead of a higher confidence, images, and correct images");
-    answers.push_back(
-        {bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
+std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
+  file.refuse_unknown_keys({"version", "classes"});
+  const Json& classes = file.at("classes");
+  if (!classes.is_array() || classes.empty()) file.refuse("classes", "a list");
+  std::vector<LabelCalibration> labels;
+  for (const Json& pair : classes) {
+    const bool has_two =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+    const double temperature = has_two ? pair[0].get<double>() : 0;
+    const double threshold = has_two ? pair[1].get<double>() : 0;
+    if (!(temperature > 0 && temperature <= kMaxTemperature && threshold >= 0 && threshold <= 1))
+      file.fail("its key 'classes' has " + shown(pair) +
+                " instead of a temperature above 0 and a threshold from 0 to 1");
+    labels.push_back({temperature, threshold});
   }
-}
-
-nlohmann::ordered_json answers_json(const std::vector<AnswerBin>& bins) {
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
-  for (const AnswerBin& bin : bins) answers.push_back({bin.from, bin.images, bin.right});
-  return answers;
+  return labels;
 }
 
 }  // namespace
@@ -492,41 +480,37 @@ bool is_calibration_of(const ModelSpec& spec, const Calibration& calibration) {
 Calibration parse_calibration(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "calibration", kMaxCalibrationBytes, "64 MiB");
   const Json& version = file.at("version");
-  if (version != kVersion && version != kVersionOfLabels) file.refuse_version("versions 1 and 2");
-  Calibration calibration;
-  if (version == kVersion) {
-    file.refuse_unknown_keys({"version", "temperature", "answers"});
-    read_answers(file, file.root(), calibration.temperature, calibration.answers);
-    return calibration;
-  }
-  file.refuse_unknown_keys({"version", "classes"});
-  const Json& classes = file.at("classes");
-  if (!classes.is_array() || classes.empty()) file.refuse("classes", "a list");
-  for (const Json& of_class : classes) {
-    LabelCalibration& label = calibration.labels.emplace_back();
-    if (!of_class.is_object() || of_class.size() != 3 || !of_class.contains("threshold") ||
-        !of_class["threshold"].is_number())
-      file.fail("its key 'classes' has " + shown(of_class) +
-                " instead of a temperature, a threshold and answers");
-    label.threshold = of_class["threshold"].get<double>();
-    if (!(label.threshold >= 0 && label.threshold <= 1))
-      file.fail("a key 'threshold' is not a number from 0 to 1");
-    read_answers(file, of_class, label.temperature, label.answers);
+  if (version == kVersionOfLabels) return {1, {}, parse_labels(file)};
+  if (version != kVersion) file.refuse_version("versions 1 and 2");
+  file.refuse_unknown_keys({"version", "temperature", "answers"});
+  const Json& temperature = file.at("temperature");
+  Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
+  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
+    file.refuse("temperature", "a number above 0");
+  const Json& answers = file.at("answers");
+  if (!answers.is_array()) file.refuse("answers", "a list");
+  for (const Json& bin : answers) {
+    if (!is_bin(bin, calibration.answers.empty() ? -1 : calibration.answers.back().from))
+      file.fail("its key 'answers' has " + shown(bin) +
+                " instead of a higher confidence, images, and correct images");
+    calibration.answers.push_back(
+        {bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
   }
   return calibration;
 }
 
 std::string format_calibration(const Calibration& calibration) {
-  nlohmann::ordered_json json = {{"version", kVersion},
-                                 {"temperature", calibration.temperature},
-                                 {"answers", answers_json(calibration.answers)}};
   if (!calibration.labels.empty()) {
-    json = {{"version", kVersionOfLabels}, {"classes", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json = {{"version", kVersionOfLabels}, {"classes", Json::array()}};
     for (const LabelCalibration& label : calibration.labels)
-      json["classes"].push_back({{"temperature", label.temperature},
-                                 {"threshold", label.threshold},
-                                 {"answers", answers_json(label.answers)}});
+      json["classes"].push_back({label.temperature, label.threshold});
+    return json.dump() + "\n";
   }
+  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  for (const AnswerBin& bin : calibration.answers)
+    answers.push_back({bin.from, bin.images, bin.right});
+  const nlohmann::ordered_json json = {
+      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
   return json.dump() + "\n";
 }
 

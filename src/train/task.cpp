@@ -112,10 +112,6 @@ LabelCalibration calibrated(std::span<const LabelAnswer> ranked) {
     const double next = told < ranked.size() ? ranked[told].logit : last - 1;
     result.threshold = result.probability((last + next) / 2);
   }
-  result.answers = empty_answer_bins();
-  for (const LabelAnswer& answer : ranked)
-    count_answer(result.probability(answer.logit), answer.is_there, result.answers);
-  std::erase_if(result.answers, [](const AnswerBin& bin) { return bin.images == 0; });
   return result;
 }
 

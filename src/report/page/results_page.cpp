@@ -8,32 +8,15 @@
 namespace kiln {
 namespace {
 
-// Points from 0 to 1, x and y by turns, as a small curve; empty without any.
-std::string curve_html(const std::vector<double>& points, const std::string& label) {
-  std::string text;
-  for (std::size_t i = 0; i + 1 < points.size(); i += 2)
-    text += formatted("%.1f,%.1f ", 60 * points[i], 20 - 20 * points[i + 1]);
-  if (text.empty()) return "";
-  return "<svg class=\"curve\" viewBox=\"-1 -1 62 22\" width=\"62\" height=\"22\" role=\"img\" "
-         "aria-label=\"" +
-         escaped(label) + "\"><polyline fill=\"none\" stroke=\"currentColor\" points=\"" + text +
-         "\"/></svg>";
-}
-
 std::string table_html(const ResultTable& given) {
   std::vector<Column> columns;
   for (const std::string& title : given.columns)
     columns.push_back(columns.empty() ? text_column(title) : Column(title));
-  if (!given.curves.empty()) columns.push_back(text_column(given.curve_column));
   std::vector<Cells> rows;
   for (const std::vector<std::string>& texts : given.rows) {
-    const std::size_t place = rows.size();
     Cells& cells = rows.emplace_back();
     for (const std::string& text : texts)
       cells.push_back(cells.empty() ? name_html(text) : escaped(text));
-    if (!given.curves.empty())
-      cells.push_back(
-          place < given.curves.size() ? curve_html(given.curves[place], given.curve_column) : "");
   }
   return section(given.id, given.heading,
                  element("p", escaped(given.lead)) + table(given.caption, columns, rows));

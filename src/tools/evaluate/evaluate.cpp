@@ -23,15 +23,16 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
+#include "record/label_scores.h"
+#include "record/run_json.h"
 #include "record/run_summary.h"
 #include "report/mlflow/mlflow_sink.h"
+#include "report/page/html.h"
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
 #include "report/sinks.h"
 #include "run/process/versions.h"
 #include "tools/commands.h"
-#include "tools/evaluate/evaluate_labels.h"
-#include "tools/evaluate/report_files.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
 
@@ -120,15 +121,13 @@ class ModelEvaluator {
                          .network = predictor_.spec().model_name,
                          .data = {},
                          .figures = figures_,
-                         .calibration = {},
+                         .calibration = {predictor_.calibration().temperature, figures_.answers()},
                          .most_wrong = {},
                          .heat_maps = {},
                          .unknown_labels = {},
                          .seen = {},
                          .faults = std::move(records_),
                          .num_bad = faults_.num_bad};
-    model.calibration.temperature = predictor_.calibration().temperature;
-    model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     model.data.classes = predictor_.labels();
     model.data.eval_height = pixels.output.height;
@@ -264,6 +263,48 @@ ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std:
 std::string answers_name(std::size_t model, std::size_t num_models) {
   return num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", model + 1);
 }
+
+// Writes all files under temporary names, and renames them when all are complete.
+class OutputFiles {
+ public:
+  explicit OutputFiles(const fs::path& folder) : folder_(folder) {}
+
+  DurableFile& begin(const std::string& name) {
+    if (const fs::path parent = (folder_ / name).parent_path(); parent != folder_)
+      make_folders(parent);
+    return files_.emplace_back(folder_ / name);
+  }
+  void add(const std::string& name, const std::string& bytes) { begin(name).write(bytes); }
+
+  // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
+  void commit(const OutputFolder& output) {
+    std::vector<fs::path> removed = earlier_files();
+    for (const DurableFile& file : files_)
+      std::erase(removed, file.final_path().lexically_relative(folder_));
+    std::vector<DurableFile> files(std::move_iterator(files_.begin()),
+                                   std::move_iterator(files_.end()));
+    output.replace(std::move(files), removed);
+  }
+
+ private:
+  // Files of an earlier evaluation whose names this one may not reuse: they depend on the number of
+  // models or on the time.
+  std::vector<fs::path> earlier_files() const {
+    std::vector<fs::path> files;
+    std::error_code failure;
+    for (auto entry = fs::recursive_directory_iterator(folder_, failure);
+         !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+      const std::string name = entry->path().filename().string();
+      if (is_event_file_name(name) || name.starts_with("answers") ||
+          name.starts_with("evaluation-") || name == "differences.csv")
+        files.push_back(entry->path().lexically_relative(folder_));
+    }
+    return files;
+  }
+
+  const fs::path folder_;
+  std::deque<DurableFile> files_;
+};
 
 void add_events(const EvaluationRecord& record, OutputFiles& files) {
   for (std::size_t i = 0; i < record.models.size(); ++i) {
@@ -419,6 +460,166 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   return record;
 }
 
+// ---- several labels an image ----
+
+// Takes the model's answers for the images of a set.
+class LabelEvaluator {
+ public:
+  LabelEvaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config,
+                 Log& log)
+      : predictor_(predictor),
+        set_(set),
+        true_labels_(set, predictor.labels()),
+        thresholds_(predictor.rule().thresholds({}, {})),
+        sets_(set.labels.sets),
+        faults_(config.prediction.max_bad_images, log) {
+    const std::vector<int> new_ids = class_ids(set, predictor.labels());
+    for (std::vector<int>& ids : sets_) {
+      for (int& id : ids) id = new_ids[static_cast<std::size_t>(id)];
+      std::ranges::sort(ids);
+    }
+  }
+
+  // Gives `write` the row of each image, in order.
+  void add(const PredictedBatch& batch, const std::function<void(const Score&)>& write) {
+    at::Tensor probabilities;
+    if (batch.logits.defined())
+      probabilities = predictor_.rule().probabilities(batch.logits, /*is_raw=*/false).contiguous();
+    for (const BatchImage& image : batch.images) {
+      Score row;
+      row.path = set_.samples.file_name(image.index);
+      row.true_label = true_labels_.of(image.index);
+      row.fault = image.fault;
+      if (image.row) answer(image, row, batch.logits, probabilities);
+      if (!row.fault.empty()) faults_.note(row.path, row.fault, row.best.empty());
+      write(row);
+    }
+    faults_.check(static_cast<long long>(set_.samples.size()));
+  }
+
+  LabelResults results(const TransformSpec& pixels) const {
+    faults_.require_any_good(static_cast<long long>(set_.samples.size()));
+    if (labels_.empty())
+      throw Error(ErrorCode::kInvalidDataset,
+                  "None of the images has labels that the model knows, which are " +
+                      quoted_names(predictor_.labels(), kNamed) + ".");
+    const LabelAnswers answers{logits_, labels_, sets_, predictor_.labels().size()};
+    const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
+      const std::uint32_t sample = images_[mistake.image];
+      return {std::string(set_.samples.file_name(sample)), mistake.label, mistake.label,
+              mistake.confidence, thumbnail_of(set_, sample, pixels)};
+    };
+    LabelResults results =
+        label_results(answers, predictor_.calibration(), predictor_.labels(), show);
+    results.details.figures.push_back(
+        {"exact_match", "exact match", "", share_of(num_exact_, std::ssize(labels_))});
+    return results;
+  }
+
+  Json json_of(const LabelResults& results) const {
+    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    Json json = {{"network", predictor_.spec().model_name},
+                 {"task", "multi-label"},
+                 {"images", labels_.size()},
+                 {"unknown", true_labels_.unknown().num_images},
+                 {"bad_images", faults_.num_bad}};
+    for (const Figure& figure : results.details.figures) json[figure.name] = number(figure.value);
+    Json& classes = json["classes"] = Json::array();
+    for (std::size_t c = 0; c < results.scores.size(); ++c) {
+      const LabelScore& score = results.scores[c];
+      classes.push_back({{"label", predictor_.labels()[c]},
+                         {"images", score.images},
+                         {"told", score.told},
+                         {"hits", score.hits},
+                         {"average_precision", number(score.average_precision)},
+                         {"precision", number(score.precision())},
+                         {"recall", number(score.recall())},
+                         {"f1", number(score.f1())},
+                         {"threshold", thresholds_[c]}});
+    }
+    return json;
+  }
+
+ private:
+  void answer(const BatchImage& image, Score& row, const at::Tensor& logits,
+              const at::Tensor& probabilities) {
+    const std::size_t width = predictor_.labels().size(), at = *image.row * width;
+    const float* shares = probabilities.const_data_ptr<float>() + at;
+    const float* own = logits.const_data_ptr<float>() + at;
+    if (!std::all_of(own, own + width, [](float logit) { return std::isfinite(logit); })) {
+      row.fault = kNoNumberFault;
+      return;
+    }
+    row.probabilities.assign(shares, shares + width);
+    const auto likeliest = std::ranges::max_element(row.probabilities);
+    row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
+    predictor_.rule().tell(thresholds_, row);
+    if (!true_labels_.is_known(image.index)) return;
+    const int label = set_.samples.label(image.index);
+    logits_.insert(logits_.end(), own, own + width);
+    labels_.push_back(label);
+    images_.push_back(image.index);
+    num_exact_ += row.told == sets_[static_cast<std::size_t>(label)] ? 1 : 0;
+  }
+
+  const Predictor& predictor_;
+  const Dataset& set_;
+  const TrueLabels true_labels_;
+  const std::vector<double> thresholds_;
+  std::vector<std::vector<int>> sets_;  // of the set, with the model's class ids
+  PredictionFaults faults_;
+  std::vector<float> logits_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> images_;  // of the rows of logits
+  std::int64_t num_exact_ = 0;
+};
+
+std::string labels_page(const std::string& heading, const DataRecord& data,
+                        const ValidationDetails& details) {
+  const std::string verdict = verdict_line({Judged::kNote, "The " + details.verdict.text});
+  const std::string tiles = element("dl class=\"tiles\"", "\n" + figure_tiles(details.figures, ""));
+  return page_html(
+      heading, header_html(element("bdi", escaped(heading))),
+      section("verdict", "How good is it?", verdict + tiles) + results_html(data, details));
+}
+
+void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
+  Predictor& predictor = parts.predictors.front();
+  OutputFiles files(config.output_path);
+  DurableFile& answers = files.begin("answers.csv");
+  ScoreColumns columns{.labels = predictor.labels(), .true_labels = true};
+  predictor.rule().fit_columns(columns);
+  const auto encoder = find_score_format(".csv")->encoder(columns);
+  answers.write(encoder->begin());
+  ScoringProgress progress(static_cast<long long>(parts.set.samples.size()), log);
+  long long num_done = 0;
+  LabelEvaluator evaluator(predictor, parts.set, config, log);
+  Predictions predictions(predictor, parts.inference, log);
+  predictions.for_each(parts.set, [&](const PredictedBatch& batch) {
+    evaluator.add(batch, [&](const Score& row) {
+      answers.write(encoder->row(row));
+      progress.show(++num_done);
+    });
+  });
+  const TransformSpec pixels = predictions.pixels();
+  const LabelResults results = evaluator.results(pixels);
+  DataRecord data;
+  data.classes = predictor.labels();
+  data.eval_height = pixels.output.height;
+  data.eval_width = pixels.output.width;
+  files.add(kPageName, labels_page(predictor.spec().model_name + " on " + config.data_path, data,
+                                   results.details));
+  Json model = evaluator.json_of(results);
+  model["path"] = config.trained_model_paths.front();
+  files.add(
+      kEvaluationFileName,
+      json_text({{"data_path", config.data_path}, {"models", Json::array({model})}}, 2) + "\n");
+  files.commit(*parts.output);
+  for (const Figure& figure : results.details.figures)
+    log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
+  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
+}
+
 }  // namespace
 
 int run(const EvaluateConfig& config, Process& process) {
@@ -428,8 +629,7 @@ int run(const EvaluateConfig& config, Process& process) {
   open_parts(config, parts);
   log_start(parts, log);
   if (parts.predictors.front().spec().task == TaskKind::kMultiLabel) {
-    evaluate_labels(config, parts.inference, parts.predictors.front(), parts.set, *parts.output,
-                    log);
+    evaluate_labels(config, parts, log);
     return 0;
   }
   OutputFiles files(config.output_path);

@@ -258,7 +258,6 @@ class Scoring {
         progress_(total_, log) {
     warn_of_unknown_labels();
     log_answer_threshold(config_, job_.predictor->calibration(), log_);
-    warn_of_silent_classes();
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
     if (job_.file) begin_file(*job_.file);
@@ -397,13 +396,6 @@ class Scoring {
                  " a label that the model does not know: " +
                  quoted_among(unknown.names, job_.predictor->labels(), kNamed) +
                  ". Such images count as wrong.");
-  }
-
-  void warn_of_silent_classes() const {
-    const auto never = [](double threshold) { return threshold > 1; };
-    if (const auto silent = std::ranges::count_if(thresholds_, never); silent > 0)
-      log_.warning(plural(silent, "class is", "classes are") +
-                   " never told, since in validation no threshold reached --answer-at.");
   }
 
   Ranked ranked_classes(const at::Tensor& logits) const {
