@@ -102,7 +102,7 @@ class SeveralLabels final : public AnswerRule {
     return "classes = json.loads(session.get_modelmeta().custom_metadata_map[\"calibration\"])"
            "[\"classes\"]\n"
            "print([label for label, share, one in zip(labels, probabilities[0], classes) "
-           "if share >= one[\"threshold\"]])\n";
+           "if share >= one[1]])\n";
   }
   std::string python_of_torch() const override {
     return "probabilities = (network(pixels[None])[0] / torch.tensor(" +

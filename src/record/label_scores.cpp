@@ -138,14 +138,8 @@ LabelMetrics metrics_of(std::span<const LabelScore> scores) {
 }
 
 LabelMetrics metrics_of(const LabelAnswers& answers) {
-  std::vector<LabelScore> scores;
-  for (std::size_t c = 0; c < answers.num_classes; ++c) {
-    const std::vector<LabelAnswer> ranked = ranked_answers(answers, c);
-    const auto end =
-        std::ranges::find_if(ranked, [](const LabelAnswer& answer) { return !(answer.logit > 0); });
-    scores.push_back(score_of(ranked, static_cast<std::size_t>(end - ranked.begin())));
-  }
-  return metrics_of(scores);
+  return metrics_of(
+      what_is_told(answers, std::vector<LabelCalibration>(answers.num_classes), 0).scores);
 }
 
 std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {

@@ -163,10 +163,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
 void visit_fields(Is<TaskWords> auto& words, auto&& field) {
   field("task", words.task);
   field("right", words.right);
-  field("accuracy", words.accuracy);
-  field("chart", words.chart);
   field("for_small_classes", words.for_small_classes);
-  field("has_top5", words.has_top5);
   field("train_images", words.train_images);
   field("valid_images", words.valid_images);
 }

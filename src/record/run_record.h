@@ -18,10 +18,9 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 // unless the task says otherwise.
 struct TaskWords {
   std::string task = {};  // of the option --task
-  std::string right = "top-1", accuracy = "top-1 accuracy", chart = "Top-1 accuracy";
+  std::string right = "top-1";
   std::string for_small_classes =
       "`--sample balanced` or `--class-weights balanced`, and `--best-by macro-recall`";
-  bool has_top5 = true;
   // How many images there are, if that is not the sum of the counts; else 0.
   long long train_images = 0, valid_images = 0;
   bool operator==(const TaskWords&) const = default;

@@ -168,7 +168,7 @@ class ConsoleSink : public RunSink {
       if (!figure.is_counted) result(short_title(figure), percent(figure.value));
     if (const std::string text = figures_text(run.details.figures); !text.empty())
       result("at thresholds", text + ", fitted on these images");
-    result(run.start.data.words.accuracy,
+    result(run.start.data.words.right + " accuracy",
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
                (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
     if (has_top5(run.start.data))

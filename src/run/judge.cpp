@@ -9,7 +9,6 @@
 #include "predict/explanations.h"
 #include "record/run_json.h"
 #include "run/prepare/class_counts.h"
-#include "train/features/head_fit.h"
 
 namespace kiln {
 namespace {
@@ -103,16 +102,11 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 class JudgeOfOneLabel final : public Judge {
  public:
   TaskWords words(const Sources&) const override { return {}; }
-  void check(const Sources&) const override {}
+  void check(const Sources&, bool) const override {}
 
   std::vector<double> class_weights(ClassWeights choice, const std::vector<long long>& counts,
                                     std::size_t) const override {
     return weights_of_classes(choice, counts);
-  }
-
-  HeadFit fit(const HeadJob& job, const FitWatch& watch) const override {
-    return fit_head(job.images, job.num_classes, job.folds_of(job.images.labels), job.class_weights,
-                    watch);
   }
 
   CalibrationSample sample(std::size_t num_images, std::size_t num_classes) const override {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -13,32 +12,20 @@
 #include "record/run_record.h"
 #include "run/run.h"
 #include "train/evaluation.h"
-#include "train/features/head_fit.h"
 
 namespace kiln {
-
-// The last layer that is fitted to features.
-struct HeadJob {
-  const LabeledFeatures& images;
-  const Dataset& set;  // of the images
-  int num_classes = 0;
-  // Divides the images by labels for each.
-  std::function<Folds(std::span<const std::int32_t>)> folds_of;
-  std::vector<double> class_weights;
-};
 
 class Judge {
  public:
   virtual ~Judge() = default;
   virtual TaskWords words(const Sources& sources) const = 0;
-  // Throws Error kUserError if the images are too many to be judged.
-  virtual void check(const Sources& sources) const = 0;
+  // Throws Error kUserError for runs that cannot be judged.
+  virtual void check(const Sources& sources, bool uses_features) const = 0;
 
   // The weights of the classes in the loss, by the images of each.
   virtual std::vector<double> class_weights(ClassWeights choice,
                                             const std::vector<long long>& counts,
                                             std::size_t num_images) const = 0;
-  virtual HeadFit fit(const HeadJob& job, const FitWatch& watch) const = 0;
 
   // The validation images whose logits are kept for measure() and details().
   virtual CalibrationSample sample(std::size_t num_images, std::size_t num_classes) const = 0;

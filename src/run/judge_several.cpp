@@ -55,17 +55,19 @@ class JudgeOfSeveralLabels final : public Judge {
   TaskWords words(const Sources& sources) const override {
     return {.task = "multi-label",
             .right = "exact match",
-            .accuracy = "exact match",
-            .chart = "Exact match",
             .for_small_classes = "`--class-weights sqrt` and `--best-by macro-f1`",
-            .has_top5 = false,
             .train_images = std::ssize(sources.train.samples),
             .valid_images = std::ssize(sources.valid.samples)};
   }
 
   // Rank 0 gathers the answers for all validation images, and each rank has a table of
   // combinations.
-  void check(const Sources& sources) const override {
+  void check(const Sources& sources, bool uses_features) const override {
+    if (uses_features)
+      throw Error(
+          ErrorCode::kUserError,
+          "--freeze backbone and --augment none fit one label for each image, but --task is "
+          "multi-label: use --augment flip, which trains the last layer in epochs.");
     constexpr double kMost = 1 << 26;
     const std::size_t classes = sources.num_classes(), labels = sources.train.num_labels();
     const std::size_t images = sources.valid.samples.size();
@@ -89,11 +91,6 @@ class JudgeOfSeveralLabels final : public Judge {
       if (choice == ClassWeights::kSqrt) weights[i] = std::sqrt(weights[i]);
     }
     return weights;
-  }
-
-  HeadFit fit(const HeadJob& job, const FitWatch& watch) const override {
-    return fit_label_heads(job.images, job.set.labels.sets, job.num_classes, job.folds_of,
-                           job.class_weights, watch);
   }
 
   CalibrationSample sample(std::size_t, std::size_t) const override { return {}; }  // all

@@ -50,13 +50,13 @@ TEST(BalanceOptions, ExcludeEachOther) {
 
 TEST(TaskOption, DecidesWhatTheBestEpochIsJudgedBy) {
   const auto several = parse_as<TrainConfig>(train({"--task=multi-label"}));
-  EXPECT_TRUE(several.data.records.is_multi_label());
+  EXPECT_EQ(several.data.records.task, TaskKind::kMultiLabel);
   EXPECT_EQ(several.optimization.best_by, BestBy::kMap);
   EXPECT_EQ(parse_as<TrainConfig>(train({"--task=multi-label", "--best-by=macro-f1"}))
                 .optimization.best_by,
             BestBy::kMacroF1);
   EXPECT_EQ(fault(train({"--task=multi-label", "--save=last"})), "no fault");
-  for (const char* unfit : {"--best-by=top1", "--sample=balanced", "--auto=True"})
+  for (const char* unfit : {"--best-by=top1", "--sample=balanced", "--auto=True", "--explain=maps"})
     EXPECT_NE(fault(train({"--task=multi-label", unfit})), "no fault") << unfit;
   EXPECT_NE(fault(train({"--best-by=map"})).find("--task multi-label"), std::string::npos);
 }

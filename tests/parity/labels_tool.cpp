@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   for (double& weight : plan.class_weights) in >> weight;
   std::vector<float> logits(num_images * num_classes);
   std::vector<std::int32_t> labels;
-  std::vector<std::vector<int>> label_sets;
+  std::vector<std::vector<int>> sets;
   std::map<std::vector<int>, std::int32_t> known;
   for (std::size_t i = 0; i < num_images; ++i) {
     std::vector<int> ids;
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     for (std::size_t c = 0; c < num_classes; ++c)
       if (int is_there = 0; in >> is_there && is_there == 1) ids.push_back(static_cast<int>(c));
     const auto [place, is_new] = known.emplace(ids, static_cast<std::int32_t>(known.size()));
-    if (is_new) label_sets.push_back(ids);
+    if (is_new) sets.push_back(ids);
     labels.push_back(place->second);
   }
   if (!in) {
@@ -46,11 +46,11 @@ int main(int argc, char** argv) {
   const at::Tensor rows = at::from_blob(logits.data(), {static_cast<std::int64_t>(num_images),
                                                         static_cast<std::int64_t>(num_classes)});
   const at::Tensor truth = at::tensor(labels).to(at::kLong);
-  const auto task = kiln::task_of(label_sets, num_classes);
+  const auto task = kiln::task_of(sets, num_classes);
   kiln::MetricSums sums{at::Device(at::kCPU)};
   const at::Tensor loss = kiln::TrainingLoss(plan, at::kCPU, *task)(rows.to(at::kDouble), truth);
   sums.add(rows, truth, loss, 1, *task);
-  const kiln::LabelAnswers answers{logits, labels, label_sets, num_classes};
+  const kiln::LabelAnswers answers{logits, labels, sets, num_classes};
   const kiln::LabelMetrics metrics = kiln::metrics_of(answers);
   std::printf("%.17g %lld %.17g %.17g %.17g\n", loss.item<double>(),
               static_cast<long long>(sums.totals().top1), metrics.mean_average_precision,

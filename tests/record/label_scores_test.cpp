@@ -46,12 +46,7 @@ TEST_F(LabelScores, TheBestThresholdDividesEqualAnswersNever) {
 }
 
 TEST_F(LabelScores, JudgesWhatIsToldFromThresholds) {
-  const ToldLabels judged = told_labels(answers_, std::vector<LabelCalibration>(3), 2);
-  const ConfusionMatrix& matrix = judged.co_occurrence;
-  EXPECT_EQ(matrix.at(0, 0), 2);
-  EXPECT_EQ(matrix.at(0, 1), 2);
-  EXPECT_EQ(matrix.at(1, 1), 1);
-  EXPECT_EQ(matrix.at(2, 0), 0);
+  const ToldLabels judged = what_is_told(answers_, std::vector<LabelCalibration>(3), 2);
   EXPECT_EQ(judged.scores[0].told, 3);
   EXPECT_EQ(judged.scores[1].hits, 1);
   ASSERT_EQ(judged.told.size(), 2U);
@@ -60,6 +55,23 @@ TEST_F(LabelScores, JudgesWhatIsToldFromThresholds) {
   EXPECT_NEAR(judged.told[0].confidence, 1 / (1 + std::exp(-2.0)), 1e-9);
   ASSERT_EQ(judged.missed.size(), 1U);
   EXPECT_EQ(judged.missed[0].image, 3U);
+}
+
+TEST_F(LabelScores, GivesReportsTablesAndPictures) {
+  Calibration calibration;
+  calibration.labels.resize(3);
+  const auto show = [](const LabelMistake& mistake) -> JudgedImage {
+    return {std::to_string(mistake.image), mistake.label, mistake.label, mistake.confidence, {}};
+  };
+  const auto [scores, details] = label_results(answers_, calibration, {"a", "b", "c"}, show);
+  EXPECT_EQ(scores.size(), 3U);
+  ASSERT_EQ(details.tables.size(), 1U);
+  EXPECT_EQ(details.tables[0].rows.size(), 3U);
+  EXPECT_EQ(details.tables[0].rows[2][0], "c");  // no image has it
+  ASSERT_EQ(details.pictures.size(), 2U);
+  EXPECT_EQ(details.pictures[1].images[0].file, "3");
+  EXPECT_EQ(details.figures.front().name, "mean_average_precision");
+  EXPECT_TRUE(details.verdict.has_learned);
 }
 
 }  // namespace

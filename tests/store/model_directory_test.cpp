@@ -40,16 +40,13 @@ TEST(CalibrationFile, ReadsWhatItWrites) {
 
 TEST(CalibrationFile, OfSeveralLabelsHasEachClass) {
   Calibration several;
-  several.labels = {{1.5, 0.25, {{0.5, 3, 2}}}, {1, 0.5, {}}};
+  several.labels = {{1.5, 0.25}, {1, 0.5}};
   const std::string json = format_calibration(several);
   EXPECT_EQ(parse_calibration(json, "x"), several);
-  EXPECT_EQ(json,
-            "{\"version\":2,\"classes\":[{\"temperature\":1.5,\"threshold\":0.25,\"answers\":"
-            "[[0.5,3,2]]},{\"temperature\":1.0,\"threshold\":0.5,\"answers\":[]}]}\n");
+  EXPECT_EQ(json, "{\"version\":2,\"classes\":[[1.5,0.25],[1.0,0.5]]}\n");
   for (const char* bad :
-       {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [{"threshold": 0.5}]})",
-        R"({"version": 2, "classes": [{"temperature": 1, "threshold": 2, "answers": []}]})",
-        R"({"version": 2, "classes": [{"temperature": 0, "threshold": 1, "answers": []}]})"})
+       {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [[1]]})",
+        R"({"version": 2, "classes": [[1, 2]]})", R"({"version": 2, "classes": [[0, 1]]})"})
     EXPECT_THROW(parse_calibration(bad, "x"), Error) << bad;
 }
 
@@ -179,9 +176,9 @@ TEST_F(ModelDirectoryTest, WithoutACalibrationTheTemperatureIsOne) {
 
 TEST_F(ModelDirectoryTest, OfSeveralLabelsNeedsTheirThresholds) {
   TrainedModel model = trained();
-  model.spec.is_multi_label = true;
+  model.spec.task = TaskKind::kMultiLabel;
   model.calibration = {};
-  model.calibration.labels = {{2, 0.25, {}}, {1, 0.5, {}}};
+  model.calibration.labels = {{2, 0.25}, {1, 0.5}};
   write_directory(folder_, trained_model_files(model));
   EXPECT_EQ(read_model_directory(folder_).calibration, model.calibration);
   fs::remove(folder_ / "calibration.json");

@@ -55,7 +55,8 @@ std::string curves_html(const RunRecord& run) {
        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
        by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
       kept};
-  LineChart accuracy{run.start.data.words.chart, Unit::kPercent, {}, kept};
+  LineChart accuracy{
+      capitalized(run.start.data.words.right) + " accuracy", Unit::kPercent, {}, kept};
   if (has_epochs)
     accuracy.series = {
         by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),

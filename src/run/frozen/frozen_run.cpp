@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -442,14 +441,11 @@ class FeatureRun {
     if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
       for (const std::uint32_t sample : train_.samples)
         groups.push_back(split->train_groups[sample]);
-    const auto folds_of = [&](std::span<const std::int32_t> labels) {
-      Folds folds = divided_into_folds(
-          labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
-      require_folds(folds, plan_.folds);
-      return folds;
-    };
-    const Dataset& set = run_.sources.train;
-    return judge_of(set).fit({train_, set, num_classes(), folds_of, class_weights()}, fit_watch());
+    const Folds folds =
+        divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
+                           plan_.loading.seed);
+    require_folds(folds, plan_.folds);
+    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
   }
 
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a

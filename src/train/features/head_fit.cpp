@@ -374,34 +374,6 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
   return fit;
 }
 
-// A regression of two classes, an image has the class or not: their difference is the logit.
-HeadFit fit_label_heads(const LabeledFeatures& images, const std::vector<std::vector<int>>& sets,
-                        int num_classes,
-                        const std::function<Folds(std::span<const std::int32_t>)>& folds_of,
-                        const std::vector<double>& class_weights, const FitWatch& watch) {
-  HeadFit head;
-  std::vector<at::Tensor> weights, biases;
-  for (int c = 0; c < num_classes; ++c) {
-    LabeledFeatures of_class{images.rows, {}, images.samples, images.weights};
-    for (const std::int32_t label : images.labels) {
-      const std::vector<int>& ids = sets[static_cast<std::size_t>(label)];
-      of_class.labels.push_back(std::ranges::binary_search(ids, c) ? 1 : 0);
-    }
-    std::vector<double> of_both;
-    if (!class_weights.empty()) of_both = {1, class_weights[static_cast<std::size_t>(c)]};
-    const HeadFit fit = fit_head(of_class, 2, folds_of(of_class.labels), of_both, watch);
-    if (!fit.weight.defined()) return fit;  // stopped
-    weights.push_back(fit.weight[1].sub(fit.weight[0]));
-    biases.push_back(fit.bias[1].sub(fit.bias[0]));
-    head.penalty += fit.penalty / num_classes;
-    head.is_chosen = fit.is_chosen;
-    head.is_cut = head.is_cut || fit.is_cut;
-  }
-  head.weight = at::stack(weights);
-  head.bias = at::stack(biases);
-  return head;
-}
-
 at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head) {
   return at::linear(rows, head.weight, head.bias);
 }

@@ -97,14 +97,6 @@ struct FitWatch {
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
                  const std::vector<double>& class_weights, const FitWatch& watch);
 
-// The same where an image may have several labels, indices into `sets`: a logistic regression
-// for each class, with its own penalty; `class_weights` are those of images that have the class.
-// `folds_of` divides the images by whether they have one. There are no out-of-fold logits.
-HeadFit fit_label_heads(const LabeledFeatures& images, const std::vector<std::vector<int>>& sets,
-                        int num_classes,
-                        const std::function<Folds(std::span<const std::int32_t>)>& folds_of,
-                        const std::vector<double>& class_weights, const FitWatch& watch);
-
 // float32 [N, C], host.
 at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head);
 

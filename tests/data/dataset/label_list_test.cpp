@@ -287,7 +287,7 @@ TEST_F(LabelList, WhatHasNoClassIsNotWhatHasNoLabel) {
   EXPECT_NE(error.message().find("'bird'"), std::string::npos) << error.message();
   // Where each image has one class by its form, so it has here.
   const Dataset folders = read_labeled_dataset(scratch_ / ".", "Data", several);
-  EXPECT_TRUE(folders.is_multi_label());
+  EXPECT_EQ(folders.labels.task(), TaskKind::kMultiLabel);
   EXPECT_EQ(folders.label_text(folders.samples.label(0)), "cat");
 }
 

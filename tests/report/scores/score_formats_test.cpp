@@ -103,26 +103,21 @@ TEST(ScoreFormats, JsonLinesTakeFileNamesOfAnyBytes) {
             "\\xff.jpg");
 }
 
-TEST(ScoreFormats, SeveralLabelsAreAListOrHaveSemicolons) {
+TEST(ScoreFormats, SeveralLabelsHaveSemicolons) {
   const ScoreColumns columns{
-      .labels = {"dog", "cat"}, .all_classes = true, .true_labels = true, .is_multi_label = true};
+      .labels = {"dog", "cat"}, .true_labels = true, .unsure_text = "none: "};
   Score score{.path = "a.jpg",
               .true_label = "dog",
-              .best = {{1, 0.75F}},
-              .probabilities = {0.5F, 0.75F},
+              .best = {{0, 0.75F}, {1, 0.5F}},
+              .probabilities = {},
               .fault = {}};
   score.told = {0, 1};
-  EXPECT_EQ(header_of(columns),
-            "path,labels,true_labels,probability_dog,probability_cat,fault\r\n");
-  EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,dog;cat,dog,0.5,0.75,\r\n");
-  const auto row = nlohmann::json::parse(row_of(".jsonl", columns, score));
-  EXPECT_EQ(row["labels"], (nlohmann::json{"dog", "cat"}));
-  EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 50.0 %, cat 75.0 % (true label: dog)\n");
-  score.told.clear();
-  EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["labels"].size(), 0U);
-  EXPECT_EQ(row_of("", columns, score), "a.jpg: no label (cat 75.0 %) (true label: dog)\n");
-  const auto bad = nlohmann::json::parse(row_of(".jsonl", columns, kBad));
-  EXPECT_TRUE(bad["labels"].is_null());
+  EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,cat;dog,0.75,dog,\r\n");
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 75.0 %, cat 50.0 % (true label: dog)\n");
+  score.told->clear();
+  score.is_unsure = true;
+  EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["label"], "");
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: none: dog 75.0 %, cat 50.0 % (true label: dog)\n");
 }
 
 TEST(ScoreFormats, ReadableLinesNameClassesOrTheFault) {
