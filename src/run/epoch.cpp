@@ -17,7 +17,6 @@
 #include "run/frozen/frozen_run.h"
 #include "run/judge.h"
 #include "run/kept_model.h"
-#include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/shared_sources.h"
 #include "run/vote.h"

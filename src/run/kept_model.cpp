@@ -1,12 +1,9 @@
 #include "run/kept_model.h"
 
 #include <malloc.h>
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>

@@ -174,7 +174,8 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
                   "mean over the classes that have validation images or were predicted");
   }
   if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
-    tiles += tile(name("Best top-1", best), percent_figure("best-top1", best.valid.top1_accuracy()),
+    tiles += tile(name(("Best " + counted_name(best)).c_str(), best),
+                  percent_figure("best-top1", best.valid.top1_accuracy()),
                   "another epoch than the one that was saved");
   return tiles;
 }
