@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -91,8 +92,9 @@ std::string onnx_model(const ExportedModel& exported) {
   const std::string temperatures = last.temperatures.dim() == 0
                                        ? graph.number(last.temperatures.item<float>())
                                        : graph.weights(last.temperatures);
-  std::vector<OnnxAttribute> attributes;
-  for (const auto& [name, value] : last.attributes) attributes.push_back({name, value});
+  std::vector<OnnxAttribute> attributes(last.attributes.size());
+  for (std::size_t i = 0; i < attributes.size(); ++i)
+    std::tie(attributes[i].name, attributes[i].value) = last.attributes[i];
   graph.add(last.operation, {graph.add("Div", {logits, temperatures})}, attributes,
             "probabilities");
   const std::vector<OnnxDimension> shape{"batch", static_cast<std::int64_t>(model.labels().size())};
