@@ -174,7 +174,7 @@ void bench_step(Words& words, Process& process) {
   keep_tensor_memory();
   const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
   if (!choice.warning.empty()) process.log.warning(choice.warning);
-  set_tf32(choice.precision);
+  use_precision(choice.precision);
   const at::Device place = torch_device(device);
   const MachineLimits limits = measure_limits(choice.precision, place);
   const StepFigures figures =

@@ -90,6 +90,14 @@ long long available_memory_bytes() {
   return available;
 }
 
+unsigned long long allow_open_files(unsigned long long wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return limit.rlim_cur;
+  rlimit raised = limit;
+  raised.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
+  return ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
 namespace {
 
 double seconds_of(clockid_t clock) {

@@ -44,6 +44,10 @@ void keep_freed_memory();
 // groups.
 long long available_memory_bytes();
 
+// Raises this process's limit of open files to `wanted`, or as far as the system allows. Returns
+// the limit that is then in effect.
+unsigned long long allow_open_files(unsigned long long wanted);
+
 // Seconds since 1970, UTC.
 double unix_seconds();
 

@@ -243,7 +243,7 @@ class Translation {
   void add(const Option& option, const std::string& value) {
     if (option.kind == ValueKind::kModelName) {
       if (find_network(value) == nullptr) return;  // that of another program
-      network_ = value;
+      network_ = find_network(value)->name;
     }
     line_.push_back("--" + option.name);
     if (!value.empty()) line_.push_back(without_secrets(value));

@@ -315,6 +315,9 @@ std::string choice_value(const Option& option, const std::string& text, const st
   const std::string word = in_small_letters(text);
   for (const std::string& choice : option.choices)
     if (same_name(in_small_letters(choice), word)) return choice;
+  if (const KnownNetwork* network = find_network(word);
+      network != nullptr && option.kind == ValueKind::kModelName)
+    return std::string(network->name);
   if (option.kind == ValueKind::kModelName && !text.empty())
     throw Error(ErrorCode::kInvalidModelDirectory,
                 where + " is '" + excerpt(text) + "', an unknown network. Known networks: " +

@@ -357,7 +357,8 @@ void note_choices(Given& given, bool has_named_network) {
   if (!has_named_network)
     note("network:", name->text + "; --model-name takes another, such as resnet50");
   const KnownNetwork* network = find_network(name->text);
-  if (given.has_bare_path && !given.has("weights") && network != nullptr)
+  if (given.has_bare_path && !given.has("weights") && network != nullptr &&
+      !network->published[0].empty())
     note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
                          " it starts from a trained network");
 }

@@ -5,6 +5,14 @@
 #include "base/error.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::string_view kDinoV2Small =
+    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
+constexpr std::string_view kDinoV2Base =
+    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
+
+}  // namespace
 
 const std::vector<NetworkFamily>& network_families() {
   static const std::vector<NetworkFamily> kFamilies{{.name = "ResNet",
@@ -18,7 +26,23 @@ const std::vector<NetworkFamily>& network_families() {
                                                      .first_layer = "features.conv0.weight",
                                                      .options = {kMemoryEfficient},
                                                      .stride_rounding_up = 4,
-                                                     .stride_rounding_down = 8}};
+                                                     .stride_rounding_down = 8},
+                                                    {.name = "MobileNetV3",
+                                                     .first_layer = "features.0.0.weight",
+                                                     .stride_rounding_up = 32,
+                                                     .stride_rounding_down = 1},
+                                                    {.name = "EfficientNet",
+                                                     .first_layer = "features.0.0.weight",
+                                                     .stride_rounding_up = 32,
+                                                     .stride_rounding_down = 1},
+                                                    {.name = "ConvNeXt",
+                                                     .first_layer = "features.0.0.weight",
+                                                     .stride_rounding_up = 1,
+                                                     .stride_rounding_down = 32},
+                                                    {.name = "ViT",
+                                                     .first_layer = "conv_proj.weight",
+                                                     .stride_rounding_up = 1,
+                                                     .stride_rounding_down = 16}};
   return kFamilies;
 }
 
@@ -45,12 +69,25 @@ const std::vector<KnownNetwork>& known_networks() {
       {"densenet161", "DenseNet", {"densenet161-8d451a50.pth"}},
       {"densenet169", "DenseNet", {"densenet169-b2777c0a.pth"}},
       {"densenet201", "DenseNet", {"densenet201-c1103571.pth"}},
+      {"mobilenet_v3_large",
+       "MobileNetV3",
+       {"mobilenet_v3_large-8738ca79.pth", "mobilenet_v3_large-5c1a4163.pth"},
+       {"mobilenetv3_large_100"}},
+      {"efficientnet_b0", "EfficientNet", {"efficientnet_b0_rwightman-7f5810bc.pth"}},
+      {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
+      {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
+      {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},
+      {"vit_b_16", "ViT", {"vit_b_16-c867db91.pth"}, {"vit_base_patch16_224"}, 16},
+      {"vit_s_16", "ViT", {}, {"vit_small_patch16_224"}, 16},
+      {"vit_s_14", "ViT", {kDinoV2Small}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
+      {"vit_b_14", "ViT", {kDinoV2Base}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
   };
   return kNetworks;
 }
 
 std::string weights_url(std::string_view published_file) {
-  return "https://download.pytorch.org/models/" + std::string(published_file);
+  return (published_file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
+         std::string(published_file);
 }
 
 bool NetworkFamily::allows(std::string_view option) const {
@@ -65,6 +102,19 @@ const NetworkFamily& KnownNetwork::family() const {
   return *find_family(family_name);
 }
 
+int KnownNetwork::final_map_side(int image_side) const {
+  if (patch == 0) return family().final_map_side(image_side);
+  return image_side % patch == 0 ? image_side / patch : 0;
+}
+
+std::string KnownNetwork::size_fault(int height, int width) const {
+  if (final_map_side(height) > 0 && final_map_side(width) > 0) return "";
+  if (patch > 0)
+    return "cannot be cut into the patches of " + std::to_string(patch) + " pixels of " +
+           std::string(name);
+  return "are too small for " + std::string(name);
+}
+
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
   for (const KnownNetwork& network : known_networks()) names.emplace_back(network.name);
@@ -73,7 +123,8 @@ std::vector<std::string> network_names() {
 
 const KnownNetwork* find_network(std::string_view name) {
   for (const KnownNetwork& network : known_networks())
-    if (network.name == name) return &network;
+    if (network.name == name || (!name.empty() && std::ranges::count(network.also, name) > 0))
+      return &network;
   return nullptr;
 }
 

@@ -15,10 +15,11 @@ inline constexpr std::string_view kZeroInitResidual = "zero_init_residual";
 
 // Properties shared by a family of networks.
 struct NetworkFamily {
-  std::string_view name;             // "ResNet"; also the name of the designer's class
-  std::string_view designer_module;  // the last part of its Python module
-  std::string_view first_layer;      // "conv1.weight": recognizes a network in a file
-  std::vector<std::string_view> options;
+  std::string_view name;  // "ResNet"; also the name of the designer's class
+  std::string_view designer_module =
+      {};                        // the last part of its Python module; empty: not its network
+  std::string_view first_layer;  // "conv1.weight": recognizes a network in a file
+  std::vector<std::string_view> options = {};
   // These determine the size of the feature map before global pooling. The first layers, which
   // round up, have a combined stride of `stride_rounding_up`; those after them round down.
   int stride_rounding_up;
@@ -38,12 +39,19 @@ struct KnownNetwork {
   std::string_view family_name;
   // File names of torchvision's ImageNet weights, which contain the first eight hex digits of the
   // file's SHA-256. The second file is from the newer training recipe, if there is one.
-  std::array<std::string_view, 2> published;
+  std::array<std::string_view, 2> published = {};  // or the whole URL; may be empty
+  std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
+  int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
 
   const NetworkFamily& family() const;
+  // As those of the family, for this network: with patches a side must be a multiple of theirs.
+  int smallest_side() const { return patch > 0 ? patch : family().smallest_side(); }
+  int final_map_side(int image_side) const;
+  // What is wrong with images of this size: "are too small for resnet50"; empty if nothing is.
+  std::string size_fault(int height, int width) const;
 };
 
-// Where torchvision publishes a file of weights.
+// Where a file of weights is published.
 std::string weights_url(std::string_view published_file);
 
 const std::vector<NetworkFamily>& network_families();

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -42,6 +43,9 @@ const Operators& operators() {
   return found;
 }
 
+// oneDNN's names, in the order of Activation.
+constexpr std::array kNames{"none", "relu", "hardswish", "swish"};
+
 using Sides = std::vector<std::int64_t>;
 Sides both(std::int64_t side) {
   return {side, side};
@@ -66,7 +70,7 @@ void FusedConvolution::pack_for(const at::Tensor& x) {
       height_ == x.size(2) && width_ == x.size(3))
     return;
   packed_weight_ =
-      result_of(operators().pack, {weight_.to(x.scalar_type()), both(weight_.size(2) / 2),
+      result_of(operators().pack, {weight_.to(x.scalar_type()), both(padding_of(weight_.size(2))),
                                    both(stride_), both(1), groups_, x.sizes().vec()})
           .toTensor();
   if (bias_.defined()) typed_bias_ = bias_.to(x.scalar_type());
@@ -74,19 +78,22 @@ void FusedConvolution::pack_for(const at::Tensor& x) {
   width_ = x.size(3);
 }
 
-at::Tensor FusedConvolution::forward(const at::Tensor& x, bool relu, const at::Tensor& added) {
+at::Tensor FusedConvolution::forward(const at::Tensor& x, Activation activation,
+                                     const at::Tensor& added) {
   pack_for(x);
   const c10::IValue none;
   const c10::IValue bias = typed_bias_.defined() ? typed_bias_ : none;
-  const Sides padding = both(weight_.size(2) / 2), stride = both(stride_), dilation = both(1);
+  const Sides padding = both(padding_of(weight_.size(2))), stride = both(stride_),
+              dilation = both(1);
   const c10::List<std::optional<at::Scalar>> no_scalars;
   if (!added.defined())
-    return result_of(operators().convolve, {x, packed_weight_, bias, padding, stride, dilation,
-                                            groups_, relu ? "relu" : "none", no_scalars, none})
+    return result_of(operators().convolve,
+                     {x, packed_weight_, bias, padding, stride, dilation, groups_,
+                      kNames.at(static_cast<std::size_t>(activation)), no_scalars, none})
         .toTensor();
   return result_of(operators().convolve_and_add,
                    {added, x, packed_weight_, bias, padding, stride, dilation, groups_, "add", none,
-                    relu ? c10::IValue("relu") : none, no_scalars, none})
+                    activation == Activation::kRelu ? c10::IValue("relu") : none, no_scalars, none})
       .toTensor();
 }
 

@@ -10,20 +10,29 @@
 
 namespace kiln {
 
+// What follows a convolution and its normalization.
+enum class Activation { kNone, kRelu, kHardswish, kSilu };
+
+// Half of an odd kernel; 0 for an even one, which is as large as its stride: patches.
+constexpr std::int64_t padding_of(std::int64_t kernel) {
+  return kernel % 2 == 0 ? 0 : kernel / 2;
+}
+
 // Whether fused operators can compute with `x`: only in InferenceMode without Autocast, on a CPU,
 // in float32, or in bfloat16 where oneDNN computes with it, and if LibTorch has the operators.
 bool can_fuse(const at::Tensor& x);
 
 class FusedConvolution {
  public:
-  // `weight`: [O, I / groups, k, k], float32; `bias`: [O], likewise, or undefined. Padding k / 2.
+  // `weight`: [O, I / groups, k, k], float32; `bias`: [O], likewise, or undefined. padding_of(k).
   // Numbers that are not finite are not allowed: oneDNN's ReLU makes NaN 0.
   FusedConvolution(const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                    std::int64_t groups);
 
-  // `x`: can_fuse(); `added`: of the output's shape, or undefined. Returns the convolution
-  // of `x` plus `added`, then ReLU if asked for, channels_last. Overwrites `added` with it.
-  at::Tensor forward(const at::Tensor& x, bool relu, const at::Tensor& added);
+  // `x`: can_fuse(); `added`: of the output's shape, or undefined. Returns the activation of the
+  // convolution of `x` plus `added`, channels_last. Overwrites `added` with it, and then allows
+  // ReLU or none only.
+  at::Tensor forward(const at::Tensor& x, Activation activation, const at::Tensor& added);
 
  private:
   void pack_for(const at::Tensor& x);

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/tensor.h>
@@ -15,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "base/random.h"
 #include "model/layers.h"
 #include "model/networks.h"
 
@@ -51,7 +53,11 @@ class NetworkModel : public ImageModel {
     root_ = std::make_shared<torch::nn::Module>();
     network_ = root_->register_module("model", std::move(network));
     for (const auto& module : network_->modules())
-      if (auto norm = std::dynamic_pointer_cast<BatchNorm2d>(module)) norms_.push_back(norm);
+      if (auto norm = std::dynamic_pointer_cast<BatchNorm2d>(module)) {
+        norms_.push_back(norm);
+      } else if (auto drop = std::dynamic_pointer_cast<Drop>(module)) {
+        drops_.push_back(drop);
+      }
     if (options.with_output_layer)
       out_linear_ = root_->register_module(
           "out_linear_model", std::make_shared<Linear>(kPretrainedClasses, options.num_classes));
@@ -67,15 +73,14 @@ class NetworkModel : public ImageModel {
 
   at::Tensor pooled_features(const at::Tensor& images) override {
     count_batch();
+    draw_masks(images);
     const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
     return network_->head_input(means_of(images));
   }
 
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {
     const at::NoGradGuard no_grad;
-    const at::Tensor features = network_->features(images);
-    const at::Tensor weights = weights_of(features.mean({2, 3}), classes);
-    const at::Tensor maps = (features * weights).sum(1).relu_();
+    const at::Tensor maps = evidence(images, classes).relu_();
     const at::Tensor largest = maps.amax({1, 2}, /*keepdim=*/true);
     return maps / largest.masked_fill(largest == 0, 1);
   }
@@ -84,7 +89,11 @@ class NetworkModel : public ImageModel {
     root_->train(on);
     if (frozen_ == Freeze::kNone) return;
     for (const auto& norm : norms_) norm->train(false);
+    if (frozen_ != Freeze::kBackbone) return;
+    for (const auto& drop : drops_) drop->train(false);
   }
+
+  void key_images(std::vector<std::uint64_t> keys) override { keys_ = std::move(keys); }
 
   void freeze(Freeze what) override {
     frozen_ = what;
@@ -154,7 +163,7 @@ class NetworkModel : public ImageModel {
 
   void fuse() override {
     fold_batch_norm();
-    if (!stays_finite()) return;
+    if (norms_.empty() || !stays_finite()) return;
     for (const auto& norm : norms_) norm->fuse();
     for (const auto& module : network_->modules())
       if (auto* conv = module->as<Conv2d>()) conv->fuse();
@@ -175,14 +184,14 @@ class NetworkModel : public ImageModel {
     return at::isfinite(maps).all().item<bool>();
   }
 
-  // The means of the last feature maps, [N, C].
+  // pooled(), [N, C].
   at::Tensor means_of(const at::Tensor& images) const {
     if (is_fused_ && c10::InferenceMode::is_enabled() && images.is_cpu()) {
       const at::Tensor input = images.to(Autocast::type_on(c10::kCPU));
       const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::DispatchKey::AutocastCPU);
       if (can_fuse(input)) return means_of_pieces(input);
     }
-    return network_->features(images).mean({2, 3});
+    return network_->pooled(network_->features(images));
   }
 
   // A few images at a time, whose feature maps stay in the cache.
@@ -194,18 +203,44 @@ class NetworkModel : public ImageModel {
     return at::cat(means);
   }
 
-  // The gradients of these classes' logits with respect to the means of the last feature maps,
-  // [classes, C, 1, 1]. Two linear layers are multiplied into one.
-  at::Tensor weights_of(const at::Tensor& means, const std::vector<int>& classes) const {
+  // [N, h, w]: the sums of the channels, weighted by gradients.
+  at::Tensor evidence(const at::Tensor& images, const std::vector<int>& classes) {
+    if (const std::optional<Watched> watched = network_->watched(images)) {
+      const at::AutoGradMode with_graph(true);
+      const at::Tensor gradient = torch::autograd::grad({network_->head_input(watched->features)},
+                                                        {watched->activations}, {rows_of(classes)})
+                                      .front();
+      // The patches are the last tokens.
+      const std::int64_t height = watched->height, width = (gradient.size(1) - 1) / height;
+      const auto patches = [&](const at::Tensor& tokens) {
+        return tokens.narrow(1, tokens.size(1) - height * width, height * width);
+      };
+      const at::Tensor weights = patches(gradient).mean(1, /*keepdim=*/true);
+      return (patches(watched->activations.detach()) * weights).sum(2).view({-1, height, width});
+    }
+    const at::Tensor features = network_->features(images);
+    return (features * weights_of(features.mean({2, 3}), classes)).sum(1);
+  }
+
+  // The gradients of these classes' logits with respect to the head's input, [classes, D]. Two
+  // linear layers are multiplied into one.
+  at::Tensor rows_of(const std::vector<int>& classes) const {
     const at::Tensor& first = network_->head().weight();
     const std::vector<std::int64_t> ids(classes.begin(), classes.end());
     const at::Tensor rows = at::tensor(ids, at::TensorOptions(first.device()).dtype(at::kLong));
-    const at::Tensor of_input = out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
-                                            : first.index_select(0, rows);
+    return (out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
+                        : first.index_select(0, rows))
+        .detach();
+  }
+
+  // The gradients of these classes' logits with respect to the means of the last feature maps,
+  // [classes, C, 1, 1].
+  at::Tensor weights_of(const at::Tensor& means, const std::vector<int>& classes) const {
+    const at::Tensor of_input = rows_of(classes);
     const at::AutoGradMode with_graph(true);
     const at::Tensor leaf = means.detach().requires_grad_();
     const at::Tensor weights =
-        torch::autograd::grad({network_->head_input(leaf)}, {leaf}, {of_input.detach()}).front();
+        torch::autograd::grad({network_->head_input(leaf)}, {leaf}, {of_input}).front();
     return weights.view({weights.size(0), weights.size(1), 1, 1});
   }
 
@@ -217,12 +252,38 @@ class NetworkModel : public ImageModel {
     if (!counters.empty()) at::_foreach_add_(counters, 1);
   }
 
+  // All in one tensor, which is uploaded once.
+  void draw_masks(const at::Tensor& images) {
+    constexpr std::uint64_t kPurpose = 0x64726f70;  // "drop"
+    std::int64_t width = 0;
+    for (const auto& drop : drops_) width += drop->width();
+    if (width == 0) return;
+    const auto count = static_cast<std::size_t>(images.size(0));
+    const at::Tensor masks =
+        at::empty({images.size(0), width}, at::TensorOptions().pinned_memory(images.is_cuda()));
+    auto* next = masks.mutable_data_ptr<float>();
+    for (std::size_t i = 0; i < count; ++i) {
+      RandomSequence random{kPurpose, keys_.size() == count ? keys_[i] : i};
+      for (const auto& drop : drops_)
+        for (std::int64_t k = 0; k < drop->width(); ++k)
+          *next++ = random.uniform() < drop->rate() ? 0.0F : 1.0F;
+    }
+    const at::Tensor there = masks.to(images.device(), /*non_blocking=*/true);
+    std::int64_t first = 0;
+    for (const auto& drop : drops_) {
+      if (drop->width() > 0) drop->set_mask(there.narrow(1, first, drop->width()));
+      first += drop->width();
+    }
+  }
+
   // All references to the tensor see the new data.
   static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;
   std::vector<std::shared_ptr<BatchNorm2d>> norms_;  // of the network
+  std::vector<std::shared_ptr<Drop>> drops_;         // likewise
+  std::vector<std::uint64_t> keys_;                  // of the images
   std::shared_ptr<Linear> out_linear_;
   Freeze frozen_ = Freeze::kNone;
   bool is_fused_ = false;

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,8 +48,12 @@ class ImageModel {
   // equals Grad-CAM, arXiv:1610.02391, up to scale. For inference only: call it in eval mode, but
   // not in InferenceMode.
   virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
-  // Frozen BatchNorm stays in eval mode.
+  // Frozen BatchNorm stays in eval mode, and a frozen backbone drops nothing.
   virtual void train(bool on) = 0;
+  // What a network in training mode drops at random of an image (stochastic depth, dropout) is a
+  // pure function of the image's key: one for each image of the next forward passes. Without keys
+  // of the right number, an image's is its place in the batch.
+  virtual void key_images(std::vector<std::uint64_t> /*keys*/) {}
   // From now on frozen parameters require no gradient, and no autograd graph is built for a frozen
   // backbone. Call it before creating an optimizer.
   virtual void freeze(Freeze what) = 0;

@@ -1,29 +1,34 @@
 #include "model/layers.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/silu.h>
 
 #include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "model/image_model.h"
 
 namespace kiln {
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
-constexpr double kNormMomentum = 0.1;
+constexpr NormPlan kUsualNorm;
 
 }  // namespace
 
 Conv2d::Conv2d(const ConvShape& shape)
-    : stride_(shape.stride), padding_(shape.kernel / 2), groups_(shape.groups) {
+    : stride_(shape.stride), padding_(padding_of(shape.kernel)), groups_(shape.groups) {
   weight_ =
       register_parameter("weight", at::empty({shape.out_channels, shape.in_channels / shape.groups,
                                               shape.kernel, shape.kernel}));
+  if (shape.has_bias) shift_ = register_parameter("bias", at::empty({shape.out_channels}));
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
-  if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, /*relu=*/false, {});
+  if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, Activation::kNone, {});
   // On a map of one pixel only the middle of the kernel counts. There oneDNN's bfloat16 kernels for
   // AMX leave the rest of the weight's gradient uninitialized if the stride is 2.
   if (padding_ > 0 && x.size(2) == 1 && x.size(3) == 1 && x.is_cpu() &&
@@ -51,11 +56,27 @@ FusedConvolution* Conv2d::fused_for(const at::Tensor& x) const {
   return fused_ && can_fuse(x) ? fused_.get() : nullptr;
 }
 
-BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before) : BatchNorm2d(before->out_channels()) {
+at::Tensor activated(at::Tensor x, Activation activation) {
+  const bool keeps = at::GradMode::is_enabled();  // the input, for backward
+  switch (activation) {
+    case Activation::kRelu:
+      return x.relu_();
+    case Activation::kHardswish:
+      return keeps ? at::hardswish(x) : at::hardswish_(x);
+    case Activation::kSilu:
+      return keeps ? at::silu(x) : at::silu_(x);
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before, const NormPlan& plan)
+    : BatchNorm2d(before->out_channels(), plan) {
   before_ = std::move(before);
 }
 
-BatchNorm2d::BatchNorm2d(std::int64_t channels) {
+BatchNorm2d::BatchNorm2d(std::int64_t channels, const NormPlan& plan) : plan_(plan) {
   weight_ = register_parameter("weight", at::ones({channels}));
   bias_ = register_parameter("bias", at::zeros({channels}));
   running_mean_ = register_buffer("running_mean", at::zeros({channels}));
@@ -66,19 +87,19 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) {
 at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
   if (is_folded_) return x;
   if (is_training() && ranks_.sum)
-    return sync_batch_norm(x, weight_, bias_, {running_mean_, running_var_, kNormMomentum},
-                           kNormEpsilon, ranks_);
+    return sync_batch_norm(x, weight_, bias_, {running_mean_, running_var_, plan_.momentum},
+                           plan_.epsilon, ranks_);
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
-                        kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
+                        plan_.momentum, plan_.epsilon, at::globalContext().userEnabledCuDNN());
 }
 
-at::Tensor BatchNorm2d::convolved_relu(const at::Tensor& x,
-                                       const std::function<at::Tensor()>& added) {
+at::Tensor BatchNorm2d::convolved(const at::Tensor& x, Activation activation,
+                                  const std::function<at::Tensor()>& added) {
   if (FusedConvolution* fused = is_folded_ ? before_->fused_for(x) : nullptr)
-    return fused->forward(x, /*relu=*/true, added ? added() : at::Tensor());
+    return fused->forward(x, activation, added ? added() : at::Tensor());
   at::Tensor out = forward(before_->forward(x));
   if (added) out.add_(added());
-  return out.relu_();
+  return activated(std::move(out), activation);
 }
 
 at::Tensor BatchNorm2d::joined_relu(const std::vector<at::Tensor>& maps) {
@@ -100,7 +121,8 @@ at::Tensor BatchNorm2d::normalize_again(const at::Tensor& x, const at::Tensor& w
                                         const std::array<at::Tensor, 2>& fixed) {
   const auto& [mean, variance] = fixed;
   return at::batch_norm(x, weight, bias, mean, variance, /*training=*/!mean.defined(),
-                        kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
+                        kUsualNorm.momentum, kUsualNorm.epsilon,
+                        at::globalContext().userEnabledCuDNN());
 }
 
 void BatchNorm2d::fold() {
@@ -120,7 +142,7 @@ void BatchNorm2d::fuse() {
 std::array<at::Tensor, 2> BatchNorm2d::scale_and_shift() const {
   const at::NoGradGuard no_grad;
   const at::Tensor scale =
-      weight_.to(at::kDouble) / (running_var_.to(at::kDouble) + kNormEpsilon).sqrt();
+      weight_.to(at::kDouble) / (running_var_.to(at::kDouble) + plan_.epsilon).sqrt();
   return {scale, bias_.to(at::kDouble) - running_mean_.to(at::kDouble) * scale};
 }
 
@@ -140,9 +162,51 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
   return at::linear(x, weight_, bias_);
 }
 
+LayerNorm::LayerNorm(std::int64_t channels, double epsilon) : epsilon_(epsilon) {
+  weight_ = register_parameter("weight", at::ones({channels}));
+  bias_ = register_parameter("bias", at::zeros({channels}));
+}
+
+at::Tensor LayerNorm::forward(const at::Tensor& x) const {
+  return at::layer_norm(x, weight_.sizes(), weight_, bias_, epsilon_);
+}
+
+at::Tensor Drop::forward(const at::Tensor& x) const {
+  if (width() == 0) return x;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape.front() = x.size(0);
+  if (width_ > 1) shape.back() = width_;
+  return x * mask_.to(x.scalar_type()).div(1 - rate_).view(shape);
+}
+
+at::Tensor Chain::forward(const at::Tensor& x) {
+  at::Tensor y = x;
+  for (const auto& layer : layers_) y = layer->forward(y);
+  return y;
+}
+
+void Chain::count(KeptNumbers& kept) const {
+  for (const auto& layer : layers_) layer->count(kept);
+}
+
 void KeptNumbers::add(const Conv2d& conv) {
   area /= static_cast<double>(conv.stride() * conv.stride());
   add(2 * conv.out_channels());
+}
+
+ChainNetwork::ChainNetwork() {
+  features_ = register_module("features", std::make_shared<Chain>());
+  classifier_ = register_module("classifier", std::make_shared<torch::nn::Module>());
+}
+
+void ChainNetwork::add_head(const char* name, std::int64_t in_features, std::int64_t out_features) {
+  head_ = classifier_->register_module(name, std::make_shared<Linear>(in_features, out_features));
+}
+
+double ChainNetwork::kept_numbers() const {
+  KeptNumbers kept;
+  features_->count(kept);
+  return kept.sum;
 }
 
 void init_convolutions(Network& network, Fan fan) {
@@ -154,6 +218,7 @@ void init_convolutions(Network& network, Fan fan) {
     const std::int64_t channels = weight.size(fan == Fan::kIn ? 1 : 0);
     weight.normal_(
         0.0, std::sqrt(2.0 / static_cast<double>(channels * weight.size(2) * weight.size(3))));
+    if (conv->bias().defined()) conv->bias().zero_();
   }
 }
 

@@ -1,6 +1,6 @@
-// The three layers with weights, and the base class of a network. They use torchvision's parameter
-// and buffer names. Unlike in LibTorch's own modules, the weights of convolutions and linear layers
-// have no values on construction: see Network::initialize().
+// The layers that networks are made of, and the base class of a network. They use torchvision's
+// parameter and buffer names. Unlike in LibTorch's own modules, the weights of convolutions and
+// linear layers have no values on construction: see Network::initialize().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "model/fused_convolution.h"
@@ -17,13 +19,14 @@
 
 namespace kiln {
 
-// Padding kernel / 2, no bias.
+// Padding: padding_of(kernel).
 struct ConvShape {
   std::int64_t in_channels;
   std::int64_t out_channels;
   std::int64_t kernel;
   std::int64_t stride = 1;
   std::int64_t groups = 1;
+  bool has_bias = false;
 };
 
 class Conv2d : public torch::nn::Module {
@@ -31,11 +34,12 @@ class Conv2d : public torch::nn::Module {
   explicit Conv2d(const ConvShape& shape);
   at::Tensor forward(const at::Tensor& x) const;
   at::Tensor& weight() { return weight_; }
+  at::Tensor& bias() { return shift_; }  // undefined if it has none
   std::int64_t in_channels() const { return weight_.size(1) * groups_; }
   std::int64_t out_channels() const { return weight_.size(0); }
   std::int64_t stride() const { return stride_; }
-  // Inference only: from now on multiplies each output channel by `scale` and adds `shift`; both
-  // are [out_channels].
+  // Inference only, for a layer without bias: from now on multiplies each output channel by `scale`
+  // and adds `shift`; both are [out_channels].
   void fold_in(const at::Tensor& scale, const at::Tensor& shift);
   // Inference only, after folding: from now on uses fused operators where it can.
   void fuse();
@@ -44,23 +48,34 @@ class Conv2d : public torch::nn::Module {
 
  private:
   at::Tensor weight_;
-  at::Tensor shift_;  // undefined if nothing is folded in
+  at::Tensor shift_;  // the bias, or what is folded in; may be undefined
   std::unique_ptr<FusedConvolution> fused_;
   std::int64_t stride_, padding_, groups_;
+};
+
+// relu, hardswish or silu of x, which it may overwrite.
+at::Tensor activated(at::Tensor x, Activation activation);
+
+struct NormPlan {
+  double epsilon = 1e-5, momentum = 0.1;
 };
 
 // Initially weight 1, bias 0, running mean 0, running variance 1.
 class BatchNorm2d : public torch::nn::Module {
  public:
-  explicit BatchNorm2d(std::int64_t channels);
+  explicit BatchNorm2d(std::int64_t channels, const NormPlan& plan = {});
   // Normalizes the output of `before`, which no other layer uses.
-  explicit BatchNorm2d(std::shared_ptr<Conv2d> before);
-  // In training mode uses the batch's statistics and updates the running ones (momentum 0.1). The
-  // network counts the batches of all its layers at once, in their counter().
+  explicit BatchNorm2d(std::shared_ptr<Conv2d> before, const NormPlan& plan = {});
+  // In training mode uses the batch's statistics and updates the running ones. The network counts
+  // the batches of all its layers at once, in their counter().
   at::Tensor forward(const at::Tensor& x);
-  // The convolution before it, forward(), the addition of `added` if given, and ReLU. Fused, it
-  // overwrites what `added` returns.
-  at::Tensor convolved_relu(const at::Tensor& x, const std::function<at::Tensor()>& added = {});
+  // The convolution before it, forward(), the addition of `added` if given, and the activation:
+  // with an addition, ReLU or none. Fused, it overwrites what `added` returns.
+  at::Tensor convolved(const at::Tensor& x, Activation activation,
+                       const std::function<at::Tensor()>& added = {});
+  at::Tensor convolved_relu(const at::Tensor& x, const std::function<at::Tensor()>& added = {}) {
+    return convolved(x, Activation::kRelu, added);
+  }
   // forward() of feature maps joined along their channels, and ReLU.
   at::Tensor joined_relu(const std::vector<at::Tensor>& maps);
   // The same, then means of 2x2 pixels, in one pass. Requires fuses().
@@ -87,6 +102,7 @@ class BatchNorm2d : public torch::nn::Module {
   std::array<at::Tensor, 2> scale_and_shift() const;  // in float64
 
   std::shared_ptr<Conv2d> before_;
+  NormPlan plan_;
   bool is_folded_ = false;
   BatchRanks ranks_;  // without `sum`: uses this rank's batch only
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
@@ -106,6 +122,38 @@ class Linear : public torch::nn::Module {
   at::Tensor weight_, bias_;
 };
 
+// Normalizes each vector of the last dimension. Initially weight 1, bias 0.
+class LayerNorm : public torch::nn::Module {
+ public:
+  explicit LayerNorm(std::int64_t channels, double epsilon = 1e-6);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  double epsilon_;
+  at::Tensor weight_, bias_;
+};
+
+// In training drops numbers of each image with probability `rate` and divides the others by
+// 1 - rate; in eval mode does nothing. `width` of each image's numbers are kept or dropped
+// independently. 1: the output of a residual branch as a whole (stochastic depth, Huang et al.,
+// arXiv:1603.09382). The size of a vector: dropout, Srivastava et al., JMLR 15, 2014.
+class Drop : public torch::nn::Module {
+ public:
+  explicit Drop(double rate, std::int64_t width = 1) : rate_(rate), width_(width) {}
+  at::Tensor forward(const at::Tensor& x) const;  // [N, …]
+  double rate() const { return rate_; }
+  // Numbers that an image's mask has in the present mode.
+  std::int64_t width() const { return is_training() && rate_ > 0 ? width_ : 0; }
+  // What the next forward() keeps: [N, width()], 1 or 0.
+  void set_mask(at::Tensor mask) { mask_ = std::move(mask); }
+  const at::Tensor& mask() const { return mask_; }
+
+ private:
+  double rate_;
+  std::int64_t width_;
+  at::Tensor mask_;
+};
+
 // The numbers in the feature maps that backward needs, for each pixel of an image.
 struct KeptNumbers {
   double sum = 0;
@@ -116,14 +164,45 @@ struct KeptNumbers {
   void add(const Conv2d& conv);
 };
 
-// Convolutions, global average pooling, and at last a linear layer.
+// Of feature maps.
+class Layer : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& x) = 0;
+  virtual void count(KeptNumbers& kept) const = 0;
+};
+
+// Layers one after another, named "0", "1", …
+class Chain : public Layer {
+ public:
+  void add(std::shared_ptr<Layer> layer) {
+    layers_.push_back(register_module(std::to_string(layers_.size()), std::move(layer)));
+  }
+  at::Tensor forward(const at::Tensor& x) override;
+  void count(KeptNumbers& kept) const override;
+
+ private:
+  std::vector<std::shared_ptr<Layer>> layers_;
+};
+
+// For class maps of a network whose pooled() takes no means: activations of its patches and those
+// of tokens before them, [N, T, C], with a graph from them to `features`, pooled().
+struct Watched {
+  at::Tensor activations, features;
+  std::int64_t height;  // of the image in patches, which are the last tokens
+};
+
+// Convolutions or attention, one vector for the whole image, and at last a linear layer.
 class Network : public torch::nn::Module {
  public:
-  // [N, 3, H, W] -> feature maps before pooling, [N, C, h, w].
+  // [N, 3, H, W] -> feature maps before pooling, [N, C, h, w], or what else pooled() takes.
   virtual at::Tensor features(const at::Tensor& images) = 0;
-  // The means of the feature maps, [N, C] -> the input of the head, [N, D]. Overridden by a network
-  // with layers between the two, which a fitted head and a frozen backbone leave as they are.
+  // features() -> [N, C]: their means.
+  virtual at::Tensor pooled(const at::Tensor& features) { return features.mean({2, 3}); }
+  // pooled() -> the input of the head, [N, D]. Overridden by a network with layers between the two,
+  // which a fitted head and a frozen backbone leave as they are.
   virtual at::Tensor head_input(const at::Tensor& means) { return means; }
+  // Overridden by a network with another pooled().
+  virtual std::optional<Watched> watched(const at::Tensor& /*images*/) { return std::nullopt; }
   // [N, D] -> logits. Its name in the state dict is the network's own.
   virtual Linear& head() = 0;
   // Gives all layers their initial values, drawn from LibTorch's default generator.
@@ -131,10 +210,31 @@ class Network : public torch::nn::Module {
   virtual double kept_numbers() const = 0;
 };
 
+// A chain of layers, "features", and "classifier" with what follows the means, the head last. A
+// derived class fills both.
+class ChainNetwork : public Network {
+ public:
+  at::Tensor features(const at::Tensor& images) override { return features_->forward(images); }
+  Linear& head() override { return *head_; }
+  double kept_numbers() const override;
+
+ protected:
+  ChainNetwork();
+  Chain& chain() { return *features_; }
+  torch::nn::Module& classifier() { return *classifier_; }
+  void add_head(const char* name, std::int64_t in_features, std::int64_t out_features);
+
+ private:
+  std::shared_ptr<Chain> features_;
+  std::shared_ptr<torch::nn::Module> classifier_;
+  std::shared_ptr<Linear> head_;
+};
+
 enum class Fan { kIn, kOut };
 
 // Initializes every convolution of `network`, in module order, from a normal distribution with
-// variance 2 / fan. He et al., "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
+// variance 2 / fan, and its bias with 0. He et al., "Delving Deep into Rectifiers", 2015,
+// arXiv:1502.01852.
 void init_convolutions(Network& network, Fan fan);
 
 }  // namespace kiln

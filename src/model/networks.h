@@ -25,6 +25,21 @@ NetworkMaker make_resnet;
 // bottleneck instead of keeping them in memory.
 NetworkMaker make_densenet;
 
+// MobileNetV3 as torchvision defines it. Howard et al., arXiv:1905.02244.
+NetworkMaker make_mobilenet_v3;
+
+// EfficientNet and EfficientNetV2 as torchvision defines them. Tan and Le, arXiv:1905.11946,
+// arXiv:2104.00298.
+NetworkMaker make_efficientnet;
+
+// ConvNeXt as torchvision defines it. Liu et al., arXiv:2201.03545.
+NetworkMaker make_convnext;
+
+// Vision transformers: vit_b_16 as torchvision defines it, the others as timm does, and for
+// DINOv2's weights with layer scale. Dosovitskiy et al., arXiv:2010.11929; Oquab et al.,
+// arXiv:2304.07193.
+NetworkMaker make_vit;
+
 // A DenseNet that is in no catalogue.
 struct DenseNetShape {
   int growth_rate;
@@ -40,7 +55,11 @@ struct FamilyMaker {
   NetworkMaker* make;
 };
 inline constexpr std::array kFamilyMakers{FamilyMaker{"ResNet", make_resnet},
-                                          FamilyMaker{"DenseNet", make_densenet}};
+                                          FamilyMaker{"DenseNet", make_densenet},
+                                          FamilyMaker{"MobileNetV3", make_mobilenet_v3},
+                                          FamilyMaker{"EfficientNet", make_efficientnet},
+                                          FamilyMaker{"ConvNeXt", make_convnext},
+                                          FamilyMaker{"ViT", make_vit}};
 
 // `network` behind the interface, with an output layer if `options` ask for one.
 std::unique_ptr<ImageModel> image_model_of(std::shared_ptr<Network> network,

@@ -202,12 +202,11 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
 }
 
 void Predictor::require_large_enough(ImageSize size) const {
-  const NetworkFamily& family = known_network(spec().model_name).family();
-  if (family.final_map_side(size.height) > 0 && family.final_map_side(size.width) > 0) return;
+  const std::string fault = known_network(spec().model_name).size_fault(size.height, size.width);
+  if (fault.empty()) return;
   throw Error(ErrorCode::kInvalidDataset,
               "Images of " + std::to_string(size.width) + "x" + std::to_string(size.height) +
-                  " pixels are too small for " + spec().model_name +
-                  ": give images of the size that the model was trained on.");
+                  " pixels " + fault + ": give images of the size that the model was trained on.");
 }
 
 QueuedTensor::QueuedTensor(const at::Tensor& there) : host_(there) {
@@ -240,7 +239,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
   keep_freed_memory();
   keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);
-  set_tf32(precision_.precision);
+  use_precision(precision_.precision);
 }
 
 LoaderThreadCount Inference::loader_threads() const {

@@ -34,6 +34,9 @@ constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-mul
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
 
+// Of the networks that the designer does not have.
+constexpr std::string_view kOwnModule = "kiln.networks";
+
 // Whether it is a plain file name, which cannot lead out of its directory.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
@@ -136,6 +139,7 @@ void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& s
   const YAML::Node parameters = reader.map_at(extras, "init_params");
   spec.model_name = reader.text_at(parameters, "model_name");
   const KnownNetwork* network = find_network(spec.model_name);
+  if (network != nullptr) spec.model_name = network->name;
   if (network == nullptr || &network->family() != family)
     reader.fail("its model_name " + shortened(spec.model_name) + " is not a known " + class_name);
   reader.required(parameters, "pretrained");
@@ -272,7 +276,8 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
   yaml += "\n  serialization_method: state_dict\n";
   yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
   yaml += "time_created: " + yaml_text(time_created) + '\n';
-  yaml += "flavor_extras:\n  module: " + std::string(kModulePrefix);
+  const bool is_own = family.designer_module.empty();
+  yaml += "flavor_extras:\n  module: " + std::string(is_own ? kOwnModule : kModulePrefix);
   yaml += std::string(family.designer_module) + "\n  class: " + std::string(family.name);
   yaml += "\n  is_cuda: false\n  init_params:\n";
   yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';

@@ -326,6 +326,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   clock_.begin(&StepTimes::forward);
   batch_images_ = batch->count;
   ++batches_;
+  state_.model->key_images(keys_of(*batch));
   if (!plan_.mix.mixes() || batch->count == 0) return uploader_.upload(*batch);
   const std::vector<float> numbers = mix_numbers(plan_.mix, place_of(*batch), uploader_.size());
   return mixed(uploader_.upload(*batch, numbers), plan_.mix);
@@ -334,10 +335,12 @@ std::optional<DeviceBatch> TrainEpoch::next() {
 // Pairs are numbered by the batch's position in the epoch of a single process, so the mix does not
 // depend on the number of ranks.
 BatchPlace TrainEpoch::place_of(const HostBatch& batch) const {
-  const std::int64_t images =
-      ((batches_ - 1) * plan_.num_ranks + plan_.rank) * plan_.step.batch_size;
-  return {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(images / 2),
+  return {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(first_image() / 2),
           batch.places};
+}
+
+std::int64_t TrainEpoch::first_image() const {
+  return ((batches_ - 1) * plan_.num_ranks + plan_.rank) * plan_.step.batch_size;
 }
 
 void TrainEpoch::enter(StepPhase phase) {
@@ -353,6 +356,20 @@ void TrainEpoch::enter(StepPhase phase) {
       clock_.stop();
       state_.epoch.spent = spent();
   }
+}
+
+// Likewise: by the image's position in the epoch.
+std::vector<std::uint64_t> TrainEpoch::keys_of(const HostBatch& batch) const {
+  constexpr std::uint64_t kPurpose = 0x696d616765;  // "image"
+  std::vector<std::uint64_t> keys;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.count); ++i) {
+    const std::uint64_t place = i < batch.places.size() ? batch.places[i] : i;
+    keys.push_back(RandomSequence{kPurpose, state_.random_seed,
+                                  static_cast<std::uint64_t>(plan_.epoch),
+                                  static_cast<std::uint64_t>(first_image()) + place}
+                       .next());
+  }
+  return keys;
 }
 
 EpochTimes TrainEpoch::spent() {

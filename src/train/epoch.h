@@ -215,7 +215,10 @@ class TrainEpoch : private StepContext {
   void enter(StepPhase phase) override;
   double rate_of_step(int index_in_epoch) const;  // the learning rate; the first step is 0
   BatchPlace place_of(const HostBatch& batch) const;
-  EpochTimes spent();  // on this epoch so far, including before a resume
+  // For ImageModel::key_images().
+  std::vector<std::uint64_t> keys_of(const HostBatch& batch) const;
+  std::int64_t first_image() const;  // the last batch's first position in the epoch
+  EpochTimes spent();                // on this epoch so far, including before a resume
 
   TrainState& state_;
   Batches& loader_;

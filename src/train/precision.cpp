@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "parallel/processors/contention.h"
 
 namespace kiln {
 namespace {
@@ -84,9 +85,10 @@ PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUn
   return choice;
 }
 
-void set_tf32(Precision precision) {
+void use_precision(Precision precision) {
   // Sets LibTorch's older flag too: with only one of them set, its tunable operators fail.
   if (precision == Precision::kTf32) at::globalContext().setAllowTF32CuBLAS(true);
+  if (precision == Precision::kBf16) keep_threads_apart();
 }
 
 c10::ScalarType type_of(Precision precision) {

@@ -36,9 +36,10 @@ struct PrecisionChoice {
 // do not support what was asked.
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units);
 
-// Sets for the whole process whether float32 matrix products on GPUs may use TF32. Convolutions
-// always may, as in PyTorch.
-void set_tf32(Precision precision);
+// For the whole process: whether float32 matrix products on GPUs may use TF32 (convolutions always
+// may, as in PyTorch), and that its threads must not share cores (keep_threads_apart()) with
+// bfloat16 on CPUs.
+void use_precision(Precision precision);
 
 // The type for autocast; kFloat if none is used.
 c10::ScalarType type_of(Precision precision);

@@ -374,17 +374,20 @@ class FetchTest(FlowTest):
         models = pathlib.Path(source) / "torchvision/models"
         if not models.is_dir():
             self.skipTest(f"no torchvision in {source}: run environment/install.sh")
-        text = (models / "resnet.py").read_text() + (models / "densenet.py").read_text()
+        families = ("resnet", "densenet", "mobilenetv3", "efficientnet", "convnext", "vision_transformer")
+        text = "".join((models / f"{family}.py").read_text() for family in families)
         published = set(re.findall(r"https://download\.pytorch\.org/models/([\w.-]+)", text))
-        rows = re.findall(r"^\| (\w+) \| `(\1-[0-9a-f]{8}\.pth)` .*?(?:`(\1-[0-9a-f]{8}\.pth)`.*)?$",
+        rows = re.findall(r"^\| (\w+) \| `(\1[-_]\w*-?[0-9a-f]{8}\.pth)` .*?(?:`(\1-[0-9a-f]{8}\.pth)`.*)?$",
                           (ROOT / "docs/weights.md").read_text(), re.M)
         schema = json.loads(kiln("describe", "--command", "init-model", "--format", "json-schema").stdout)
-        self.assertEqual([network for network, _, _ in rows], schema["properties"]["model-name"]["enum"])
+        elsewhere = {"vit_s_16", "vit_s_14", "vit_b_14"}  # timm's and DINOv2's
+        names = [name for name in schema["properties"]["model-name"]["enum"] if name not in elsewhere]
+        self.assertEqual([network for network, _, _ in rows], names)
         for network, *names in rows:
             names = [name for name in names if name]
             for number, name in enumerate(names, 1):
-                self.assertRegex(text, rf'IMAGENET1K_V{number} = Weights\(\s*url="[^"]*/{re.escape(name)}"')
-            self.assertEqual(len(names), sum(name.startswith(network + "-") for name in published))
+                self.assertRegex(text, rf'IMAGENET1K_V{number} = Weights\((\s*#.*)*\s*url="[^"]*/{re.escape(name)}"')
+            self.assertEqual(len(names), sum(bool(re.match(network + "(_rwightman)?-", name)) for name in published))
 
 
 if __name__ == "__main__":

@@ -40,41 +40,72 @@ def numbers_of(ranges):
     return {number for end in ends for number in range(end[0], end[-1] + 1)}
 
 
+def num_cores():
+    """Hardware threads of one core are one."""
+    files = (pathlib.Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") for number in os.sched_getaffinity(0))
+    return len({file.read_text() if file.exists() else file for file in files})
+
+
 def environment_without(*names, **more):
     return {**{name: value for name, value in os.environ.items() if name not in names}, **more}
 
 
-class SpinningTest(FlowTest):
-    def has_sleeping_team(self, seconds, **variables):
-        """Whether a run that is kept waiting for processors gets one in that time."""
+def wait_until(seconds, holds):
+    """Whether it holds within that time."""
+    deadline = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(.1)
+    return held
+
+
+class SharingTest(FlowTest):
+    def start_run(self, **variables):
         environment = environment_without("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", **variables)
         arguments = [KILN, *map(str, self.train_arguments(epochs=1000, patience=1000, threads="auto"))]
         process = start_until(self, "Epoch 1,", arguments, env=environment)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return pathlib.Path(f"/proc/{process.pid}")
+
+    def start_others(self):
+        """Two busy processes a processor; what ends them."""
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
-        try:
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline:
-                threads = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
-                if any(thread.joinpath("comm").read_text() == "sleeping team\n" for thread in threads):
-                    return True
-                time.sleep(0.1)
-            return False
-        finally:
-            for one in [*busy, process]:
+
+        def end():
+            for one in busy:
                 one.kill()
                 one.wait()
+        self.addCleanup(end)
+        return end
 
-    def test_threads_sleep_while_others_use_the_processors(self):
-        if os.cpu_count() == 1:
-            self.skipTest("there is one processor, so one thread computes")
+    @staticmethod
+    def has_sleeping_team(run):
+        return any(thread.joinpath("comm").read_text() == "sleeping team\n" for thread in run.joinpath("task").iterdir())
+
+    def test_threads_sleep_and_gather_while_others_use_the_processors(self):
+        if num_cores() < 2:
+            self.skipTest("there is one core, so no half to gather on")
         if not pathlib.Path("/proc/self/schedstat").exists():
             self.skipTest("the system does not tell how long threads wait for processors")
-        self.assertTrue(self.has_sleeping_team(seconds=60))
+        run = self.start_run()
+        everywhere = allowed(run)
+        end_others = self.start_others()
+        self.assertTrue(wait_until(60, lambda: self.has_sleeping_team(run)))
+        self.assertTrue(wait_until(60, lambda: allowed(run) != everywhere))
+        self.assertLessEqual(numbers_of(allowed(run)), numbers_of(everywhere))
+        end_others()
+        self.assertTrue(wait_until(60, lambda: allowed(run) == everywhere and not self.has_sleeping_team(run)))
 
-    def test_the_users_own(self):
-        for own in ({"GOMP_SPINCOUNT": "77"}, {"OMP_WAIT_POLICY": "active"}):
-            with self.subTest(own=own):
-                self.assertFalse(self.has_sleeping_team(seconds=2, **own))
+    def keeps_its_threads_awake(self, **own):
+        run = self.start_run(**own)
+        self.start_others()
+        self.assertFalse(wait_until(2, lambda: self.has_sleeping_team(run)))
+
+    def test_the_users_own_count(self):
+        self.keeps_its_threads_awake(GOMP_SPINCOUNT="77")
+
+    def test_the_users_own_policy(self):
+        self.keeps_its_threads_awake(OMP_WAIT_POLICY="active")
 
 
 class BindingTest(JobTest):

@@ -175,7 +175,7 @@ class Records(flow.FlowTest):
         self.assertEqual(said.count("waiting for"), 1)
 
     def test_a_killed_run_leaves_whole_lines_and_watch_notices(self):
-        run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, print_freq=1, threads=1))],
+        run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, patience=1000, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, text=True)
         for line in flow.driver_log(run, self.folder / "logs"):
             if "Epoch: [2/" in line:

@@ -28,13 +28,13 @@ class TrainingTest(GpuTest):
     # Other operators than a CPU's. In the last step one rank has no image: its statistics count as nothing.
     def test_synchronized_batch_norm_is_that_of_the_cpu(self):
         losses = []
-        for device in ("cuda", "cpu"):
-            self.weights(device, device, ranks=2, sync_batch_norm=True, batch_size=7, learning_rate=1e-5)
+        for device in ("cuda", "cpu"):  # at 32 pixels, norms over 14 numbers make a thousandth of rounding
+            self.weights(device, device, ranks=2, sync_batch_norm=True, batch_size=7, learning_rate=1e-5, image_size=64)
             lines = (self.folder / f"logs-{device}/metrics.jsonl").read_text().splitlines()
             [epoch] = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
             losses += [epoch["train"]["loss_sum"], epoch["valid"]["loss_sum"]]
         for ours, theirs in zip(losses[:2], losses[2:], strict=True):
-            self.assertAlmostEqual(ours / theirs, 1, delta=1e-5)
+            self.assertAlmostEqual(ours / theirs, 1, delta=2e-4)
 
     # With CUDA's forward-compatibility package libcuda is newer than the kernel's driver.
     def test_an_older_kernel_driver_below_a_new_libcuda(self):

@@ -75,7 +75,16 @@ constexpr std::array kExpected{ExpectedNetwork{"resnet18", 11689512, 122},
                                ExpectedNetwork{"densenet121", 7978856, 727},
                                ExpectedNetwork{"densenet161", 28681000, 967},
                                ExpectedNetwork{"densenet169", 14149480, 1015},
-                               ExpectedNetwork{"densenet201", 20013928, 1207}};
+                               ExpectedNetwork{"densenet201", 20013928, 1207},
+                               ExpectedNetwork{"mobilenet_v3_large", 5483032, 312},
+                               ExpectedNetwork{"efficientnet_b0", 5288548, 360},
+                               ExpectedNetwork{"efficientnet_v2_s", 21458488, 782},
+                               ExpectedNetwork{"convnext_tiny", 28589128, 182},
+                               ExpectedNetwork{"convnext_small", 50223688, 344},
+                               ExpectedNetwork{"vit_b_16", 86567656, 152},
+                               ExpectedNetwork{"vit_s_16", 22050664, 152},
+                               ExpectedNetwork{"vit_s_14", 22441192, 176},
+                               ExpectedNetwork{"vit_b_14", 87348712, 176}};
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(kExpected),
                          [](const auto& model) { return std::string(model.param.name); });

@@ -1,6 +1,8 @@
-"""Kiln's networks against torchvision's, with the same weights: logits in float32; class maps, against Grad-CAM by autograd; and
-gradients, BatchNorm statistics and loss of one training step in float64 (DenseNet with recomputation). By day one network of
-each kind; with KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks.
+"""Kiln's networks against torchvision's, or timm's where it has none: fresh weights, tensor by tensor; logits in float32, and in
+float64 with the weights of either side; class maps, against Grad-CAM by autograd; gradients, BatchNorm statistics and loss of one
+training step in float64 (DenseNet with recomputation), without drops and with Kiln's own. By day one network of each kind; with
+KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. Networks of timm's are left out, with a
+line that says so, where timm is not installed (beside torchvision, or KILN_TIMM).
 
     model_parity.py --tool build/release/kiln_model_tool [--models NAME …] [--device cuda] [--logits-limit X] [--step-limit X]
 
@@ -21,23 +23,78 @@ import torch
 import torchvision
 from safetensors.torch import load_file, save_file
 
+sys.path.append(os.environ.get("KILN_TIMM", torch_packages.PACKAGES))
+try:
+    import timm
+except ImportError:
+    timm = None
+
 # Beside the first network of each family: bottlenecks, groups, wide, and dense with other widths.
-MODELS = ["resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet161"]
+MODELS = ["resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet161", "efficientnet_v2_s", "vit_s_14"]
 STEP_MODELS = ["resnet50"]  # in place of the first of its family
+DESIGNERS = ("ResNet", "DenseNet")  # the families whose fresh weights tests/model checks
+TIMM = {"vit_s_16": "vit_small_patch16_224", "vit_s_14": "vit_small_patch14_dinov2", "vit_b_14": "vit_base_patch14_dinov2"}
 SIZE = 64
+SIZES = {"vit_s_14": 70, "vit_b_14": 70}
+
+
+def has_reference(name):
+    return name not in TIMM or timm is not None
+
+
+def reference(name):
+    if name in TIMM:
+        return timm.create_model(TIMM[name], num_classes=1000, dynamic_img_size=True)
+    model = getattr(torchvision.models, name)()
+    if hasattr(model, "encoder"):
+        take_any_size(model)
+    return model
+
+
+def take_any_size(model):
+    """torchvision's ViT takes one size: its positions are resampled here as timm's are."""
+    encoder, grid = model.encoder, model.image_size // model.patch_size
+    model.image_size = SIZE
+
+    def forward(x):
+        side = int((x.shape[1] - 1) ** 0.5)
+        first, others = encoder.pos_embedding.split([1, grid * grid], 1)
+        others = others.reshape(1, grid, grid, -1).permute(0, 3, 1, 2)
+        others = torch.nn.functional.interpolate(others.float(), (side, side), mode="bicubic", antialias=True).to(x.dtype)
+        return encoder.ln(encoder.layers(encoder.dropout(x + torch.cat([first, others.flatten(2).permute(0, 2, 1)], 1))))
+    encoder.forward = forward
+
+
+def image_size(name):
+    return SIZES.get(name, SIZE)
 
 
 def make_model(name):
-    """Random weights, with BatchNorm parameters and statistics that differ from channel to channel."""
-    model = getattr(torchvision.models, name)()
+    """Random weights, with parameters and statistics of norms that differ from channel to channel."""
+    model = reference(name)
     with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):
-                module.weight.uniform_(0.5, 1.0)
-                module.bias.uniform_(-0.2, 0.2)
-                module.running_mean.uniform_(-0.2, 0.2)
-                module.running_var.uniform_(0.8, 1.5)
-                module.num_batches_tracked.fill_(7)
+        for key, value in model.named_parameters():
+            if value.dim() == 2 and value.abs().max() == 0:
+                value.normal_(0, 0.05)
+            elif value.min() == value.max():
+                value.uniform_(-0.2, 0.2) if key.endswith("bias") else value.uniform_(0.5, 1.0)
+        norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+        for norm in norms:
+            norm.weight.uniform_(0.5, 1.0)
+            norm.bias.uniform_(-0.2, 0.2)
+            norm.running_mean.uniform_(-0.2, 0.2)
+            norm.running_var.uniform_(0.8, 1.5)
+        # Where maps are multiplied by what their means say, the answers to all images are then the same but for rounding: there
+        # the statistics are those of images.
+        if name.startswith(("mobilenet", "efficientnet")):
+            momentum = norms[0].momentum
+            for norm in norms:
+                norm.momentum = 1.0
+            model.train()(torch.randn(16, 3, image_size(name), image_size(name)))
+            for norm in norms:
+                norm.momentum = momentum
+        for norm in norms:
+            norm.num_batches_tracked.fill_(7)
     return model
 
 
@@ -53,11 +110,11 @@ def run_tool(words, model, data, last_words=()):
         return load_file(target)
 
 
-def difference(ours, theirs):
-    """The largest difference as a share of the largest value; shapes and types must agree."""
+def difference(ours, theirs, least=0):
+    """The largest difference as a share of the largest value, or of `least`; shapes and types must agree."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return float("inf")
-    largest = theirs.abs().max().item()
+    largest = max(theirs.abs().max().item(), least)
     gap = (ours - theirs).abs().max().item()
     if gap != gap or largest != largest:
         return float("inf")
@@ -69,21 +126,77 @@ def check(failures, what, share, limit):
         failures.append(f"{what}: {share:.3g}, at most {limit:g} allowed")
 
 
+def check_fresh(arguments, name, failures):
+    """Of each tensor: the shape, the value if all are the same, or else mean and quantiles of the sizes; then the logits."""
+    before = len(failures)
+    model = reference(name).double().eval()
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "out.safetensors")
+        subprocess.run([arguments.tool, "fresh", name, target], check=True)
+        ours = {key.removeprefix("model."): value for key, value in load_file(target).items()}
+    theirs = model.state_dict()
+    if ours.keys() != theirs.keys():
+        failures.append(f"{name}, fresh: names differ: {sorted(theirs.keys() ^ ours.keys())[:5]}")
+        return float("inf")
+    for key, value in theirs.items():
+        mine, value = (tensor.double() for tensor in (ours[key], value))
+        if mine.shape != value.shape:
+            failures.append(f"{name}, {key}: shape {tuple(mine.shape)} instead of {tuple(value.shape)}")
+        elif value.min() == value.max():
+            if not torch.equal(mine.float(), value.float()):
+                failures.append(f"{name}, {key} is not {value.flatten()[0].item():g}")
+        else:
+            mine, value = (tensor.flatten()[:1 << 16] for tensor in (mine, value))  # which are enough, and quickly sorted
+            error = 10 / value.numel() ** 0.5  # five standard errors of either quantile; both of a normal one and a uniform one
+            half = value.abs().quantile(0.5)
+            check(failures, f"{name}, {key}, mean", ((mine.mean() - value.mean()).abs() / half).item(), error)
+            for share in (0.5, 0.99):  # not the extremes: torch's trunc_normal_ draws its bound once in 2^24 times
+                ratio = mine.abs().quantile(share) / value.abs().quantile(share)
+                check(failures, f"{name}, {key}, quantile {share}", abs(ratio - 1).item(), error)
+    if len(failures) > before:
+        return float("inf")
+    model.load_state_dict({key: value.to(theirs[key].dtype) for key, value in ours.items()})
+    return check_exact(arguments, name, model, failures)
+
+
+def check_exact(arguments, name, model, failures):
+    """In float64."""
+    images = torch.randn(2, 3, image_size(name), image_size(name), dtype=torch.float64)
+    model = model.double().eval()
+    with torch.no_grad():
+        theirs = model(images)
+    share = difference(run_tool([arguments.tool, "exact", name], model, {"images": images}, [arguments.device])["logits"], theirs)
+    check(failures, f"{name}, float64", share, arguments.exact_limit)
+    return share
+
+
 def check_logits(arguments, name, failures):
     torch.manual_seed(len(name))
     model = make_model(name).eval()
-    images = torch.randn(2, 3, SIZE, SIZE)
+    images = torch.randn(2, 3, image_size(name), image_size(name))
     with torch.no_grad():
         theirs = model(images)
     ours = run_tool([arguments.tool, "logits", name], model, {"images": images}, [arguments.device])
     shares = [difference(ours[form], theirs) for form in ("logits", "fused")]
     for form, share in zip(("logits", "fused"), shares):
         check(failures, f"{name}, {form}", share, arguments.logits_limit)
+    check_exact(arguments, name, model, failures)
     return max(shares)
 
 
 def grad_cam(model, images, labels):
-    """Selvaraju et al., arXiv:1610.02391, of the features that the network takes the mean of; the largest value is 1."""
+    """Selvaraju et al., arXiv:1610.02391, of the features that the network takes the mean of, or of the patches that the last
+    block's attention sees; the largest value is 1."""
+    norm = model.blocks[-1].norm1 if hasattr(model, "blocks") else model.encoder.layers[-1].ln_1 if hasattr(model, "encoder") else None
+    if norm is not None:
+        kept = []
+        handle = norm.register_forward_hook(lambda module, given, result: kept.append(result))
+        logits = model(images)
+        handle.remove()
+        gradient, = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), kept[0])
+        side = int((kept[0].shape[1] - 1) ** 0.5)
+        maps = (gradient[:, 1:].mean(1, keepdim=True) * kept[0][:, 1:]).sum(2).relu().detach().reshape(-1, side, side)
+        return maps / maps.amax((1, 2), keepdim=True)
     pool, seen = torch.nn.functional.adaptive_avg_pool2d, []
 
     def watched(features, size):
@@ -91,16 +204,17 @@ def grad_cam(model, images, labels):
         return pool(features, size)
     with unittest.mock.patch("torch.nn.functional.adaptive_avg_pool2d", watched):
         logits = model(images)
-    features, = seen
+    *_, features = seen  # before it squeeze and excitation has its own
     gradient, = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), features)
     maps = (gradient.mean((2, 3), keepdim=True) * features).sum(1).relu().detach()
-    return maps / maps.amax((1, 2), keepdim=True)
+    return maps / maps.amax((1, 2), keepdim=True).clamp_min(1e-30)
 
 
 def check_maps(arguments, name, failures):
     torch.manual_seed(len(name))
     model = make_model(name).eval()
-    images = torch.randn(3, 3, 2 * SIZE, 2 * SIZE)
+    side = SIZES.get(name, SIZE if name.startswith("vit") else 2 * SIZE)
+    images = torch.randn(3, 3, side, side)
     labels = model(images).argmax(1)
     labels[2] = (labels[2] + 1) % 1000
     theirs = grad_cam(model, images, labels)
@@ -110,12 +224,39 @@ def check_maps(arguments, name, failures):
     return share
 
 
+def drops_of(model):
+    return {key: module for key, module in model.named_modules()
+            if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth))}
+
+
+def use_masks(model, masks):
+    """The drops of a model keep what these say, by the module's name; without a mask they must not be called."""
+    for key, module in drops_of(model).items():
+        if module.p > 0:
+            module.forward = lambda x, mask=masks.get(key), p=module.p: x * mask.view(len(x), *[1] * (x.dim() - 2), -1) / (1 - p)
+
+
 def check_step(arguments, name, failures):
+    worst = check_one_step(arguments, name, "step", failures)
+    if any(module.p > 0 for module in drops_of(reference(name)).values()):
+        worst = max(worst, check_one_step(arguments, name, "masked", failures))
+    return worst
+
+
+def check_one_step(arguments, name, mode, failures):
     torch.manual_seed(11)
     model = make_model(name).double().train()
-    images = torch.randn(4, 3, SIZE, SIZE, dtype=torch.float64)
+    images = torch.randn(4, 3, image_size(name), image_size(name), dtype=torch.float64)
     labels = torch.tensor([3, 999, 0, 512])
-    ours = run_tool([arguments.tool, "step", name], model, {"images": images, "labels": labels}, [arguments.device])
+    ours = run_tool([arguments.tool, mode, name], model, {"images": images, "labels": labels}, [arguments.device])
+    masks = {key.removeprefix("mask."): ours.pop(key).double() for key in list(ours) if key.startswith("mask.")}
+    if mode == "masked":
+        if not masks or all(mask.min() == 1 for mask in masks.values()):
+            failures.append(f"{name}: nothing was dropped")
+        use_masks(model, masks)
+    else:
+        for module in drops_of(model).values():
+            module.p = 0.0
     logits = model(images)
     loss = torch.nn.functional.cross_entropy(logits, labels)
     loss.backward()
@@ -126,8 +267,10 @@ def check_step(arguments, name, failures):
         failures.append(f"{name}, step: names differ: {sorted(theirs.keys() ^ ours.keys())[:5]}")
         return float("inf")
     worst = 0.0
+    # Of a shift that a later BatchNorm takes away the gradient is 0 but for rounding.
+    least = 1e-6 * max(value.abs().max().item() for key, value in theirs.items() if key.startswith("gradient."))
     for key, value in theirs.items():
-        share = difference(ours[key], value)
+        share = difference(ours[key], value, least if key.startswith("gradient.") else 0)
         worst = max(worst, share)
         check(failures, f"{name}, {key}", share, arguments.step_limit)
     return worst
@@ -139,6 +282,7 @@ def main():
     parser.add_argument("--models", nargs="+", help="these alone")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the tool; Python computes on the CPU")
     parser.add_argument("--logits-limit", type=float, default=1e-4, help="TF32 needs a higher one")
+    parser.add_argument("--exact-limit", type=float, default=1e-9, help="of logits in float64")
     parser.add_argument("--step-limit", type=float, default=1e-8, help="of a step in float64")
     arguments = parser.parse_args()
     names = subprocess.run([arguments.tool, "names"], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -147,9 +291,14 @@ def main():
     steps = STEP_MODELS + [name for name in first if known[name] not in {known[other] for other in STEP_MODELS}]
     if not known or not set(arguments.models or []) <= set(known):
         parser.error(f"the tool knows {', '.join(known)}")
+    if left_out := [name for name in known if not has_reference(name)]:
+        print(f"left out, since timm is not installed (KILN_TIMM): {', '.join(left_out)}")
+    known = {name: family for name, family in known.items() if has_reference(name)}
+    first = [name for name in first if name in known]
     models = arguments.models or (known if os.environ.get("KILN_NIGHTLY") == "1" else MODELS + first)
     failures = []
-    for kind, check_model, names in (("logits", check_logits, known), ("maps", check_maps, first),
+    fresh = [name for name, family in known.items() if family not in DESIGNERS]
+    for kind, check_model, names in (("fresh", check_fresh, fresh), ("logits", check_logits, known), ("maps", check_maps, first),
                                      ("step", check_step, steps)):
         for name in (name for name in names if name in models):
             begin = time.time()

@@ -60,9 +60,9 @@ TEST(ChoosePrecision, SaysWhereFloat32HasTf32InIt) {
 // With PYTORCH_TUNABLEOP_ENABLED LibTorch asks for the older of its two flags, too.
 TEST(SetTf32, SetsBothOfLibTorchsFlags) {
   at::Context& context = at::globalContext();
-  set_tf32(Precision::kFp32);
+  use_precision(Precision::kFp32);
   EXPECT_FALSE(context.allowTF32CuBLAS());
-  set_tf32(Precision::kTf32);
+  use_precision(Precision::kTf32);
   EXPECT_TRUE(context.allowTF32CuBLAS());
   EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
             at::Float32Precision::TF32);

@@ -40,9 +40,10 @@ constexpr Normalization kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 // frozen statistics a BatchNorm does not depend on which images share its batch.
 class TestModel : public ImageModel {
  public:
-  explicit TestModel(bool frozen_statistics) : frozen_(frozen_statistics) {
+  explicit TestModel(bool frozen_statistics, const std::string& name = "resnet18")
+      : frozen_(frozen_statistics) {
     at::manual_seed(11);
-    model_ = make_image_model({.model_name = "resnet18", .num_classes = 3});
+    model_ = make_image_model({.model_name = name, .num_classes = 3});
     model_->prepare(at::kCPU);
     model_->to_float64();
   }
@@ -51,6 +52,7 @@ class TestModel : public ImageModel {
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool on) override { model_->train(on && !frozen_); }
+  void key_images(std::vector<std::uint64_t> keys) override { model_->key_images(std::move(keys)); }
   at::Tensor pooled_features(const at::Tensor& images) override {
     return model_->pooled_features(images.to(at::kDouble));
   }
@@ -117,8 +119,9 @@ class Ranks : public testing::Test {
   }
 
   // One epoch of kSteps steps as this share of the work.
-  static Outcome train(const Shard& share, Communicator& communicator, bool synchronized) {
-    auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
+  static Outcome train(const Shard& share, Communicator& communicator, bool synchronized,
+                       const std::string& name) {
+    auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized, name);
     const auto lane = communicator.second_lane("BatchNorm all-reduce");
     if (synchronized && communicator.size() > 1)
       model->synchronize_batch_norm({share.rank, share.num_ranks, [&lane](at::Tensor& sums) {
@@ -133,6 +136,7 @@ class Ranks : public testing::Test {
         state, batches, uploader,
         {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
          .step = {.batch_size = share.batch_size, .batches_per_step = share.batches_per_step},
+         .rank = share.rank,
          .num_ranks = share.num_ranks});
     Outcome outcome;
     while (epoch.step())
@@ -144,19 +148,21 @@ class Ranks : public testing::Test {
     return outcome;
   }
 
-  static void expect_equal_to_one_process(bool synchronized, int batches_per_step) {
+  static void expect_equal_to_one_process(bool synchronized, int batches_per_step,
+                                          const std::string& name = "resnet18",
+                                          double rounding = 1e-8) {
     const auto communicator = make_mpi_communicator(*world->mpi());
     const int batch = kGlobalBatch / world->size() / batches_per_step;
-    Outcome ours =
-        train({world->rank(), world->size(), batch, batches_per_step}, *communicator, synchronized);
+    Outcome ours = train({world->rank(), world->size(), batch, batches_per_step}, *communicator,
+                         synchronized, name);
     const std::vector<double> losses = world->sum({ours.first_loss, ours.loss});
     if (world->leads()) {
       const Outcome alone =
-          train({0, 1, kGlobalBatch, 1}, *make_local_communicator(), synchronized);
+          train({0, 1, kGlobalBatch, 1}, *make_local_communicator(), synchronized, name);
       EXPECT_NEAR(losses[0], alone.first_loss, 1e-8 * alone.first_loss);
       EXPECT_NEAR(losses[1], alone.loss, 1e-8 * alone.loss);
       for (std::size_t i = 0; i < alone.state.size(); ++i)
-        EXPECT_TRUE(at::allclose(ours.state[i], alone.state[i], 1e-7, 1e-8))
+        EXPECT_TRUE(at::allclose(ours.state[i], alone.state[i], 10 * rounding, rounding))
             << i << ": " << (ours.state[i] - alone.state[i]).abs().max();
     }
     world->barrier();
@@ -180,6 +186,11 @@ TEST_F(Ranks, TrainWhatOneProcessTrainsWithAccumulatedGradients) {
 
 TEST_F(Ranks, TrainWhatOneProcessTrainsWithSynchronizedBatchNorm) {
   expect_equal_to_one_process(/*synchronized=*/true, 1);
+}
+
+// With stochastic depth and dropout; so many BatchNorms over so few values amplify rounding.
+TEST_F(Ranks, DropWhatOneProcessDrops) {
+  expect_equal_to_one_process(/*synchronized=*/true, 1, "efficientnet_b0", 1e-5);
 }
 
 TEST_F(Ranks, EvaluateEveryImageOnce) {

@@ -1,5 +1,4 @@
 // What the readers of lists, archives and record files share: files are found, opened and checked.
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -90,13 +89,7 @@ void require_one_set(const DatasetContext& context, const std::vector<std::strin
                         " files of '" + first.substr(0, first.rfind("-of-")) + "' are present");
 }
 
-void allow_open_files(std::size_t count) {
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
+constexpr std::size_t kOtherDescriptors = 256;  // beside those of the data set's files
 constexpr std::size_t kWorthListing = 32;  // files; in smaller folders, each is checked on its own
 
 // `names` are those of all files directly in a folder, sorted.
@@ -162,7 +155,7 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
   for (const std::string& file : files)
     if (are_records && !is_utf8(file))
       context.fail("the name of the file '" + printable(file) + "' is not UTF-8. Rename it.");
-  allow_open_files(files.size());
+  allow_open_files(files.size() + kOtherDescriptors);
   Dataset set;
   set.kind = kind;
   set.root = context.root;

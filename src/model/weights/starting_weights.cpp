@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "model/positions.h"
 
 namespace kiln {
 namespace {
@@ -181,22 +182,39 @@ std::string torchvision_name(const std::string& name) {
   return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
 }
 
-constexpr std::size_t kKernelDimensions = 4;
+std::string first_part(const std::string& name) {
+  const std::string own = torchvision_name(name);
+  return own.substr(0, own.find('.'));
+}
 
+// By which a network is recognized: all but vectors and the last layers.
 std::vector<NamedTensor> kernels_of(const ImageModel& model) {
   std::vector<NamedTensor> kernels = model.state();
-  std::erase_if(kernels, [](const NamedTensor& item) {
-    return item.tensor.dim() != static_cast<std::int64_t>(kKernelDimensions);
+  const std::string head = head_prefix(model);
+  std::erase_if(kernels, [&](const NamedTensor& item) {
+    return item.tensor.dim() < 2 || item.name.starts_with(head) ||
+           item.name.starts_with(kOutputLayer);
   });
   return kernels;
 }
 
-// Without their bytes.
-StateDict kernels_of(const StateDict& state) {
+// Those of a file, without their bytes, that the model would have too: of convolutions; below the
+// same parts; and tokens, if it has some.
+StateDict kernels_like(const ImageModel& model, const StateDict& state) {
+  constexpr std::size_t kConvolution = 4, kTokens = 3;
+  std::unordered_set<std::string> parts;
+  for (const NamedTensor& item : kernels_of(model))
+    if (item.tensor.dim() < static_cast<std::int64_t>(kConvolution))
+      parts.insert(first_part(item.name));
   StateDict kernels;
-  for (const StoredTensor& tensor : state)
-    if (tensor.shape.size() == kKernelDimensions)
+  const std::string head = head_prefix(model);
+  for (const StoredTensor& tensor : state) {
+    if (tensor.name.starts_with(head) || tensor.name.starts_with(kOutputLayer)) continue;
+    const std::size_t dimensions = tensor.shape.size();
+    const bool is_inside = dimensions >= 2 && parts.contains(first_part(tensor.name));
+    if (dimensions == kConvolution || is_inside || (dimensions == kTokens && !parts.empty()))
       kernels.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+  }
   return kernels;
 }
 
@@ -212,29 +230,75 @@ double likeness(const StateDict& kernels, const std::vector<NamedTensor>& networ
   return static_cast<double>(shared) / static_cast<double>(all);
 }
 
-// The known network whose convolutions are most similar; the first of several equally similar ones.
+// The known network that is most similar; the first of several equally similar ones.
 struct NearestNetwork {
   std::string name;
   double likeness = -1;
 };
-NearestNetwork nearest_network(const StateDict& kernels) {
+NearestNetwork nearest_network(const StateDict& state) {
   NearestNetwork nearest;
   for (const std::string& name : network_names()) {
     const auto model = make_image_model({.model_name = name, .is_initialized = false});
-    const double share = likeness(kernels, kernels_of(*model));
+    const double share = likeness(kernels_like(*model, state), kernels_of(*model));
     if (share > nearest.likeness) nearest = {name, share};
   }
   return nearest;
 }
 
+// A network that is like a known one, by a part that only it has.
+std::string relative_of(const StateDict& state) {
+  struct Relative {
+    std::string_view part, name;
+  };
+  constexpr std::array kRelatives{Relative{"register_tokens", "a ViT with registers"},
+                                  Relative{"reg_token", "a ViT with registers"},
+                                  Relative{"storage_tokens", "a DINOv3"},
+                                  Relative{"rope_embed", "a DINOv3"},
+                                  Relative{"dist_token", "a distilled ViT"},
+                                  Relative{"grn", "a ConvNeXt V2"}};
+  for (const StoredTensor& tensor : state)
+    for (const Relative& relative : kRelatives)
+      if (("." + tensor.name + ".").find("." + std::string(relative.part) + ".") !=
+          std::string::npos)
+        return std::string(relative.name);
+  return "";
+}
+
+// Positions of another grid are resampled to the model's.
+void fit_positions(const ImageModel& model, WeightSource& source) {
+  constexpr std::string_view kPositions = ".pos_embed";  // also torchvision's pos_embedding
+  for (const NamedTensor& own : model.state()) {
+    if (own.tensor.dim() != 3 || own.name.find(kPositions) == own.name.npos) continue;
+    for (StoredTensor& stored : source.state) {
+      if (stored.name != own.name || stored.shape.size() != 3 ||
+          stored.shape[2] != own.tensor.size(2) || stored.shape[0] != 1 ||
+          !at::isFloatingType(torch_type(stored.dtype)))
+        continue;
+      const at::Tensor theirs = view_of(stored);
+      const std::int64_t side = grid_side(theirs), wanted = grid_side(own.tensor);
+      if (side == 0 || side == wanted) continue;
+      const at::NoGradGuard no_grad;
+      stored = to_state_dict({{own.name, resampled_positions(theirs, wanted, wanted)}}).front();
+      source.kind +=
+          formatted(", positions resampled from %dx%d patches to %dx%d", static_cast<int>(side),
+                    static_cast<int>(side), static_cast<int>(wanted), static_cast<int>(wanted));
+    }
+  }
+}
+
 // Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
-// exactly the convolutions of the model.
+// exactly the kernels of the model.
 void require_weights_of(const ImageModel& model, const std::string& name,
                         const WeightSource& source) {
-  const StateDict theirs = kernels_of(source.state);
   const std::vector<NamedTensor> own = kernels_of(model);
+  const StateDict theirs = kernels_like(model, source.state);
   if (likeness(theirs, own) == 1) return;
-  const NearestNetwork nearest = nearest_network(theirs);
+  if (const std::string relative = relative_of(source.state); !relative.empty())
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The weights in '" + source.where + "' are those of " + relative +
+                    ", which this program does not have" + differences(own, theirs) +
+                    ". Give weights of " + name + ".");
+  const NearestNetwork nearest = nearest_network(source.state);
   std::string remedy = ". Give weights of " + name + ".";
   if (nearest.likeness < kAlike)
     remedy = ". They do not match any network that this program knows." + remedy.substr(1);
@@ -427,6 +491,7 @@ class Loading {
 
 std::string load_weights(ImageModel& model, const std::string& name,
                          const std::vector<std::string>& classes, WeightSource source) {
+  fit_positions(model, source);
   require_weights_of(model, name, source);
   return Loading(model, source).run(classes);
 }

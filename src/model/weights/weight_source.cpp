@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -155,6 +156,9 @@ constexpr std::array<std::string_view, 6> kWrappers{"module",
                                                     "_forward_module",
                                                     "_fsdp_wrapped_module",
                                                     "_checkpoint_wrapped_module"};
+// Of torchvision's ViT, in the files that it publishes.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOldLayers{
+    {{".mlp.linear_1.", ".mlp.0."}, {".mlp.linear_2.", ".mlp.3."}}};
 constexpr std::size_t kMaxNetworks = 20;  // in one state dict; more are not offered
 constexpr const char* kForms =
     "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
@@ -217,14 +221,20 @@ void rename_all(StateDict& state, const auto& new_name) {
   }
 }
 
+std::set<std::string_view> first_layers() {
+  std::set<std::string_view> layers{"patch_embed.proj.weight"};  // timm's ViT
+  for (const NetworkFamily& family : network_families()) layers.insert(family.first_layer);
+  return layers;
+}
+
 // What the names of each network in a state dict begin with; first an empty one, if there is one.
 std::vector<std::string> networks_in(const StateDict& state) {
+  const std::set<std::string_view> layers = first_layers();
   std::vector<std::string> prefixes;
   for (const StoredTensor& tensor : state) {
     if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
     const std::string name = unwrapped(tensor.name);
-    for (const NetworkFamily& family : network_families()) {
-      const std::string_view layer = family.first_layer;
+    for (const std::string_view layer : layers) {
       if (name == layer) prefixes.insert(prefixes.begin(), "");
       if (name.ends_with("." + std::string(layer)) && prefixes.size() < kMaxNetworks)
         prefixes.push_back(name.substr(0, name.size() - layer.size() - 1));
@@ -355,7 +365,9 @@ std::string published_url(const std::string& given, const KnownNetwork& network)
   const auto& [first, second] = network.published;
   const bool wants_newest =
       word == "default" || word == "imagenet1k_v2" || (!word.empty() && word == second);
-  const bool is_network = find_network(word.substr(0, word.find_first_of("-."))) != nullptr;
+  if (first.empty()) return "";
+  const bool is_network = (!word.empty() && word == first) ||
+                          find_network(word.substr(0, word.find_first_of("-."))) != nullptr;
   if (!wants_newest && !is_network && word != "imagenet" && word != "imagenet1k" &&
       word != "imagenet1k_v1" && word != "pretrained" && word != "true" && word != "torchvision")
     return "";
@@ -397,7 +409,9 @@ void to_own_names(StateDict& state, StateDictParts& parts) {
   const std::string prefix = is_whole ? "" : networks.front() + ".";
   if (!is_whole) parts.taken = enter(networks.front());
   rename_all(state, [&](const std::string& name) {
-    const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    for (const auto& [old, now] : kOldLayers)
+      if (const std::size_t at = own.find(old); at != own.npos) own.replace(at, old.size(), now);
     return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
   rename_old_densenet_keys(state);

@@ -5,25 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <numeric>
-#include <optional>
-#include <stop_token>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <tuple>
-#include <utility>
 
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "parallel/processors/sleeping_team.h"
+#include "parallel/processors/contention.h"
 
 namespace kiln {
 namespace {
@@ -56,29 +49,6 @@ int node_of(const fs::path& folder) {
   return 0;
 }
 
-std::vector<Processor> describe(const cpu_set_t& mask) {
-  std::vector<Processor> all;
-  for (int number = 0; number < CPU_SETSIZE; ++number) {
-    if (!CPU_ISSET(number, &mask)) continue;
-    const fs::path folder = "/sys/devices/system/cpu/cpu" + std::to_string(number);
-    all.push_back({number, core_of(folder, number), node_of(folder)});
-  }
-  return all;
-}
-
-// Binds running threads too, which do not inherit a new mask. Returns false if the system forbids
-// it.
-bool bind_all_threads(const std::vector<int>& processors) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  for (const int number : processors) CPU_SET(number, &mask);
-  if (::sched_setaffinity(0, sizeof mask, &mask) != 0) return false;
-  std::error_code failure;
-  for (const auto& thread : fs::directory_iterator("/proc/self/task", failure))
-    ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof mask, &mask);
-  return true;
-}
-
 // The ranks on this host with the same affinity mask as this one.
 struct Sharing {
   cpu_set_t mask;
@@ -101,73 +71,35 @@ Sharing sharing_of(World& world, int gpu_node = -1) {
   return found;
 }
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kInterval{500};
-// Thresholds for the share of an interval in which the thread was ready to run but had no
-// processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
-// processor, however the threads wait.
-constexpr double kContended = 0.15, kQuiet = 0.05;
 // Every operation wakes all threads: with 32 per processor a step takes ten times as long as with
 // one, with 512 over a hundred times.
 constexpr int kMaxPerProcessor = 32;
-constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
 
-// The seconds for which a thread was ready to run but had no processor, from its schedstat file.
-// Empty if the system does not provide it.
-std::optional<double> seconds_without_processor(const std::string& file) {
-  std::ifstream text(file);
-  double running = 0, waiting = 0;
-  if (!(text >> running >> waiting)) return std::nullopt;
-  return waiting * 1e-9;
+}  // namespace
+
+std::vector<Processor> own_processors() {
+  const cpu_set_t mask = allowed_processors();
+  std::vector<Processor> all;
+  for (int number = 0; number < CPU_SETSIZE; ++number) {
+    if (!CPU_ISSET(number, &mask)) continue;
+    const fs::path folder = "/sys/devices/system/cpu/cpu" + std::to_string(number);
+    all.push_back({number, core_of(folder, number), node_of(folder)});
+  }
+  return all;
 }
 
-// Measures twice a second how long the thread that created it waits for a processor, and keeps a
-// SleepingTeam while that is long.
-class Watch {
- public:
-  explicit Watch(int count)
-      : team_size_(kProcessorsAtStart - count + 2),
-        file_("/proc/self/task/" + std::to_string(::gettid()) + "/schedstat"),
-        thread_([this](const std::stop_token& stop) { run(stop); }) {}
-
- private:
-  void run(const std::stop_token& stop) {
-    std::optional<double> before = seconds_without_processor(file_);
-    Clock::time_point begin = Clock::now();
-    std::mutex mutex;
-    std::condition_variable_any changed;  // by the end alone
-    std::unique_lock lock(mutex);
-    const auto ends = [&] { return stop.stop_requested(); };
-    while (before && !changed.wait_for(lock, stop, kInterval, ends)) {
-      const std::optional<double> now = seconds_without_processor(file_);
-      const std::chrono::duration<double> interval = Clock::now() - begin;
-      if (now) judge((*now - *before) / interval.count());
-      before = now;
-      begin += std::chrono::duration_cast<Clock::duration>(interval);
-    }
-  }
-
-  void judge(double share) {
-    quiet_intervals_ = share < kQuiet ? quiet_intervals_ + 1 : 0;
-    if (team_ && quiet_intervals_ == kQuietIntervals) team_.reset();
-    if (team_ || share < kContended) return;
-    try {
-      team_.emplace(team_size_);
-    } catch (const std::system_error&) {  // no more threads allowed: change nothing
-    }
-  }
-
-  const int team_size_;  // makes libgomp's thread count exceed the processors by one
-  const std::string file_;
-  std::optional<SleepingTeam> team_;
-  int quiet_intervals_ = 0;
-  std::jthread thread_;  // declared last: it uses the other members
-};
-
-}  // namespace
+bool bind_all_threads(const std::vector<int>& processors) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int number : processors) CPU_SET(number, &mask);
+  if (::sched_setaffinity(0, sizeof mask, &mask) != 0) return false;
+  std::error_code failure;
+  for (const auto& thread : fs::directory_iterator("/proc/self/task", failure))
+    ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof mask, &mask);
+  return true;
+}
 
 std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count) {
   std::ranges::sort(
@@ -198,8 +130,7 @@ std::vector<int> processors_of_rank(std::vector<Processor> all, const std::vecto
 int bind_to_own_cores(World& world, int gpu_node) {
   const Sharing found = sharing_of(world, gpu_node);
   if (found.num_ranks < 2 || usable_cpus() < CPU_COUNT(&found.mask)) return 0;
-  const std::vector<int> own =
-      processors_of_rank(describe(found.mask), found.gpu_nodes, found.index);
+  const std::vector<int> own = processors_of_rank(own_processors(), found.gpu_nodes, found.index);
   return !own.empty() && bind_all_threads(own) ? static_cast<int>(own.size()) : 0;
 }
 
@@ -219,7 +150,7 @@ void use_compute_threads(int count) {
       std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
   if (count < 2 || count > kProcessorsAtStart || is_decided) return;
   try {
-    static const Watch watch(count);
+    watch_contention(kProcessorsAtStart, count);
   } catch (const std::system_error&) {  // no more threads allowed: the threads keep spinning
   }
 }

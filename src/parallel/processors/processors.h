@@ -16,6 +16,13 @@ struct Processor {
   int number = 0, core = 0, node = 0;
 };
 
+// Those that this process may use now.
+std::vector<Processor> own_processors();
+
+// Binds the threads of this process, running ones too, to processors by their numbers. Returns
+// false if the system forbids it.
+bool bind_all_threads(const std::vector<int>& processors);
+
 // Divides the processors into `count` equal parts and returns part `index`. Assigns whole cores,
 // node by node, so that a part stays on one NUMA node where possible. Empty if there are fewer
 // cores than parts.
@@ -38,16 +45,10 @@ int bind_to_own_cores(World& world, int gpu_node);
 // share them; at least 1. A collective.
 int processors_of_this_rank(World& world);
 
-// Sets how many threads compute on the CPU, and how they wait for each other. Call once, before the
-// first tensor operation, on the thread that runs the computation.
-//
-// OpenMP threads wait for each other many times per step, spinning for milliseconds. That is
-// fastest if each thread has its own processor. If other programs use the processors too, the
-// thread being waited for is often not running, and spinning takes the CPU time that it needs.
-// libgomp spins only 100 times instead of 300,000 while a process has more OpenMP threads than
-// there are processors (GOMP_SPINCOUNT in its manual). So while this process has to wait for
-// processors, it keeps a SleepingTeam that raises the thread count. If GOMP_SPINCOUNT or
-// OMP_WAIT_POLICY, which set how threads wait, is in the environment, it is left in effect.
+// Sets how many threads compute on the CPU, and how they wait for each other (contention.h). Call
+// once, before the first tensor operation, on the thread that runs the computation. If
+// GOMP_SPINCOUNT or OMP_WAIT_POLICY, which set how threads wait, is in the environment, it is left
+// in effect.
 void use_compute_threads(int count);
 
 }  // namespace kiln

@@ -56,23 +56,28 @@ bool needs_sizes(const DataConfig& config, const Sources& sources) {
   return sources.transform ? !gives_one_size(*sources.transform) : config.image_size.last == 0;
 }
 
-// Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this.
-constexpr int kSizeStep = 32;
+// Pixels by which --image-size grows; --eval-crop larger rounds up to a multiple of this. Whole
+// patches, for a network that has some.
+int size_step(const Sources& sources) {
+  constexpr int kStep = 32;
+  const int patch = known_network(sources.spec().model_name).patch;
+  return patch > 0 ? std::max(1, kStep / patch) * patch : kStep;
+}
 
-std::vector<int> growing_sizes(const DataConfig& config) {
+std::vector<int> growing_sizes(const DataConfig& config, int step) {
   std::vector<int> sizes;
   if (config.image_size.first == 0) return sizes;
-  for (int side = config.image_size.first; side < config.image_size.last; side += kSizeStep)
+  for (int side = config.image_size.first; side < config.image_size.last; side += step)
     sizes.push_back(side);
   sizes.push_back(config.image_size.last);
   return sizes;
 }
 
-// Returns 7/6 of `side`, rounded up to a multiple of kSizeStep. Random crops in training enlarge
+// Returns 7/6 of `side`, rounded up to a multiple of `step`. Random crops in training enlarge
 // objects by about 7/6: Touvron et al., "Fixing the train-test resolution discrepancy",
 // arXiv:1906.06423.
-int larger_crop(int side) {
-  return (side * 7 + 6 * kSizeStep - 1) / (6 * kSizeStep) * kSizeStep;
+int larger_crop(int side, int step) {
+  return (side * 7 + 6 * step - 1) / (6 * step) * step;
 }
 
 void choose_size(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
@@ -104,12 +109,12 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
 }
 
 // Requires that pixels.train is set.
-void choose_valid_pixels(const DataConfig& config, PixelPlan& pixels) {
+void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   TransformSpec& valid = pixels.valid;
   valid = pixels.train;
   int crop = config.eval_crop.side;
   if (config.eval_crop.is_larger && pixels.train.short_side > 0)
-    crop = larger_crop(pixels.train.output.height);
+    crop = larger_crop(pixels.train.output.height, size_step);
   if (crop > 0) valid.output = {crop, crop};
   const int side = std::max(valid.output.height, valid.output.width);
   check_eval_size(config.eval_resize, side);
@@ -138,9 +143,9 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
 
 // Sets what follows from the options and the normalization. Erased pixels get the mean, which
 // normalization turns into 0.
-void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
+void settle_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   pixels.given_side = config.image_size.last;
-  pixels.sizes = growing_sizes(config);
+  pixels.sizes = growing_sizes(config, size_step);
   pixels.train.augment = config.augment;
   take_normalization(pixels.normalization, pixels);
 }
@@ -148,14 +153,16 @@ void settle_pixels(const DataConfig& config, PixelPlan& pixels) {
 // Returns the number of pixels of the last feature map. Throws Error kInvalidDataset if it is 0.
 int final_map_pixels(const std::string& model, ImageSize size, const std::string& dataset,
                      const std::string& option) {
-  const NetworkFamily& family = known_network(model).family();
-  const int pixels = family.final_map_side(size.height) * family.final_map_side(size.width);
-  if (pixels == 0)
-    throw Error(ErrorCode::kInvalidDataset,
-                dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
-                    std::to_string(size.height) + " pixels are too small for " + model + ": use " +
-                    option + " " + std::to_string(family.stride()) + " or more.");
-  return pixels;
+  const KnownNetwork& network = known_network(model);
+  const std::string fault = network.size_fault(size.height, size.width);
+  if (!fault.empty())
+    throw Error(
+        ErrorCode::kInvalidDataset,
+        dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
+            std::to_string(size.height) + " pixels " + fault + ": use " + option + " " +
+            (network.patch > 0 ? std::to_string(16 * network.patch) + " or another multiple."
+                               : std::to_string(network.family().stride()) + " or more."));
+  return network.final_map_side(size.height) * network.final_map_side(size.width);
 }
 
 void check_image_sizes(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
@@ -354,12 +361,12 @@ PixelPlan choose_pixels(const DataConfig& config, const Sources& sources) {
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     choose_size(config, sources, pixels);
-    choose_valid_pixels(config, pixels);
+    choose_valid_pixels(config, size_step(sources), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(config, sources, pixels);
   choose_normalization(config, sources, pixels);
-  settle_pixels(config, pixels);
+  settle_pixels(config, size_step(sources), pixels);
   return pixels;
 }
 
@@ -407,7 +414,7 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";
-  settle_pixels(config, pixels);
+  settle_pixels(config, size_step(sources), pixels);
   return pixels;
 }
 

@@ -115,7 +115,7 @@ Machine choose_machine(const TrainConfig& config, World& world) {
   require_one_job(world, config.effective_options, machine.device);
   world.agree([&] { check_exchange(ranks.exchange, world.size(), machine.device); });
   machine.precision = agreed_precision(world, config.optimization.precision, machine.device);
-  set_tf32(machine.precision.precision);
+  use_precision(machine.precision.precision);
   return machine;
 }
 

@@ -3,8 +3,6 @@
 #include <mpi.h>
 #include <torch/headeronly/version.h>
 
-#include <opencv2/core/version.hpp>
-
 #include "base/platform/installation.h"
 #include "parallel/device/device.h"
 
@@ -29,7 +27,6 @@ std::vector<std::pair<std::string, std::string>> versions(bool with_cuda) {
   MPI_Get_library_version(text, &length);
   const std::string mpi(text, static_cast<std::size_t>(length));
   list.emplace_back("MPI", mpi.substr(0, mpi.find(',')));
-  list.emplace_back("OpenCV", CV_VERSION);
   return list;
 }
 

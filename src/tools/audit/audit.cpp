@@ -60,14 +60,11 @@ TransformSpec pixels_of_size(int size) {
 
 // Throws Error kInvalidDataset if images of this size are too small for the network.
 void require_usable(const TransformSpec& pixels, const KnownNetwork& network) {
-  const NetworkFamily& family = network.family();
-  if (family.final_map_side(pixels.output.height) > 0 &&
-      family.final_map_side(pixels.output.width) > 0)
-    return;
-  throw Error(ErrorCode::kInvalidDataset,
-              "Images of " + std::to_string(pixels.output.width) + "x" +
-                  std::to_string(pixels.output.height) + " pixels are too small for " +
-                  std::string(network.name) + ": give a larger --image-size.");
+  const std::string fault = network.size_fault(pixels.output.height, pixels.output.width);
+  if (fault.empty()) return;
+  throw Error(ErrorCode::kInvalidDataset, "Images of " + std::to_string(pixels.output.width) + "x" +
+                                              std::to_string(pixels.output.height) + " pixels " +
+                                              fault + ": give another --image-size.");
 }
 
 // Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,

@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <opencv2/core.hpp>
-#include <opencv2/imgproc.hpp>
 #include <string>
 #include <vector>
 
@@ -22,100 +20,96 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, kMaxDemoClasses> kNames = {
     "circle", "square", "triangle", "cross", "ring", "star", "bars", "moon", "frame", "checker"};
-constexpr int kOversampling = 4;
+constexpr int kOversampling = 4;  // samples of a pixel, across and down
 // A bright shape on a dark background, so that a small network learns it from a thousand images.
 constexpr int kGroundBelow = 80;
 constexpr int kInkFrom = 140;
 constexpr int kJpegQuality = 92;
 
-// The corners of a shape, in units of its radius.
-using Outline = std::vector<cv::Point2d>;
+// A point in a shape's own frame, in units of its radius; y points down.
+struct Point {
+  double x, y;
+};
 
-Outline triangle() {
-  Outline outline;
-  for (int i = 0; i < 3; ++i) {
-    const double angle = -std::numbers::pi / 2 + 2 * std::numbers::pi * i / 3;
-    outline.emplace_back(std::cos(angle), std::sin(angle));
+bool in_disc(Point point, Point center, double radius) {
+  return std::hypot(point.x - center.x, point.y - center.y) < radius;
+}
+
+bool in_box(Point point, Point low, Point high) {
+  return point.x >= low.x && point.x < high.x && point.y >= low.y && point.y < high.y;
+}
+
+// With corners on the unit circle, one of them at the top: each edge is half a radius from the
+// center, across from a corner.
+bool in_triangle(Point point) {
+  for (int corner = 0; corner < 3; ++corner) {
+    const double angle = (2.0 / 3 * corner - 0.5) * std::numbers::pi;
+    if (point.x * std::cos(angle) + point.y * std::sin(angle) < -0.5) return false;
   }
-  return outline;
+  return true;
 }
 
-Outline star() {
-  Outline outline;
-  for (int i = 0; i < 10; ++i) {
-    const double angle = std::numbers::pi * (i / 5.0 - 0.5);
-    const double radius = i % 2 == 0 ? 1.1 : 0.45;
-    outline.emplace_back(radius * std::cos(angle), radius * std::sin(angle));
+// With five tips, one of them at the top. All ten halves of a tip are the same triangle, between
+// the center, a tip and an inner corner.
+bool in_star(Point point) {
+  constexpr double kTip = 1.1, kInner = 0.45, kHalf = std::numbers::pi / 5;
+  const double angle = std::abs(std::remainder(std::atan2(point.x, -point.y), 2 * kHalf));
+  const double radius = std::hypot(point.x, point.y);
+  const double inner_x = kInner * std::cos(kHalf), inner_y = kInner * std::sin(kHalf);
+  const double x = radius * std::cos(angle), y = radius * std::sin(angle);
+  return (inner_x - kTip) * y - inner_y * (x - kTip) > 0;
+}
+
+// Whether a shape, about as large as the unit circle, covers the point.
+bool covers(int shape, Point point) {
+  constexpr double kHalf = 0.85;  // half the side of a square with about the unit circle's area
+  const auto [x, y] = point;
+  switch (shape) {
+    case 0:
+      return in_disc(point, {0, 0}, 1);
+    case 1:
+      return in_box(point, {-kHalf, -kHalf}, {kHalf, kHalf});
+    case 2:
+      return in_triangle(point);
+    case 3:
+      return in_box(point, {-1, -0.3}, {1, 0.3}) || in_box(point, {-0.3, -1}, {0.3, 1});
+    case 4:
+      return in_disc(point, {0, 0}, 1) && !in_disc(point, {0, 0}, 0.55);
+    case 5:
+      return in_star(point);
+    case 6:
+      return std::ranges::any_of(std::array{-0.95, -0.2, 0.55}, [&](double top) {
+        return in_box(point, {-1, top}, {1, top + 0.4});
+      });
+    case 7:
+      return in_disc(point, {0, 0}, 1) && !in_disc(point, {0.5, 0}, 0.85);
+    case 8:
+      return in_box(point, {-0.9, -0.9}, {0.9, 0.9}) && !in_box(point, {-0.5, -0.5}, {0.5, 0.5});
+    case 9:
+      return in_box(point, {-0.95, -0.95}, {0.95, 0.95}) && (x < 0) == (y < 0);
+    default:
+      throw InternalError("unknown demo shape");
   }
-  return outline;
 }
 
-Outline rectangle(double left, double top, double right, double bottom) {
-  return {{left, top}, {right, top}, {right, bottom}, {left, bottom}};
-}
+// Where a shape lies in an image: center and radius in pixels, turned by an angle.
+struct Placement {
+  Point center;
+  double radius, turn;
 
-// Draws coverage masks (255 inside); each shape has about the size of the unit circle times
-// `radius`.
-class ShapePainter {
- public:
-  ShapePainter(cv::Mat& coverage, cv::Point2d center, double radius, double turn)
-      : coverage_(coverage),
-        center_(center),
-        radius_(radius),
-        cosine_(std::cos(turn)),
-        sine_(std::sin(turn)) {}
-
-  void paint(int shape) {
-    constexpr double kHalf = 0.85;  // half the side of a square with about the unit circle's area
-    switch (shape) {
-      case 0:
-        return disc({0, 0}, 1.0, 255);
-      case 1:
-        return polygon(rectangle(-kHalf, -kHalf, kHalf, kHalf), 255);
-      case 2:
-        return polygon(triangle(), 255);
-      case 3:
-        polygon(rectangle(-1.0, -0.3, 1.0, 0.3), 255);
-        return polygon(rectangle(-0.3, -1.0, 0.3, 1.0), 255);
-      case 4:
-        return disc({0, 0}, 1.0, 255), disc({0, 0}, 0.55, 0);
-      case 5:
-        return polygon(star(), 255);
-      case 6:
-        for (const double top : {-0.95, -0.2, 0.55})
-          polygon(rectangle(-1.0, top, 1.0, top + 0.4), 255);
-        return;
-      case 7:
-        return disc({0, 0}, 1.0, 255), disc({0.5, 0}, 0.85, 0);
-      case 8:
-        polygon(rectangle(-0.9, -0.9, 0.9, 0.9), 255);
-        return polygon(rectangle(-0.5, -0.5, 0.5, 0.5), 0);
-      case 9:
-        polygon(rectangle(-0.95, -0.95, 0.0, 0.0), 255);
-        return polygon(rectangle(0.0, 0.0, 0.95, 0.95), 255);
-      default:
-        throw InternalError("unknown demo shape");
+  // The share of a pixel that the shape covers, from 0 to 255.
+  int share_of_pixel(int shape, int pixel_x, int pixel_y) const {
+    const double cosine = std::cos(turn) / radius, sine = std::sin(turn) / radius;
+    int inside = 0;
+    for (int down = 0; down < kOversampling; ++down) {
+      for (int across = 0; across < kOversampling; ++across) {
+        const double x = pixel_x + (across + 0.5) / kOversampling - center.x;
+        const double y = pixel_y + (down + 0.5) / kOversampling - center.y;
+        if (covers(shape, {cosine * x + sine * y, cosine * y - sine * x})) ++inside;
+      }
     }
+    return inside * 255 / (kOversampling * kOversampling);
   }
-
- private:
-  cv::Point place(cv::Point2d point) const {
-    const double x = cosine_ * point.x - sine_ * point.y;
-    const double y = sine_ * point.x + cosine_ * point.y;
-    return {cvRound(center_.x + radius_ * x), cvRound(center_.y + radius_ * y)};
-  }
-  void disc(cv::Point2d center, double radius, int value) {
-    cv::circle(coverage_, place(center), cvRound(radius * radius_), cv::Scalar(value), cv::FILLED);
-  }
-  void polygon(const Outline& outline, int value) {
-    std::vector<cv::Point> corners;
-    for (const cv::Point2d& corner : outline) corners.push_back(place(corner));
-    cv::fillPoly(coverage_, std::vector<std::vector<cv::Point>>{corners}, cv::Scalar(value));
-  }
-
-  cv::Mat& coverage_;
-  cv::Point2d center_;
-  double radius_, cosine_, sine_;
 };
 
 using Color = std::array<int, 3>;
@@ -166,21 +160,15 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
   const Color ground = draw_color(random, 0, kGroundBelow);
   const Color ink = draw_color(random, kInkFrom, 256);
 
-  const double extent = size * kOversampling;
-  const double radius = extent * between(random, 0.28, 0.4);
-  const cv::Point2d center(extent * between(random, 0.43, 0.57),
-                           extent * between(random, 0.43, 0.57));
-  const double turn = between(random, -0.2, 0.2);
-  cv::Mat large = cv::Mat::zeros(size * kOversampling, size * kOversampling, CV_8UC1);
-  ShapePainter(large, center, radius, turn).paint(shape);
-  cv::Mat coverage;
-  cv::resize(large, coverage, cv::Size(size, size), 0, 0, cv::INTER_AREA);
+  const double radius = size * between(random, 0.28, 0.4);
+  const double x = size * between(random, 0.43, 0.57), y = size * between(random, 0.43, 0.57);
+  const Placement placement{{x, y}, radius, between(random, -0.2, 0.2)};
 
   Image image{.size = {.height = size, .width = size}, .pixels = {}};
   image.pixels.reserve(static_cast<std::size_t>(size) * size * 3);
-  for (int y = 0; y < size; ++y) {
-    for (int x = 0; x < size; ++x) {
-      const int share = coverage.at<std::uint8_t>(y, x);
+  for (int row = 0; row < size; ++row) {
+    for (int column = 0; column < size; ++column) {
+      const int share = placement.share_of_pixel(shape, column, row);
       for (std::size_t channel = 0; channel < 3; ++channel) {
         const int noise = static_cast<int>(random.below(25)) - 12;
         const int value = (ink[channel] * share + ground[channel] * (255 - share)) / 255 + noise;

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <numbers>
 #include <vector>
 
 #include "base/error.h"
@@ -41,6 +43,10 @@ class Call {
   }
   Ints shape(std::size_t i) const {  // of a constant
     return constant(node_.input(i)).toTensor().sizes().vec();
+  }
+  // Of a value in the trace, whose first number is that of its images.
+  Ints traced_shape(std::size_t i) const {
+    return *node_.input(i)->type()->expectRef<c10::TensorType>().sizes().concrete_sizes();
   }
   Ints integers(std::size_t i) const {
     Ints values;
@@ -149,6 +155,11 @@ std::string mean(const Call& call) {
 }
 
 std::string linear(const Call& call) {
+  OnnxGraph& graph = call.graph();
+  if (call.traced_shape(0).size() > 2)
+    return graph.add(
+        "Add", {graph.add("MatMul", {call.tensor(0), graph.add("Transpose", {call.tensor(1)})}),
+                call.tensor(2)});
   return call.graph().add("Gemm", {call.tensor(0), call.tensor(1), call.tensor(2)},
                           {{"transB", std::int64_t{1}}});
 }
@@ -160,6 +171,95 @@ std::string add(const Call& call) {
 
 std::string concatenate(const Call& call) {
   return call.graph().add("Concat", call.tensors(0), {{"axis", call.integer(1)}});
+}
+
+std::string multiply(const Call& call) {
+  return call.graph().add("Mul", {call.tensor(0), call.tensor(1)});
+}
+
+std::string hardswish(const Call& call) {
+  return call.graph().add("HardSwish", {call.tensor(0)});
+}
+
+std::string hardsigmoid(const Call& call) {
+  return call.graph().add("HardSigmoid", {call.tensor(0)}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}});
+}
+
+std::string sigmoid(const Call& call) {
+  return call.graph().add("Sigmoid", {call.tensor(0)});
+}
+
+std::string silu(const Call& call) {
+  return call.graph().add("Mul", {call.tensor(0), sigmoid(call)});
+}
+
+// x / 2 (1 + erf(x / sqrt(2))); Gelu itself needs a later operator set.
+std::string gelu(const Call& call) {
+  OnnxGraph& graph = call.graph();
+  const std::string x = call.tensor(0);
+  const std::string scaled = graph.add("Mul", {x, graph.number(std::numbers::sqrt2_v<float> / 2)});
+  const std::string share = graph.add("Add", {graph.add("Erf", {scaled}), graph.number(1)});
+  return graph.add("Mul", {graph.add("Mul", {x, graph.number(0.5F)}), share});
+}
+
+std::string layer_norm(const Call& call) {
+  call.require(call.integers(1).size() == 1);
+  return call.graph().add("LayerNormalization", {call.tensor(0), call.tensor(2), call.tensor(3)},
+                          {{"axis", std::int64_t{-1}}, {"epsilon", call.number(4)}});
+}
+
+std::string permute(const Call& call) {
+  return call.graph().add("Transpose", {call.tensor(0)}, {{"perm", call.integers(1)}});
+}
+
+// Of the last dimension.
+std::string unflatten(const Call& call) {
+  const std::int64_t dimension = call.integer(1);
+  call.require(dimension + 1 == static_cast<std::int64_t>(call.traced_shape(0).size()));
+  Ints shape(static_cast<std::size_t>(dimension), 0);  // as they are
+  for (const std::int64_t size : call.integers(2)) shape.push_back(size);
+  return call.graph().add("Reshape", {call.tensor(0), call.graph().integers(shape)});
+}
+
+// To the last dimension.
+std::string flatten(const Call& call) {
+  const std::int64_t first = call.integer(1), last = call.integer(2);
+  call.require(last == -1 || last + 1 == static_cast<std::int64_t>(call.traced_shape(0).size()));
+  Ints shape(static_cast<std::size_t>(first), 0);
+  shape.push_back(-1);
+  return call.graph().add("Reshape", {call.tensor(0), call.graph().integers(shape)});
+}
+
+std::string select(const Call& call) {
+  OnnxGraph& graph = call.graph();
+  const std::int64_t dimension = call.integer(1);
+  const std::string one = graph.add("Gather", {call.tensor(0), graph.integers({call.integer(2)})},
+                                    {{"axis", dimension}});
+  return graph.add("Squeeze", {one, graph.integers({dimension})});
+}
+
+// LibTorch lists both ends of the last dimension first.
+std::string pad(const Call& call) {
+  const Ints given = call.integers(1);
+  const std::size_t rank = call.traced_shape(0).size();
+  Ints pads(2 * rank, 0);
+  for (std::size_t i = 0; i < given.size() / 2; ++i) {
+    pads[rank - 1 - i] = given[2 * i];
+    pads[2 * rank - 1 - i] = given[2 * i + 1];
+  }
+  return call.graph().add("Pad", {call.tensor(0), call.graph().integers(pads)});
+}
+
+// softmax(q k^T / sqrt(size)) v, of [N, heads, tokens, size].
+std::string attention(const Call& call) {
+  OnnxGraph& graph = call.graph();
+  call.require(call.tensor(3).empty() && !call.flag(5) && call.traced_shape(0).size() == 4);
+  const auto size = static_cast<float>(call.traced_shape(0).back());
+  const std::string keys = graph.add("Transpose", {call.tensor(1)}, {{"perm", Ints{0, 1, 3, 2}}});
+  const std::string queries = graph.add("Mul", {call.tensor(0), graph.number(1 / std::sqrt(size))});
+  const std::string shares =
+      graph.add("Softmax", {graph.add("MatMul", {queries, keys})}, {{"axis", std::int64_t{-1}}});
+  return graph.add("MatMul", {shares, call.tensor(2)});
 }
 
 struct Rule {
@@ -177,6 +277,19 @@ constexpr std::array kRules{
     Rule{"aten::linear", linear},
     Rule{"aten::add", add},
     Rule{"aten::cat", concatenate},
+    Rule{"aten::mul", multiply},
+    Rule{"aten::hardswish", hardswish},
+    Rule{"aten::hardsigmoid", hardsigmoid},
+    Rule{"aten::sigmoid", sigmoid},
+    Rule{"aten::silu", silu},
+    Rule{"aten::gelu", gelu},
+    Rule{"aten::layer_norm", layer_norm},
+    Rule{"aten::permute", permute},
+    Rule{"aten::unflatten", unflatten},
+    Rule{"aten::flatten", flatten},
+    Rule{"aten::select", select},
+    Rule{"aten::constant_pad_nd", pad},
+    Rule{"aten::scaled_dot_product_attention", attention},
 };
 
 std::shared_ptr<jit::Graph> trace_of(ImageModel& network, ImageSize size) {

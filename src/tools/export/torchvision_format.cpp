@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "model/catalogue.h"
 #include "model/weights/starting_weights.h"
 #include "store/state_dict_file.h"
 #include "tools/export/export.h"
@@ -78,6 +80,10 @@ std::string lines_to_load(const ExportedModel& exported) {
 }  // namespace
 
 std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
+  if (const std::string& name = exported.model.spec().model_name; known_network(name).patch > 0)
+    throw Error(ErrorCode::kUserError,
+                "torchvision has no " + name +
+                    " that takes images of any size: use another --format, such as onnx.");
   const StateDict head = last_layer(exported.model.network());
   StateDict state;
   for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {

@@ -286,12 +286,11 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
   job.classes = std::max(2, static_cast<int>(set.classes.size()));
-  const int side = std::min(size.height, size.width);
-  if (const int least = known_network(job.model_name).family().smallest_side(); side < least)
+  const std::string fault = known_network(job.model_name).size_fault(size.height, size.width);
+  if (!fault.empty())
     throw Error(ErrorCode::kUserError,
-                formatted("The images have %d pixels, but %s needs at least %d: give a larger "
-                          "--image-size.",
-                          side, job.model_name.c_str(), least));
+                formatted("Images of %dx%d pixels %s: give another --image-size.", size.width,
+                          size.height, fault.c_str()));
   PredictionConfig wanted;
   wanted.device = job.device;
   wanted.precision = job.precision;

@@ -119,7 +119,8 @@ Pace pace_of(const StepConfig& config, ImageSize size, Precision precision, at::
   const double all_pixels = pixels(config.batch_size, size);
   at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
   Pace pace{.batch_size = config.batch_size, .size = size};
-  const int side = std::max(kSmall, known_network(config.model_name).family().smallest_side());
+  const int least = known_network(config.model_name).smallest_side();
+  const int side = (std::max(kSmall, least) + least - 1) / least * least;
   const ImageSize small = {std::min(side, size.height), std::min(side, size.width)};
   const int fewest = std::min(kFewest, config.batch_size);
   if (!device.is_cuda()) pace = {.batch_size = fewest, .size = small};

@@ -1,6 +1,5 @@
 #include "tools/launch/mpirun_job.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,15 +145,13 @@ void require_temporary_folder() {
 }
 
 void provide_open_files(int num_ranks) {
-  const rlim_t wanted = 64 + 16 * static_cast<rlim_t>(num_ranks);
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  if (limit.rlim_max >= wanted && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  const unsigned long long wanted = 64 + 16 * static_cast<unsigned long long>(num_ranks);
+  const unsigned long long allowed = allow_open_files(wanted);
+  if (allowed >= wanted) return;
   throw Error(ErrorCode::kFailedToCompleteOperation,
-              "This process may open " + std::to_string(limit.rlim_max) +
-                  " files, but mpirun and " + std::to_string(num_ranks) + " ranks need " +
-                  std::to_string(wanted) + ": raise the limit of open files (ulimit -n).");
+              "This process may open " + std::to_string(allowed) + " files, but mpirun and " +
+                  std::to_string(num_ranks) + " ranks need " + std::to_string(wanted) +
+                  ": raise the limit of open files (ulimit -n).");
 }
 
 std::vector<std::string> planned_hosts(const MpirunJob& job) {

@@ -1,7 +1,6 @@
 // Service: from a request to its response, by the table of routes. run() owns what lives as long as
 // the server, and acts on signals: SIGHUP reloads the model, SIGTERM and SIGINT end it.
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -30,8 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr int kUsualBodyMib = 25;  // of a SageMaker endpoint in real time
 constexpr std::size_t kMebibyte = 1 << 20, kLeastTotalBytes = 256 * kMebibyte;
-constexpr std::size_t kBodiesHeld = 8;     // of the largest size, at a time
-constexpr rlim_t kOtherDescriptors = 256;  // besides those of connections
+constexpr std::size_t kBodiesHeld = 8;       // of the largest size, at a time
+constexpr unsigned kOtherDescriptors = 256;  // besides those of connections
 constexpr std::size_t kMaxKeyBytes = 4096;
 // While the server ends: how long it takes new connections, and waits for the last responses. A
 // proxy learns within the former that the server is not ready.
@@ -263,15 +262,13 @@ std::string key_of(const std::string& file) {
 }
 
 void allow_descriptors(int connections, Log& log) {
-  rlimit limit{};
-  const rlim_t wanted = static_cast<rlim_t>(connections) + kOtherDescriptors;
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(wanted, limit.rlim_max);
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
-    log.warning(
-        formatted("The system allows only %llu open files (ulimit -Hn), too few for "
-                  "--max-connections %d.",
-                  static_cast<unsigned long long>(limit.rlim_cur), connections));
+  const unsigned long long wanted = static_cast<unsigned>(connections) + kOtherDescriptors;
+  const unsigned long long allowed = allow_open_files(wanted);
+  if (allowed >= wanted) return;
+  log.warning(
+      formatted("The system allows only %llu open files (ulimit -Hn), too few for "
+                "--max-connections %d.",
+                allowed, connections));
 }
 
 HttpLimits limits_of(const ServeConfig& config, const ServingPlace& place) {

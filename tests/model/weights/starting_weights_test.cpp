@@ -7,11 +7,13 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "model/catalogue.h"
+#include "model/positions.h"
 
 namespace kiln {
 namespace {
@@ -65,12 +67,15 @@ std::unique_ptr<ImageModel> without_values(const std::string& network) {
   return make_image_model({.model_name = network, .num_classes = 2, .is_initialized = false});
 }
 
-// The convolutions of a network, without their bytes, which are not read before they fit.
+// All but the vectors and the head of a network, without their bytes, which are not read before
+// they fit.
 WeightSource kernels_of(const std::string& network) {
   WeightSource source;
   source.where = "w.pth";
-  for (const NamedTensor& item : without_values(network)->state())
-    if (item.tensor.dim() == 4)
+  const auto model = without_values(network);
+  const std::string head = model->head().front().name;
+  for (const NamedTensor& item : model->state())
+    if (item.tensor.dim() >= 2 && item.name != head)
       source.state.push_back({item.name, DType::kFloat32, item.tensor.sizes().vec(), ""});
   return source;
 }
@@ -121,6 +126,52 @@ TEST(RequireWeightsOf, SaysWhereNothingIsAlike) {
   EXPECT_TRUE(contains(fault_of("resnet50", source), "do not match any network that this program"));
   source.state.clear();
   EXPECT_TRUE(contains(fault_of("resnet50", source), "do not match any network that this program"));
+}
+
+TEST(RequireWeightsOf, NamesRelatives) {
+  for (const auto& [part, name] :
+       {std::pair{"register_tokens", "registers"}, std::pair{"reg_token", "registers"},
+        std::pair{"dist_token", "a distilled ViT"}, std::pair{"storage_tokens", "DINOv3"}}) {
+    WeightSource source = kernels_of("vit_s_14");
+    source.state.push_back({std::string("model.") + part, DType::kFloat32, {1, 4, 384}, ""});
+    EXPECT_TRUE(contains(fault_of("vit_s_14", source), name)) << part;
+  }
+  WeightSource deeper = kernels_of("vit_s_14");
+  deeper.state.push_back({"model.blocks.12.attn.qkv.weight", DType::kFloat32, {1152, 384}, ""});
+  EXPECT_TRUE(contains(fault_of("vit_s_14", deeper), "unexpected: model.blocks.12."));
+}
+
+// DINOv2's has a token for masked training, which is left out.
+TEST(LoadWeights, ResamplesThePositionsOfAnotherSize) {
+  const ModelOptions options{.model_name = "vit_s_14", .num_classes = 2};
+  const auto trained = make_image_model(options), own = make_image_model(options);
+  WeightSource source = source_of(*trained);
+  for (StoredTensor& tensor : source.state) {
+    if (tensor.name != "model.pos_embed") continue;
+    const at::Tensor table = tensor_of(*trained, tensor.name);
+    const at::Tensor small = resampled_positions(table, 16, 16);
+    EXPECT_EQ(small.sizes(), (std::vector<std::int64_t>{1, 257, 384}));
+    tensor = to_state_dict({{tensor.name, small}}).front();
+  }
+  source.state.push_back(to_state_dict({{"model.mask_token", at::zeros({1, 384})}}).front());
+  const std::string text = load_weights(*own, "vit_s_14", {}, std::move(source));
+  EXPECT_TRUE(contains(text, "16x16 patches to 37x37")) << text;
+  EXPECT_TRUE(contains(text, "not loaded: mask_token")) << text;
+  const at::Tensor mine = tensor_of(*own, "model.pos_embed");
+  const at::Tensor theirs = tensor_of(*trained, "model.pos_embed");
+  expect_equal(mine.select(1, 0), theirs.select(1, 0));
+  expect_equal(tensor_of(*own, "model.blocks.3.attn.qkv.weight"),
+               tensor_of(*trained, "model.blocks.3.attn.qkv.weight"));
+}
+
+TEST(LoadWeights, OfTwoLayersBeforeTheClassesKeepsTheFirst) {
+  const auto trained = make_image_model({.model_name = "mobilenet_v3_large", .num_classes = 5});
+  const auto own = make_image_model({.model_name = "mobilenet_v3_large", .num_classes = 2});
+  const std::string text =
+      load_weights(*own, "mobilenet_v3_large", {"a", "b"}, source_of(*trained));
+  EXPECT_TRUE(contains(text, "fresh: classifier.3.weight, classifier.3.bias")) << text;
+  expect_equal(tensor_of(*own, "model.classifier.0.weight"),
+               tensor_of(*trained, "model.classifier.0.weight"));
 }
 
 TEST(LoadWeights, TakesAllForTheSameClasses) {

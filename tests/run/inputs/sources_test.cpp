@@ -75,6 +75,18 @@ TEST(ChoosePixels, GivesValidationItsOwnSize) {
   EXPECT_EQ(pixels.valid.short_side, 110);
 }
 
+TEST(ChoosePixels, GrowsByWholePatches) {
+  Sources sources = sources_of({{64, 64}});
+  DataConfig config;
+  config.image_size = {.first = 56, .last = 140};
+  config.eval_crop.is_larger = true;
+  EXPECT_EQ(choose_pixels(config, sources).sizes, (std::vector{56, 88, 120, 140}));
+  EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{192, 192}));
+  sources.untrained.spec.model_name = "vit_s_14";
+  EXPECT_EQ(choose_pixels(config, sources).sizes, (std::vector{56, 84, 112, 140}));
+  EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{168, 168}));
+}
+
 TEST(ChoosePixels, NormalizesAsPretrainedWeightsWantIt) {
   Sources sources = sources_of({{64, 64}});
   PixelPlan pixels = choose_pixels({}, sources);

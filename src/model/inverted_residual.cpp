@@ -1,0 +1,107 @@
+#include "model/inverted_residual.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/hardsigmoid.h>
+
+namespace kiln {
+namespace {
+
+// Weights each channel by what the means of all channels say. Hu et al., arXiv:1709.01507.
+// MobileNetV3 has piecewise linear functions in it, EfficientNet smooth ones.
+class SqueezeExcitation : public Layer {
+ public:
+  explicit SqueezeExcitation(const InvertedShape& shape)
+      : is_smooth_(shape.activation == Activation::kSilu) {
+    fc1_ = register_module(
+        "fc1", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.inner_channels,
+                                                  .out_channels = shape.squeezed_channels,
+                                                  .kernel = 1,
+                                                  .has_bias = true}));
+    fc2_ = register_module(
+        "fc2", std::make_shared<Conv2d>(ConvShape{.in_channels = shape.squeezed_channels,
+                                                  .out_channels = shape.inner_channels,
+                                                  .kernel = 1,
+                                                  .has_bias = true}));
+  }
+
+  at::Tensor forward(const at::Tensor& x) override {
+    const at::Tensor squeezed = fc1_->forward(x.mean({2, 3}, /*keepdim=*/true));
+    const at::Tensor excited =
+        fc2_->forward(activated(squeezed, is_smooth_ ? Activation::kSilu : Activation::kRelu));
+    return x * (is_smooth_ ? excited.sigmoid() : at::hardsigmoid(excited));
+  }
+
+  void count(KeptNumbers& kept) const override { kept.add(fc2_->out_channels()); }
+
+ private:
+  bool is_smooth_;
+  std::shared_ptr<Conv2d> fc1_, fc2_;
+};
+
+class InvertedResidual : public Layer {
+ public:
+  explicit InvertedResidual(const InvertedShape& shape)
+      : adds_(shape.stride == 1 && shape.in_channels == shape.out_channels) {
+    block_ = register_module("block", std::make_shared<Chain>());
+    if (shape.is_fused) {
+      add_fused(shape);
+    } else {
+      add_separate(shape);
+    }
+    drop_ =
+        register_module("stochastic_depth", std::make_shared<Drop>(adds_ ? shape.drop_rate : 0));
+  }
+
+  at::Tensor forward(const at::Tensor& x) override {
+    const at::Tensor y = block_->forward(x);
+    return adds_ ? drop_->forward(y).add_(x) : y;
+  }
+
+  void count(KeptNumbers& kept) const override { block_->count(kept); }
+
+ private:
+  void add(const ConvShape& conv, const InvertedShape& shape, Activation activation) {
+    block_->add(std::make_shared<ConvNorm>(conv, activation, shape.norm));
+  }
+
+  void add_fused(const InvertedShape& shape) {
+    const bool widens = shape.inner_channels != shape.in_channels;
+    add({shape.in_channels, widens ? shape.inner_channels : shape.out_channels, shape.kernel,
+         shape.stride},
+        shape, shape.activation);
+    if (widens) add({shape.inner_channels, shape.out_channels, 1}, shape, Activation::kNone);
+  }
+
+  void add_separate(const InvertedShape& shape) {
+    const std::int64_t inner = shape.inner_channels;
+    if (inner != shape.in_channels) add({shape.in_channels, inner, 1}, shape, shape.activation);
+    add({inner, inner, shape.kernel, shape.stride, inner}, shape, shape.activation);
+    if (shape.squeezed_channels > 0) block_->add(std::make_shared<SqueezeExcitation>(shape));
+    add({inner, shape.out_channels, 1}, shape, Activation::kNone);
+  }
+
+  bool adds_;
+  std::shared_ptr<Chain> block_;
+  std::shared_ptr<Drop> drop_;
+};
+
+}  // namespace
+
+ConvNorm::ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm)
+    : activation_(activation) {
+  conv_ = register_module("0", std::make_shared<Conv2d>(shape));
+  norm_ = register_module("1", std::make_shared<BatchNorm2d>(conv_, norm));
+}
+
+void ConvNorm::count(KeptNumbers& kept) const {
+  kept.add(*conv_);  // with what is normalized
+  const bool keeps_input =
+      activation_ == Activation::kHardswish || activation_ == Activation::kSilu;
+  if (keeps_input) kept.add(conv_->out_channels());
+}
+
+std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape) {
+  return std::make_shared<InvertedResidual>(shape);
+}
+
+}  // namespace kiln

@@ -1,0 +1,42 @@
+// The blocks of MobileNetV3 and EfficientNet: a convolution widens, one of single channels looks
+// around, one narrows again. Sandler et al., arXiv:1801.04381.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/layers.h"
+
+namespace kiln {
+
+// A convolution, its BatchNorm and activation: torchvision's Conv2dNormActivation.
+class ConvNorm : public Layer {
+ public:
+  ConvNorm(const ConvShape& shape, Activation activation, const NormPlan& norm);
+  at::Tensor forward(const at::Tensor& x) override { return norm_->convolved(x, activation_); }
+  void count(KeptNumbers& kept) const override;
+
+ private:
+  Activation activation_;
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+};
+
+struct InvertedShape {
+  std::int64_t in_channels;
+  std::int64_t inner_channels;  // those of the input: nothing is widened
+  std::int64_t out_channels;
+  std::int64_t kernel;
+  std::int64_t stride;
+  std::int64_t squeezed_channels = 0;  // of squeeze and excitation; 0: none
+  Activation activation = Activation::kSilu;
+  // One full convolution widens and looks around. Tan and Le, arXiv:2104.00298.
+  bool is_fused = false;
+  double drop_rate = 0;  // of the branch
+  NormPlan norm = {};
+};
+
+// The branch's layers are those of the chain "block"; the input is added if it has their shape.
+std::shared_ptr<Layer> make_inverted_residual(const InvertedShape& shape);
+
+}  // namespace kiln
