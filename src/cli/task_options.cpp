@@ -44,7 +44,7 @@ Rows<RecordOptions> task_rows() {
               {kSeveral, TaskKind::kMultiLabel}},
              {kPaths, kParameter},
              "Whether an image has one class or several. multi-label: several, none too; the label "
-             "of a table has a ; between them. auto: one; labels with a ; are an error.");
+             "of a table has a ; between them. auto: one; lists of them are an error.");
 }
 
 bool task_refuses(const Given& given, const char* name) {

@@ -195,11 +195,9 @@ ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibr
 // Against answers in a random order.
 TaskVerdict verdict_of(double precision, const std::vector<LabelScore>& scores,
                        std::int64_t images) {
-  double sum = 0;
-  std::int64_t count = 0;
-  for (const LabelScore& score : scores)
-    if (score.images > 0) sum += share_of(score.images, images), ++count;
-  const double chance = share_of(sum, count);
+  const double chance = mean_of(scores, [&](const LabelScore& score) {
+    return score.images > 0 ? share_of(score.images, images) : NAN;
+  });
   return {"mean average precision is " + share_text(precision) + "; a random order gets " +
               share_text(chance) + ".",
           precision > chance + 0.2 * (1 - chance)};

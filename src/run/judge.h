@@ -20,7 +20,7 @@ class Judge {
   virtual ~Judge() = default;
   virtual TaskWords words(const Sources& sources) const = 0;
   // Throws Error kUserError for runs that cannot be judged.
-  virtual void check(const Sources& sources, bool uses_features) const = 0;
+  virtual void check(const Sources& sources, bool weighs_head) const = 0;
 
   // The weights of the classes in the loss, by the images of each.
   virtual std::vector<double> class_weights(ClassWeights choice,

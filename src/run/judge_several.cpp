@@ -12,38 +12,27 @@
 
 namespace kiln {
 
-// The answers of all ranks, on rank 0; elsewhere empty.
-struct GatheredAnswers {
-  std::vector<float> logits;           // [N, C], row-major
-  std::vector<std::int32_t> labels;    // [N]
-  std::vector<std::uint32_t> samples;  // [N] indices into the validation images; or empty
-};
-
-void visit_fields(Is<GatheredAnswers> auto& answers, auto&& field) {
-  field("logits", answers.logits);
-  field("labels", answers.labels);
-  field("samples", answers.samples);
-}
-
 namespace {
 
-// `predictions` are in the order of `logits`, or empty. A collective.
-GatheredAnswers gathered(World& world, const HostLogits& logits,
-                         const std::vector<Prediction>& predictions) {
-  GatheredAnswers mine;
-  const LabeledLogits view = logits.view();
-  mine.logits.assign(view.logits.begin(), view.logits.end());
-  mine.labels.assign(view.labels.begin(), view.labels.end());
-  for (const Prediction& one : predictions) mine.samples.push_back(one.sample);
-  if (world.size() == 1) return mine;
-  GatheredAnswers all;
-  for (const GatheredAnswers& theirs : world.gather_on_rank_0(mine)) {
-    all.logits.insert(all.logits.end(), theirs.logits.begin(), theirs.logits.end());
-    all.labels.insert(all.labels.end(), theirs.labels.begin(), theirs.labels.end());
-    all.samples.insert(all.samples.end(), theirs.samples.begin(), theirs.samples.end());
-  }
+// On rank 0 those of all ranks, elsewhere none. A collective.
+template <typename T>
+std::vector<T> of_all(World& world, std::span<const T> mine) {
+  std::vector<T> all;
+  for (const std::vector<T>& theirs :
+       world.gather_on_rank_0(std::vector<T>(mine.begin(), mine.end())))
+    all.insert(all.end(), theirs.begin(), theirs.end());
   return all;
 }
+
+// The answers of all ranks, on rank 0; elsewhere empty.
+struct GatheredAnswers {
+  // A collective.
+  GatheredAnswers(World& world, const LabeledLogits& mine)
+      : logits(of_all(world, mine.logits)), labels(of_all(world, mine.labels)) {}
+
+  std::vector<float> logits;         // [N, C], row-major
+  std::vector<std::int32_t> labels;  // [N]
+};
 
 LabelAnswers answers_of(const Run& run, const GatheredAnswers& gathered) {
   return {gathered.logits, gathered.labels, run.sources.valid.labels.sets,
@@ -62,12 +51,12 @@ class JudgeOfSeveralLabels final : public Judge {
 
   // Rank 0 gathers the answers for all validation images, and each rank has a table of
   // combinations.
-  void check(const Sources& sources, bool uses_features) const override {
-    if (uses_features)
-      throw Error(
-          ErrorCode::kUserError,
-          "--freeze backbone and --augment none fit one label for each image, but --task is "
-          "multi-label: use --augment flip, which trains the last layer in epochs.");
+  void check(const Sources& sources, bool weighs_head) const override {
+    if (weighs_head)
+      throw Error(ErrorCode::kUserError,
+                  "--class-weights is not known to the fit of --freeze backbone and --augment none "
+                  "where --task is multi-label: use --augment flip, which trains the last layer in "
+                  "epochs.");
     constexpr double kMost = 1 << 26;
     const std::size_t classes = sources.num_classes(), labels = sources.train.num_labels();
     const std::size_t images = sources.valid.samples.size();
@@ -101,7 +90,7 @@ class JudgeOfSeveralLabels final : public Judge {
 
   void measure(Run& run, std::span<const double>, const HostLogits& logits,
                EpochRecord& record) const override {
-    const GatheredAnswers all = gathered(run.world, logits, {});
+    const GatheredAnswers all(run.world, logits.view());
     const LabelMetrics metrics =
         run.world.from_leader([&] { return metrics_of(answers_of(run, all)); });
     record.figures = figures_of(metrics, record.valid.top1_accuracy());
@@ -109,23 +98,27 @@ class JudgeOfSeveralLabels final : public Judge {
 
   ValidationDetails details(Run& run, const std::vector<Prediction>& predictions,
                             const HostLogits& logits) const override {
-    const GatheredAnswers all = gathered(run.world, logits, predictions);
+    const GatheredAnswers all(run.world, logits.view());
+    std::vector<std::uint32_t> mine;  // in the order of the logits
+    for (const Prediction& one : predictions) mine.push_back(one.sample);
+    const auto samples = of_all<std::uint32_t>(run.world, mine);
     ValidationDetails details;
     run.world.agree([&] {
-      if (run.world.leads()) details = details_of(run, all);
+      if (run.world.leads()) details = details_of(run, all, samples);
     });
     return details;
   }
 
  private:
-  static ValidationDetails details_of(const Run& run, const GatheredAnswers& all) {
+  static ValidationDetails details_of(const Run& run, const GatheredAnswers& all,
+                                      const std::vector<std::uint32_t>& samples) {
     const LabelAnswers answers = answers_of(run, all);
     const Dataset& valid = run.sources.valid;
     Calibration calibration;
     for (std::size_t c = 0; c < answers.num_classes; ++c)
       calibration.labels.push_back(calibrated(ranked_answers(answers, c)));
     const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
-      const std::uint32_t sample = all.samples[mistake.image];
+      const std::uint32_t sample = samples[mistake.image];
       return {std::string(valid.samples.file_name(sample)), mistake.label, mistake.label,
               mistake.confidence, thumbnail_of(valid, sample, run.plan.pixels.valid)};
     };

@@ -476,12 +476,6 @@ std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
 
 }  // namespace
 
-bool is_calibration_of(const ModelSpec& spec, const Calibration& calibration) {
-  const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
-  return calibration.labels.size() ==
-         (is_multi_label ? static_cast<std::size_t>(spec.num_classes.value_or(0)) : 0);
-}
-
 Calibration parse_calibration(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "calibration", kMaxCalibrationBytes, "64 MiB");
   const Json& version = file.at("version");

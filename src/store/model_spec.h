@@ -126,8 +126,6 @@ std::string format_preprocessing(const Preprocessing& preprocessing);
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 inline constexpr std::size_t kMaxCalibrationBytes = 64 << 20;
 Calibration parse_calibration(std::string_view json, const std::string& where);
-// Thresholds cannot be guessed; and those of another model would be wrong.
-bool is_calibration_of(const ModelSpec& spec, const Calibration& calibration);
 // Round-trips exactly: parsing the text gives the same values to the last bit.
 std::string format_calibration(const Calibration& calibration);
 

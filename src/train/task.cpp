@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -26,6 +27,14 @@ class SingleLabel final : public Task {
                   double smoothing, at::Reduction::Reduction reduction) const override {
     return at::cross_entropy_loss(logits, labels, as_type_of(logits, weights), reduction, kNoLabel,
                                   smoothing);
+  }
+
+  std::pair<at::Tensor, at::Tensor> loss_and_slope(const at::Tensor& logits,
+                                                   const at::Tensor& labels) const override {
+    const at::Tensor logs = logits.log_softmax(1), ids = labels.unsqueeze(1);
+    at::Tensor slope = logs.exp();  // predicted probabilities minus the one-hot labels
+    slope.scatter_add_(1, ids, at::full({slope.size(0), 1}, -1.0, slope.options()));
+    return {logs.gather(1, ids).squeeze(1).neg(), std::move(slope)};
   }
 
   std::pair<at::Tensor, at::Tensor> hits(const at::Tensor& logits,
@@ -65,6 +74,13 @@ class SeveralLabels final : public Task {
                                              at::Reduction::None)
             .mean(1);
     return reduction == at::Reduction::Sum ? each.sum() : each;
+  }
+
+  std::pair<at::Tensor, at::Tensor> loss_and_slope(const at::Tensor& logits,
+                                                   const at::Tensor& labels) const override {
+    const at::Tensor targets = table_.index_select(0, labels);
+    return {loss(logits, labels, {}, 0, at::Reduction::None),
+            (logits.sigmoid() - targets) / logits.size(1)};
   }
 
   std::pair<at::Tensor, at::Tensor> hits(const at::Tensor& logits,

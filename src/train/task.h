@@ -26,6 +26,10 @@ class Task {
   virtual at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels,
                           const at::Tensor& weights, double smoothing,
                           at::Reduction::Reduction reduction) const = 0;
+  // The loss of each image, [N], without weights and smoothing, and its gradient by the logits,
+  // [N, C].
+  virtual std::pair<at::Tensor, at::Tensor> loss_and_slope(const at::Tensor& logits,
+                                                           const at::Tensor& labels) const = 0;
   // Two counts of images answered right, float64 []: the figures Totals::top1 and top5.
   virtual std::pair<at::Tensor, at::Tensor> hits(const at::Tensor& logits,
                                                  const at::Tensor& labels) const = 0;

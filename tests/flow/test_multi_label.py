@@ -117,7 +117,11 @@ class MultiLabelTest(FlowTest):
                 self.assertEqual(";".join(labels), answer["label"])
 
         lists = ["--data-path", self.lists["val"]]
-        self.assert_refused(kiln("score", *model, *lists, "--top-k", 2), 1, "--top-k")
+        for words in (["--top-k", 2], ["--answer-at", "90%"], ["--scored-dataset", self.folder / "scored"]):
+            self.assert_refused(kiln("score", *model, *lists, *words), 1, words[0])
+        for words in (["--top-k", 2], ["--explain", self.folder / "maps"]):
+            self.assert_refused(kiln("evaluate", *model, *lists, "--output-path", self.folder / "none", *words), 1, words[0])
+        self.assert_refused(kiln("export", *model, "--format", "mlflow", "--output-path", self.folder / "mlflow"), 1, "--format mlflow")
         self.assert_refused(kiln("evaluate", *model, "--trained-model-path", self.trained_model, *lists, "--output-path",
                                  self.folder / "both"), 1, "comparison")
         self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
@@ -133,7 +137,11 @@ class MultiLabelTest(FlowTest):
         self.assertLess(len(valid), 30)
         for shape in COLORS:
             self.assertGreater(sum(shape in label.split(";") for label in valid), 2)
-        for words, name in (({"sample": "balanced"}, "--sample"), ({"folds": 3}, "--folds"), ({"best_by": "top1"}, "--best-by")):
+        self.fit(epochs=1, precision="bf16")
+        features = {"epochs": None, "freeze": "backbone", "augment": "none"}
+        self.fit(**features)
+        self.assert_names((self.folder / "logs/70_driver_log_0.txt").read_text(), "fitted in")
+        for words, name in (({"class_weights": "sqrt", **features}, "--class-weights"), ({"sample": "balanced"}, "--sample"), ({"folds": 3}, "--folds"), ({"best_by": "top1"}, "--best-by")):
             self.assert_names(self.train(task="multi-label", **words).stderr, name)
         self.assert_names(self.train(best_by="map").stderr, "--task multi-label")
 

@@ -50,6 +50,19 @@ TEST(Task, SeveralLabelsAreBinaryCrossEntropies) {
               expected_loss(logits, mixed, weights).sum().item<double>(), 1e-12);
 }
 
+TEST(Task, GivesTheLossOfEachImageAndItsGradient) {
+  at::manual_seed(4);
+  const at::Tensor labels = torch::tensor({3, 0, 2, 1}, at::kLong);
+  for (const auto& task : {task_of(kSets, 4), task_of({}, 4)}) {
+    const at::Tensor logits = at::randn({4, 4}, at::kDouble).requires_grad_();
+    const at::Tensor losses = task->loss(logits, labels, {}, 0, at::Reduction::None);
+    losses.sum().backward();
+    const auto [values, slope] = task->loss_and_slope(logits.detach(), labels);
+    EXPECT_LT((values - losses).abs().max().item<double>(), 1e-12);
+    EXPECT_LT((slope - logits.grad()).abs().max().item<double>(), 1e-12);
+  }
+}
+
 TEST(Task, CountsImagesWhoseLabelsAreAllRight) {
   const auto task = task_of(kSets, 3);
   const at::Tensor logits =

@@ -42,6 +42,22 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
+// Calls `visit` with what is between the marks, without blanks and empty parts.
+template <typename Visit>
+void for_each_part(std::string_view text, char mark, Visit&& visit) {
+  for (std::size_t size = 0; !text.empty(); text.remove_prefix(std::min(size + 1, text.size()))) {
+    size = std::min(text.find(mark), text.size());
+    if (const std::string_view part = without_blanks(text.substr(0, size)); !part.empty())
+      visit(part);
+  }
+}
+
+std::string several_text(const std::string& labels) {
+  return "has several labels ('" + excerpt(printable(labels)) +
+         "'): `kiln train --task multi-label` trains on several for each image, and --task "
+         "single-label takes a ';' as part of a name";
+}
+
 // The part of a path of another machine for which a folder must be given: "s3://bucket/".
 std::string prefix_of(std::string_view path) {
   const std::size_t scheme = path.find("://");
@@ -267,26 +283,35 @@ bool ListRows::take_path(const ListedRow& row) {
 // Several classes of an image, where that is the task.
 int ListRows::labels_of(std::string_view text) {
   const bool is_list = text.ends_with(kListedLabelEnd);
-  const char end = is_list ? kListedLabelEnd : kLabelSeparator;
   if (context.records.task != TaskKind::kMultiLabel) {
     if (is_list) text.remove_suffix(1);
     std::string shown(text);
     std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
-    if (shown != text ||
-        (context.records.task == TaskKind::kAuto && shown.find(kLabelSeparator) != shown.npos))
-      throw RowFault("has several labels ('" + excerpt(printable(shown)) +
-                     "'): `kiln train --task multi-label` trains on several for each image, and "
-                     "--task single-label takes a ';' as part of a name");
+    if (shown != text) throw RowFault(several_text(shown));
     return label_of(text);
   }
   if (text.data() == nullptr) return -1;
   std::vector<int> labels;
-  for (; !text.empty(); text.remove_prefix(std::min(text.find(end) + 1, text.size()))) {
-    const std::string_view one = text.substr(0, text.find(end));
-    if (const int label = label_of(one); label >= 0) labels.push_back(label);
-    if (one.size() == text.size()) break;
-  }
+  for_each_part(text, is_list ? kListedLabelEnd : kLabelSeparator, [&](std::string_view part) {
+    if (const int label = label_of(part); label >= 0) labels.push_back(label);
+  });
   return sets_.label_of(std::move(labels));
+}
+
+// Unless --task says what they are: labels with a ';' beside a part that is in another label, too.
+void ListRows::refuse_several() {
+  if (context.records.task != TaskKind::kAuto) return;
+  std::unordered_map<std::string_view, int> counts;
+  for (const std::string& label : labels_)
+    for_each_part(label, kLabelSeparator, [&](std::string_view part) { ++counts[part]; });
+  std::vector<bool> are_several(labels_.size());
+  for (std::size_t i = 0; i < labels_.size(); ++i)
+    for_each_part(labels_[i], kLabelSeparator, [&](std::string_view part) {
+      if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
+    });
+  for (const Row& row : rows_)
+    if (row.label >= 0 && are_several[static_cast<std::size_t>(row.label)])
+      fault(row.line, several_text(labels_[static_cast<std::size_t>(row.label)]));
 }
 
 int ListRows::label_of(std::string_view text) {
@@ -456,6 +481,7 @@ Dataset ListRows::take() {
   Dataset set;
   set.kind = Dataset::Kind::kLabelList;
   set.root = context.root;
+  refuse_several();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
   const std::string others = in_words(num_left_out_);

@@ -109,6 +109,7 @@ class ListRows {
   int labels_of(std::string_view text);
   std::string shown_label(int label) const;
   std::string_view name(std::size_t row) const;
+  void refuse_several();
   void refuse_faults() const;
   void place_below_one_folder(Dataset& set);
   std::vector<bool> first_of_each();

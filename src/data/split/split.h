@@ -17,22 +17,11 @@ enum class Side : std::uint8_t { kTrain, kValid };
 
 // The images to split. All vectors have one entry per image.
 struct SplitImages {
-  // Of classes below num_classes; an image of none is one of the last class.
-  std::vector<std::int32_t> labels;
+  std::vector<std::int32_t> labels;   // of classes below num_classes
   std::vector<std::uint64_t> keys;    // split_keys()
   std::vector<std::uint32_t> groups;  // groups_of()
   std::size_t num_classes = 0;
   LabelClasses classes = {};  // of the labels
-
-  template <typename Visit>
-  void for_each_class(std::size_t image, Visit&& visit) const {
-    bool has_any = false;
-    classes.visit(labels[image], [&](int id) {
-      has_any = true;
-      visit(static_cast<std::size_t>(id));
-    });
-    if (!has_any) visit(num_classes - 1);
-  }
 };
 
 // A pseudorandom number for each image, derived from the seed and a hash of its bytes or, if that

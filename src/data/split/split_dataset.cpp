@@ -513,6 +513,8 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                      .num_classes = set.classes.size() + 1,
                      .classes = set.labels};
   for (std::size_t i = 0; i < set.samples.size(); ++i) images.labels[i] = set.samples.label(i);
+  for (std::vector<int>& ids : images.classes.sets)  // those of no class are as good as a class
+    if (ids.empty()) ids = {static_cast<int>(set.classes.size())};
   const bool is_divided = request.fraction > 0;
   if (is_divided)
     split.sides = choose_sides(images, request.fraction);

@@ -34,14 +34,6 @@ double step_speed(const StepRecord& step) {
   return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
 
-// The leading one of the figures that are the task's own.
-void add_figures(const RunRecord& run, LineChart& chart) {
-  const std::vector<Figure>& figures = run.epochs.front().figures;
-  if (figures.empty() || figures.front().is_counted) return;
-  chart.series.push_back(by_epoch(run, "validation " + short_title(figures.front()), 4,
-                                  [](auto& epoch) { return figures_of(epoch).front().value; }));
-}
-
 std::string curves_html(const RunRecord& run) {
   // Of a single epoch, only its steps make a curve.
   constexpr std::size_t kFewestSteps = 20;
@@ -64,7 +56,10 @@ std::string curves_html(const RunRecord& run) {
   if (has_epochs && has_top5(run.start.data))
     accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
                                        [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
-  if (has_epochs) add_figures(run, accuracy);
+  if (has_epochs && !run.epochs.front().figures.empty())  // the task's own
+    accuracy.series.push_back(
+        by_epoch(run, "validation " + short_title(run.epochs.front().figures.front()), 4,
+                 [](auto& epoch) { return figures_of(epoch).front().value; }));
   LineChart rate{"Learning rate",
                  Unit::kPlain,
                  {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),

@@ -445,7 +445,8 @@ class FeatureRun {
         divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
                            plan_.loading.seed);
     require_folds(folds, plan_.folds);
-    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
+    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch(),
+                    *task_for(run_.sources.train));
   }
 
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
@@ -478,6 +479,9 @@ class FeatureRun {
   }
 
   int num_classes() const { return static_cast<int>(run_.sources.num_classes()); }
+  std::shared_ptr<const Task> task_for(const Dataset& set) const {
+    return task_of(set.labels.sets, run_.sources.num_classes());
+  }
 
   // The logits by which the run is evaluated.
   Judgment judgment() const {
@@ -488,9 +492,6 @@ class FeatureRun {
   void finish() {
     Judgment judged;
     if (leads()) {
-      const auto task_for = [&](const Dataset& set) {
-        return task_of(set.labels.sets, run_.sources.num_classes());
-      };
       const auto valid_task = task_for(run_.sources.valid);
       record_.train =
           totals_of(head_logits(train_.rows, head_), train_.labels, *task_for(run_.sources.train));

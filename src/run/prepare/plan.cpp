@@ -532,7 +532,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
                           config.ranks.exchange.num_summed_ranks(world.size()), precision);
   world.agree([&] {
     check_folds(plan);
-    judge_of(sources.train).check(sources, plan.uses_features);
+    judge_of(sources.train)
+        .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
     check_recipe_of_features(optimization.recipe, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);

@@ -225,11 +225,26 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
                "\"groundtruth/image-classification-multilabel\"}}",
                {"line 1", "several labels", "--task multi-label"});
   expect_fault("l.json", "{\"categories\": 1}", {"COCO", "Datumaro"});
-  expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\n", {"line 2", "--task multi-label"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,cat\n",
+               {"1 fault", "line 2", "'dog;cat'", "--task multi-label"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,dog; owl\n",
+               {"2 faults", "line 2", "line 3"});
   expect_fault("l.csv", "path,label,weight\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
                {"line 3", "line 2", "weight 2"});
   expect_fault("l.csv", "path,label,group\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
                {"line 3", "line 2", "another group"});
+}
+
+TEST_F(LabelList, ANameMayHaveASemicolon) {
+  const std::string text = "path,label\ndog/a.jpg,\"dog; cat\"\ncat/a.jpg,owl\n";
+  expect_rows("l.csv", text, {"dog/a.jpg=dog; cat", "cat/a.jpg=owl"});
+  expect_rows("l.csv", text + "other/f.jpg,cat\n",
+              {"dog/a.jpg=dog; cat", "cat/a.jpg=owl", "other/f.jpg=cat"},
+              {.task = TaskKind::kSingleLabel});
+  scratch_.put("l.jsonl", "{\"path\": \"dog/a.jpg\", \"label\": [\"dog;cat\"]}\n");
+  const Error error = error_of(
+      [&] { read_dataset(scratch_ / "l.jsonl", "Data", {.task = TaskKind::kMultiLabel}); });
+  EXPECT_NE(error.message().find("'dog;cat'"), std::string::npos) << error.message();
 }
 
 TEST_F(LabelList, SeveralLabelsOfAnImage) {
