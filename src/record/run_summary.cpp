@@ -91,8 +91,8 @@ std::string short_title(const Figure& figure) {
 }
 
 JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
-  // By BestBy; that of top-1 and the loss is in the totals.
-  constexpr const char* kNames[] = {"", "", "macro_recall", "mean_average_precision", "macro_f1"};
+  constexpr const char* kNames[] = {"macro_recall", "macro_recall", "macro_recall",  // by BestBy
+                                    "mean_average_precision", "macro_f1"};
   for (const Figure& figure : figures_of(epoch))
     if (figure.name == kNames[static_cast<std::size_t>(by)]) return {epoch.valid, figure.value};
   return {epoch.valid, 0};

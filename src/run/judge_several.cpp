@@ -24,9 +24,8 @@ std::vector<T> of_all(World& world, std::span<const T> mine) {
   return all;
 }
 
-// The answers of all ranks, on rank 0; elsewhere empty.
+// The answers of all ranks, on rank 0; elsewhere empty. To make it is a collective.
 struct GatheredAnswers {
-  // A collective.
   GatheredAnswers(World& world, const LabeledLogits& mine)
       : logits(of_all(world, mine.logits)), labels(of_all(world, mine.labels)) {}
 

@@ -64,6 +64,14 @@ std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& l
   return ids;
 }
 
+DataRecord data_of(const Predictor& predictor, const TransformSpec& pixels) {
+  DataRecord data;
+  data.classes = predictor.labels();
+  data.eval_height = pixels.output.height;
+  data.eval_width = pixels.output.width;
+  return data;
+}
+
 using RowWriter = std::function<void(const Score&)>;
 
 // Takes a model's answers for the images of a set. Throws Error kInvalidDataset if the set has no
@@ -142,7 +150,7 @@ class ModelEvaluator final : public Evaluator {
     require_any(figures_.totals().count);
     EvaluatedModel model{.path = path,
                          .network = predictor_.spec().model_name,
-                         .data = {},
+                         .data = data_of(predictor_, pixels),
                          .figures = figures_,
                          .calibration = {},
                          .most_wrong = {},
@@ -154,9 +162,6 @@ class ModelEvaluator final : public Evaluator {
     model.calibration.temperature = predictor_.calibration().temperature;
     model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
-    model.data.classes = predictor_.labels();
-    model.data.eval_height = pixels.output.height;
-    model.data.eval_width = pixels.output.width;
     UnknownLabels unknown = true_labels_.unknown();
     model.num_unknown = unknown.num_images;
     model.unknown_labels = std::move(unknown.names);
@@ -601,12 +606,8 @@ void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
   Asking asking{parts, files, log, {static_cast<long long>(parts.set.samples.size()), log}};
   const TransformSpec pixels = asking.ask(predictor, answers_name(0, 1), columns, evaluator);
   const LabelResults results = evaluator.results(pixels);
-  DataRecord data;
-  data.classes = predictor.labels();
-  data.eval_height = pixels.output.height;
-  data.eval_width = pixels.output.width;
-  files.add(kPageName, labels_page(predictor.spec().model_name + " on " + config.data_path, data,
-                                   results.details));
+  files.add(kPageName, labels_page(predictor.spec().model_name + " on " + config.data_path,
+                                   data_of(predictor, pixels), results.details));
   Json model = evaluator.json_of(results);
   model["path"] = config.trained_model_paths.front();
   files.add(
