@@ -19,13 +19,11 @@ namespace kiln {
 
 class AnswerRule {
  public:
-  // The words for the answers.
   struct Words {
-    const char* accuracy;  // the share of images that are answered right
-    const char* known;     // "a label", that a model must know to be right
-    // What a class counts.
-    const char *image, *images;
-    const char* limits;  // of what it knows, as the end of a sentence
+    const char* accuracy;        // the share of images that are answered right
+    const char* known;           // "a label", that a model must know to be right
+    const char *image, *images;  // what a class counts
+    const char* limits;          // of what it knows, as the end of a sentence
   };
   // The last nodes of an ONNX file: logits / temperatures, scalar or of the classes; an operation.
   struct OnnxAnswer {

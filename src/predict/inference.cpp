@@ -246,10 +246,8 @@ LoaderThreadCount Inference::loader_threads() const {
   return choose_loader_threads(config_.loader_threads, num_processors_, device_.is_cuda);
 }
 
-Predictor Inference::open(const std::filesystem::path& model, const std::string& one_label) const {
-  Predictor opened(model, torch_device(), precision());
-  opened.rule().require_one_label(one_label);
-  return opened;
+Predictor Inference::open(const std::filesystem::path& model) const {
+  return {model, torch_device(), precision()};
 }
 
 ImageFeed::ImageFeed(const Inference& inference, const TransformSpec& pixels,

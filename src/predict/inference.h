@@ -136,9 +136,8 @@ class Inference {
   int batch_size() const { return config_.batch_size; }
   LoaderThreadCount loader_threads() const;
 
-  // Throws what the constructor of Predictor throws, and AnswerRule::require_one_label(): what the
-  // command does with the model that needs one label an image; empty: nothing.
-  Predictor open(const std::filesystem::path& model, const std::string& one_label = "") const;
+  // Throws what the constructor of Predictor throws.
+  Predictor open(const std::filesystem::path& model) const;
 
  private:
   const PredictionConfig config_;

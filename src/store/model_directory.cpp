@@ -133,9 +133,8 @@ ModelDirectory read_model_directory(const fs::path& folder) {
     directory.calibration = parse_calibration(read_part(path, kMaxCalibrationBytes), path.string());
   });
   // Thresholds cannot be guessed; and those of another model would be wrong.
-  const bool has_thresholds = directory.spec.task == TaskKind::kMultiLabel;
-  if (const auto count = directory.spec.num_classes;
-      count && std::ssize(directory.calibration.labels) != (has_thresholds ? *count : 0))
+  if (directory.spec.num_classes &&
+      std::ssize(directory.calibration.labels) != directory.spec.num_thresholds())
     fail(folder / kCalibrationFile, "is missing, or is not that of this model's classes",
          kCopyAgain);
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {

@@ -220,7 +220,10 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
                                 : config.top_k != EvaluateConfig().top_k ? "--top-k"
                                                                          : "";
   for (const std::string& path : config.trained_model_paths)
-    problems.collect([&] { parts.predictors.push_back(parts.inference.open(path, one_label)); });
+    problems.collect([&] {
+      parts.predictors.push_back(parts.inference.open(path));
+      parts.predictors.back().rule().require_one_label(one_label);
+    });
   problems.collect([&] {
     RecordOptions records = config.prediction.records;
     if (!parts.predictors.empty()) records.task = parts.predictors.front().spec().task;

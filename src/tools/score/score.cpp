@@ -547,8 +547,10 @@ void open_job(const ScoreConfig& config, ScoreJob& job) {
   const std::string one_label = config.top_k > 0                 ? "--top-k"
                                 : !config.scored_dataset.empty() ? "--scored-dataset"
                                                                  : "";
-  problems.collect(
-      [&] { job.predictor.emplace(job.inference.open(config.trained_model_path, one_label)); });
+  problems.collect([&] {
+    job.predictor.emplace(job.inference.open(config.trained_model_path));
+    job.predictor->rule().require_one_label(one_label);
+  });
   problems.collect([&] { open_images(config, job); });
   problems.collect([&] { job.format = format_of(config.output_path); });
   const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
