@@ -56,8 +56,12 @@ TEST(TaskOption, DecidesWhatTheBestEpochIsJudgedBy) {
                 .optimization.best_by,
             BestBy::kMacroF1);
   EXPECT_EQ(fault(train({"--task=multi-label", "--save=last"})), "no fault");
-  for (const char* unfit : {"--best-by=top1", "--sample=balanced", "--auto=True", "--explain=maps"})
-    EXPECT_NE(fault(train({"--task=multi-label", unfit})), "no fault") << unfit;
+  for (const char* unfit :
+       {"--best-by=top1", "--best-by=macro-recall", "--sample=balanced", "--auto=True",
+        "--explain=maps", "--folds=3", "--labels=l.csv", "--shard-by=host", "--steps-per-epoch=9"})
+    EXPECT_NE(fault(train({"--task=multi-label", unfit})).find("--task is multi-label"),
+              std::string::npos)
+        << unfit;
   EXPECT_NE(fault(train({"--best-by=map"})).find("--task multi-label"), std::string::npos);
 }
 

@@ -141,7 +141,8 @@ class MultiLabelTest(FlowTest):
         features = {"epochs": None, "freeze": "backbone", "augment": "none"}
         self.fit(**features)
         self.assert_names((self.folder / "logs/70_driver_log_0.txt").read_text(), "fitted in")
-        for words, name in (({"class_weights": "sqrt", **features}, "--class-weights"), ({"sample": "balanced"}, "--sample"), ({"folds": 3}, "--folds"), ({"best_by": "top1"}, "--best-by")):
+        for words, name in (({"class_weights": "sqrt", **features}, "--class-weights"), ({"sample": "balanced"}, "--sample"),
+                            ({"folds": 3}, "--folds"), ({"best_by": "top1"}, "--best-by")):
             self.assert_names(self.train(task="multi-label", **words).stderr, name)
         self.assert_names(self.train(best_by="map").stderr, "--task multi-label")
 
