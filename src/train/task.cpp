@@ -87,7 +87,7 @@ class SeveralLabels final : public Task {
                                          const at::Tensor& labels) const override {
     const at::Tensor targets = table_.index_select(0, labels);
     const at::Tensor likeliest = logits.argmax(1, /*keepdim=*/true);
-    return {logits.gt(0).eq(targets).all(1).sum().to(at::kDouble),
+    return {logits.ge(0).eq(targets).all(1).sum().to(at::kDouble),
             targets.gather(1, likeliest).sum().to(at::kDouble)};
   }
 

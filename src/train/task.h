@@ -42,7 +42,7 @@ const Task& single_label() noexcept;
 
 // Several classes an image: the mean over the classes of the binary cross-entropies, in which the
 // weights are those of images that have the class, like PyTorch's binary_cross_entropy_with_logits
-// with `pos_weight`. An image is right if exactly its classes have a probability above one half;
+// with `pos_weight`. An image is right if exactly its classes have a probability from one half on;
 // the second figure counts images whose likeliest class is one of theirs. Labels are indices into
 // `sets`; if there are none, the task is single_label().
 std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,

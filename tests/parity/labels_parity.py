@@ -36,7 +36,7 @@ def kilns(tool, logits, truth, weights, smoothing):
 
 
 def expected(logits, truth, weights, smoothing):
-    exact, told = torch.from_numpy(logits.astype(np.float64)), logits > 0
+    exact, told = torch.from_numpy(logits.astype(np.float64)), logits >= 0
     target = torch.from_numpy(truth.astype(np.float64)) * (1 - smoothing) + smoothing / 2
     loss = torch.nn.functional.binary_cross_entropy_with_logits(exact, target, pos_weight=torch.tensor(weights), reduction="mean")
     precisions = [average_precision_score(truth[:, c], logits[:, c]) if truth[:, c].any() else np.nan for c in range(truth.shape[1])]
