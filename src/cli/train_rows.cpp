@@ -221,6 +221,7 @@ Rows<DataConfig> dataset_rows() {
               "to each training image, with new random draws in each epoch. Validation and "
               "inference skip those whose names begin with Random."),
           within(&Config::split, split_rows()), within(&Config::records, record_rows().is(kResult)),
+          within(&Config::records, task_rows().is(kResult)),
           within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
                                        from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
                                        "Optimizer steps per epoch of a stream, whose length is "
@@ -251,11 +252,15 @@ Rows<OptimizationConfig> optimization_rows() {
       opt(&Config::best_by, "best-by",
           {{"top1", BestBy::kTop1},
            {"loss", BestBy::kLoss},
-           {"macro-recall", BestBy::kMacroRecall}},
+           {"macro-recall", BestBy::kMacroRecall},
+           {"map", BestBy::kMap},
+           {"macro-f1", BestBy::kMacroF1}},
           {kReporting, kResult},
           "The epoch that --save best saves. top1: the highest validation top-1; ties go to the "
           "lowest loss. loss: the lowest validation loss. macro-recall: the highest mean recall "
-          "over the classes that have validation images."),
+          "over the classes that have validation images. map, macro-f1: with --task multi-label, "
+          "the highest mean over the classes of the average precision (then the default), or of "
+          "the F1."),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
           {kTraining, kResult},

@@ -274,6 +274,9 @@ void open_loaders(const DataConfig& config, Run& run) {
   const Plan& plan = run.plan;
   const at::Device place = torch_device(run.machine.device);
   run.uploaders.emplace(place, plan.pixels, plan.loading.batch_size);
+  const std::size_t num_classes = run.sources.num_classes();
+  run.train_task = task_of(run.sources.train.labels.sets, num_classes, place);
+  run.valid_task = task_of(run.sources.valid.labels.sets, num_classes, place);
   run.world.agree([&] {
     run.cache = plan.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
                                    : choose_cache(config, run.sources, plan.pixels,
