@@ -1,166 +1,230 @@
 #!/usr/bin/env python3
-"""What each part of the modern recipe buys and costs: top-1 and seconds of modern, of modern without each of its parts, of
-modern with a part more, and of the designer's recipe, at equal epochs.
+"""What the modern recipe is worth at any length of a run: a plan of runs that resumes, and the tables of docs/recipes.md.
 
-    bench/recipes.py KILN DATA OUT [--epochs N] [--batch-size N] [--seeds N] [--part-seeds N] [--only NAME …]
+    bench/recipes.py KILN DATA OUT [--stage search|final|parts …] [--jobs N] [--results FILE]
+    bench/recipes.py tables [--results FILE]
 
-DATA holds class folders in train and in val, such as CIFAR-10 at 32x32; the network is a ResNet-18 with fresh weights.
-Designer and modern are trained with --seeds seeds, the others with --part-seeds. Each run is kept in OUT, so that a second
-start goes on with what is missing; --only NAME … takes some of the ways. Writes two tables as Markdown, the second with the
-accuracy of both recipes over the epochs, the same as a picture to OUT/curves.svg, and every figure to OUT/figures.json. Leave
-the machine alone meanwhile: seconds are of the whole command.
+DATA holds train.tar and val.tar with class folders, such as ../shared/data/cifar10-20k (20,000 and 4,000 images of 32x32).
+The training images are divided by class, once: 4,000 to search with, 4,000 set aside for the last table, 12,000 to train
+that table's models on; the search is judged by val. The network is a ResNet-18 with fresh weights. A run has one compute
+thread (the bits depend on it) and --precision auto, for both recipes; --jobs of them run side by side.
+
+Each run adds a line to FILE (bench/recipes.jsonl), and a second start goes on with what is missing. Accuracies do not depend
+on what else the machine does, seconds do. Hours of both cores of a Xeon with AMX, nothing else running (`--jobs 2`):
+search 1.5, final 4.5, parts 1.5.
 """
 import argparse
 import json
+import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
+import threading
 import time
 
 NETWORK = "resnet18"
-FIRST_SEED = 1
-POINTS = 6  # of a course over the epochs
-WIDTH, HEIGHT, MARGIN = 640, 320, 44  # of the picture
+PARTS = {"search": 400, "aside": 400, "final": None}  # images a class of train.tar; None: what is left
+SETS = {"search": ("search", "val"), "final": ("final", "aside"), "parts": ("search", "val")}  # of a stage: to train on, to judge
+SEEDS = (1, 2, 3)
+DESIGNER_RATES = (0.0001, 0.0003, 0.001)  # for each image of a batch
+FAST = [(5, 128), (15, 128)]  # epochs and batch
+SEARCHED = [*FAST, (5, 32), (15, 32)]
+FINAL = [(5, 32), (5, 128), (15, 32), (15, 128), (40, 128)]
 
-MODERN = ["--recipe", "modern"]
-WAYS = {
-    "designer": [],
-    "designer, --augment standard": ["--augment", "standard"],
-    "modern": MODERN,
-    "modern, --learning-rate of the designer": [*MODERN, "--learning-rate", "0.001"],
-    "modern, --lr-schedule polynomial": [*MODERN, "--lr-schedule", "polynomial"],
-    "modern, --num-warmup-steps 0": [*MODERN, "--num-warmup-steps", "0"],
-    "modern, --augment none": [*MODERN, "--augment", "none"],
-    "modern, --label-smoothing 0": [*MODERN, "--label-smoothing", "0"],
-    "modern, --mixup 0": [*MODERN, "--mixup", "0"],
-    "modern, --ema 0": [*MODERN, "--ema", "0"],
-    "modern, --no-decay none": [*MODERN, "--no-decay", "none"],
-    "modern, --weight-decay of the designer": [*MODERN, "--weight-decay", "0.0001"],
-    "modern, --zero-init-residual False": [*MODERN, "--zero-init-residual", "False"],
-    "modern, --precision fp32": [*MODERN, "--precision", "fp32"],
-    "modern, --cutmix 1": [*MODERN, "--cutmix", "1"],
-    "modern, --augment strong": [*MODERN, "--augment", "strong"],
-    "modern, --clip-norm 1": [*MODERN, "--clip-norm", "1"],
-    "modern, --lr-schedule onecycle": [*MODERN, "--lr-schedule", "onecycle"],
-    "modern, --optimizer adamw": [*MODERN, "--optimizer", "adamw"],
-    "modern, --optimizer lars": [*MODERN, "--optimizer", "lars"],
-    "designer, --learning-rate 0.01": ["--learning-rate", "0.01"],
-}
-WHOLE = ("designer", "modern")  # with more seeds, and with a course
+# What --recipe modern set before its numbers followed from the length of a run; rate for each image of a batch, warm-up as a
+# share of the run.
+BEFORE = {"rate": 0.001, "weight-decay": 0.00005, "warmup": 0.1, "ema": 0.999, "mixup": 0.1, "label-smoothing": 0.1,
+          "augment": "standard"}
+LEAN = {**BEFORE, "ema": 0, "mixup": 0, "label-smoothing": 0}
+FLIP = {**LEAN, "augment": "flip"}
+SEARCH = [  # what is tried, and where: single seeds, so that only large differences say anything
+    (BEFORE, SEARCHED), (LEAN, [*FAST, (5, 32)]), (FLIP, SEARCHED),
+    ({**LEAN, "augment": "none"}, FAST),
+    ({**FLIP, "weight-decay": 0.0005}, FAST),
+    ({**FLIP, "weight-decay": 0.005}, FAST),
+    ({**FLIP, "rate": 0.0003}, FAST),
+    ({**FLIP, "lr-schedule": "onecycle", "warmup": 0.3}, FAST),
+    ({**FLIP, "lr-schedule": "polynomial"}, FAST),
+    ({**FLIP, "warmup": 0}, FAST),
+]
+MODERN = "--recipe modern"
+LEFT_OUT = [f"{MODERN} {words}" for words in (
+    "--augment none", "--lr-schedule polynomial", "--num-warmup-steps 0", "--no-decay none", "--weight-decay 0.0001",
+    "--zero-init-residual False", "--ema 0", "--mixup 0", "--label-smoothing 0")]
+KEY = ("stage", "recipe", "epochs", "batch", "seed")
 
 
-def trained(options, way, seed):
-    """The figures of one run, which is made unless it is there."""
-    place = options.out / f"{list(WAYS).index(way):02}-{seed}"
-    done = place / "figures.json"
-    if done.exists():
-        figures = json.loads(done.read_text())
-        if figures["way"] == way:
-            return figures
+def searched(changes, epochs, batch):
+    """The words of a recipe of SEARCH, every number given."""
+    given = dict(changes)
+    words = {"learning-rate": f"{given.pop('rate') * batch:g}", "num-warmup-steps": f"{given.pop('warmup') * epochs:g}", **given}
+    return MODERN + "".join(f" --{name} {value}" for name, value in words.items())
+
+
+def designer(batch):
+    return [f"--learning-rate {rate * batch:g}" for rate in DESIGNER_RATES]
+
+
+def mean_of(rows, **wanted):
+    found = [row["top1"] for row in rows if all(row[name] == value for name, value in wanted.items())]
+    return statistics.mean(found) if found else None
+
+
+def best_of_designer(rows, stage, epochs, batch):
+    """The words of its best rate by the first seed; None: not known yet."""
+    tops = {words: mean_of(rows, stage=stage, recipe=words, epochs=epochs, batch=batch, seed=1) for words in designer(batch)}
+    return None if None in tops.values() else max(tops, key=tops.get)
+
+
+def plan(stage, rows):
+    """Every run of a stage that is known by now, the most telling first: (recipe, epochs, batch, seed)."""
+    if stage == "search":
+        yield from ((words, epochs, batch, 1) for epochs, batch in FAST for words in designer(batch))
+        for cells in (FAST, SEARCHED):
+            yield from ((searched(changes, *cell), *cell, 1) for changes, tried in SEARCH for cell in tried if cell in cells)
+        yield from ((words, epochs, batch, 1) for epochs, batch in SEARCHED for words in designer(batch))
+    elif stage == "final":
+        for epochs, batch in FINAL:
+            yield from ((words, epochs, batch, 1) for words in (MODERN, *designer(batch)))
+        for seed in SEEDS[1:]:
+            for epochs, batch in FINAL:
+                yield MODERN, epochs, batch, seed
+                if best := best_of_designer(rows, stage, epochs, batch):
+                    yield best, epochs, batch, seed
+        if best := best_of_designer(rows, stage, 5, 128):  # bf16 in all other runs, where the machine has it
+            yield from ((f"{best} --precision fp32", 5, 128, seed) for seed in SEEDS)
+    else:
+        for seed in SEEDS:
+            yield from ((words, 15, 128, seed) for words in (MODERN, *LEFT_OUT))
+
+
+def divided(data, out):
+    """The folders of images, made once."""
+    if (out / "data").exists():
+        return out / "data"
+    shutil.rmtree(out / "unpacking", ignore_errors=True)
+    for tar in ("train", "val"):
+        with tarfile.open(data / f"{tar}.tar") as archive:
+            members = sorted((member for member in archive if member.isfile()), key=lambda member: member.name)
+            by_class = {}
+            for member in members:
+                by_class.setdefault(pathlib.PurePath(member.name).parts[-2], []).append(member)
+            for name, images in by_class.items():
+                random.Random(f"kiln {name}").shuffle(images)
+                for part, count in PARTS.items() if tar == "train" else [("val", None)]:
+                    folder = out / "unpacking" / part / name
+                    folder.mkdir(parents=True)
+                    for member in images[:count]:
+                        (folder / pathlib.PurePath(member.name).name).write_bytes(archive.extractfile(member).read())
+                    images = images[count:] if count else []
+    (out / "unpacking").rename(out / "data")
+    return out / "data"
+
+
+def trained(options, stage, recipe, epochs, batch, seed):
+    """The row of one run."""
+    place = options.out / f"run-{threading.get_native_id()}"
     shutil.rmtree(place, ignore_errors=True)
-    words = [options.kiln, "train", "--model-name", NETWORK, "--train-data-path", options.data / "train", "--valid-data-path",
-             options.data / "val", "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs",
-             options.epochs, "--batch-size", options.batch_size, "--random-seed", seed, "--patience", 100000,
-             *WAYS[way]]
+    train, judge = (options.folders / part for part in SETS[stage])
+    words = [options.kiln, "train", "--model-name", NETWORK, "--train-data-path", train, "--valid-data-path", judge,
+             "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs", epochs, "--batch-size", batch,
+             "--random-seed", seed, "--patience", 100000, "--threads", 1, *recipe.split()]
+    if "--precision" not in recipe:
+        words += ["--precision", "auto"]
     begin = time.perf_counter()
     result = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
+        raise RuntimeError(f"{' '.join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
     training = json.loads((place / "model/training.json").read_text())
-    epochs = [epoch["top1"] for epoch in training["epochs"]]
-    figures = {"way": way, "seed": seed, "seconds": time.perf_counter() - begin, "epochs": epochs,
-               "top1": epochs[training["saved_epoch"] - 1], "words": [str(word) for word in WAYS[way]]}
-    done.write_text(json.dumps(figures))
-    shutil.rmtree(place / "model")
-    return figures
+    course = [round(epoch["top1"], 5) for epoch in training["epochs"]]
+    shutil.rmtree(place)
+    return {"stage": stage, "recipe": recipe, "epochs": epochs, "batch": batch, "seed": seed,
+            "images": sum(1 for _ in train.glob("*/*")), "top1": course[training["saved_epoch"] - 1], "course": course,
+            "seconds": round(time.perf_counter() - begin), "program": options.program, "date": time.strftime("%Y-%m-%d")}
 
 
-def spread(values):
-    """Mean, with the lowest and the highest where there are more of them."""
-    text = f"{100 * statistics.mean(values):.1f} %"
-    return text if len(values) == 1 else f"{text} ({100 * min(values):.1f} to {100 * max(values):.1f})"
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def tables(figures):
-    by_way = {way: [run for run in figures if run["way"] == way] for way in WAYS}
-    by_way = {way: runs for way, runs in by_way.items() if runs}
-    modern = {run["seed"]: run["top1"] for run in by_way.get("modern", [])}
-    print("| recipe | top-1 | against modern, same seeds | seconds | seeds |\n|---|---|---|---|---|")
-    for way, runs in by_way.items():
-        top1 = [run["top1"] for run in runs]
-        gains = [run["top1"] - modern[run["seed"]] for run in runs if run["seed"] in modern]
-        difference = f"{100 * statistics.mean(gains):+.1f}" if gains and way != "modern" else ""
-        seconds = statistics.median(run["seconds"] for run in runs)
-        print(f"| {way} | {spread(top1)} | {difference} | {seconds:.0f} | {len(runs)} |")
-    courses = {way: by_way[way] for way in WHOLE if way in by_way}
-    if not courses:
-        return
-    count = len(next(iter(courses.values()))[0]["epochs"])
-    epochs = sorted({max(1, round(count * point / POINTS)) for point in range(1, POINTS + 1)})
-    print(f"\n| after epoch | {' | '.join(map(str, epochs))} |\n|---|{'---|' * len(epochs)}")
-    for way, runs in courses.items():
-        points = [spread([run["epochs"][epoch - 1] for run in runs]) for epoch in epochs]
-        print(f"| {way} | {' | '.join(points)} |")
+def work(options, lock, running):
+    """Runs what is missing until nothing is."""
+    while True:
+        with lock:
+            rows = read(options.results)
+            taken = {tuple(row[name] for name in KEY) for row in rows} | running
+            task = next(((stage, *run) for stage in options.stage for run in plan(stage, rows) if (stage, *run) not in taken), None)
+            if task is None:
+                return
+            running.add(task)
+        row = trained(options, *task)
+        with lock, open(options.results, "a") as file:
+            print(json.dumps(row), file=file, flush=True)
+            print(f"{row['top1']:.4f} {row['seconds']:5} s  {' '.join(map(str, task))}", file=sys.stderr, flush=True)
 
 
-def picture(figures):
-    """Top-1 of designer and modern over the epochs: a thin line per seed, a thick one for the mean."""
-    courses = {way: [run["epochs"] for run in figures if run["way"] == way] for way in WHOLE}
-    courses = {way: runs for way, runs in courses.items() if runs}
-    count = len(next(iter(courses.values()))[0])
-    top = max(max(run) for runs in courses.values() for run in runs)
+def figure(values, is_signed=False):
+    """Mean and, of more than one, standard error, in points."""
+    text = f"{100 * statistics.mean(values):{'+' if is_signed else ''}.1f}"
+    return text if len(values) < 2 else f"{text} ± {100 * statistics.stdev(values) / len(values) ** 0.5:.1f}"
 
-    def at(epoch, value):
-        x = MARGIN + (WIDTH - 2.5 * MARGIN) * (epoch - 1) / max(1, count - 1)
-        return f"{x:.1f},{HEIGHT - MARGIN - (HEIGHT - 1.5 * MARGIN) * value / top:.1f}"
 
-    def line(way, values, width):
-        points = " ".join(at(epoch, value) for epoch, value in enumerate(values, 1))
-        return f'<polyline class="{way}" stroke-width="{width}" points="{points}"/>'
-    parts = []
-    for value in range(0, int(100 * top) + 1, 10):
-        x, y = at(1, value / 100).split(",")
-        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - 1.5 * MARGIN}"/>'
-                     f'<text x="{float(x) - 6:.1f}" y="{float(y) + 4:.1f}" text-anchor="end">{value} %</text>')
-    for epoch in sorted({1, *range(5, count + 1, 5)}):
-        parts.append(f'<text x="{at(epoch, 0).split(",")[0]}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{epoch}</text>')
-    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">epoch</text>')
-    for way, runs in courses.items():
-        mean = [statistics.mean(values) for values in zip(*runs, strict=True)]
-        parts += [line(way, run, 0.7) for run in runs] + [line(way, mean, 2.5)]
-        x, y = at(count, mean[-1]).split(",")
-        parts.append(f'<text class="{way}-name" x="{float(x) + 6:.1f}" y="{float(y) + 4:.1f}">{way}</text>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" '
-            'aria-label="Top-1 over the epochs">'
-            "<style>text{font:12px sans-serif;fill:#444}.grid{stroke:#8884;fill:none}polyline{fill:none}"
-            ".designer{stroke:#b8621b}.modern{stroke:#1f6fb4}.designer-name{fill:#b8621b}.modern-name{fill:#1f6fb4}"
-            "@media(prefers-color-scheme:dark){text{fill:#bbb}.designer{stroke:#f0a35e}.modern{stroke:#6ab0f3}"
-            ".designer-name{fill:#f0a35e}.modern-name{fill:#6ab0f3}}</style>" + "\n".join(parts) + "</svg>\n")
+def tables(rows):
+    def tops(stage, recipe, cell):
+        return [row["top1"] for row in rows if (row["stage"], row["recipe"], row["epochs"], row["batch"]) == (stage, recipe, *cell)]
+    cells = " | ".join(f"{epochs} epochs, {batch}" for epochs, batch in SEARCHED)
+    print(f"| searched (4,000 images, one seed) | {cells} |\n|---|{'---|' * len(SEARCHED)}")
+    lines = [(f"designer, rate {rate:g} x batch", [designer(batch)[place] for _, batch in SEARCHED])
+             for place, rate in enumerate(DESIGNER_RATES)]
+    for changes, _ in SEARCH:
+        changed = " ".join(f"{name} {value}" for name, value in changes.items() if LEAN.get(name) != value)
+        lines.append((changed or "modern without averages, mixup and smoothing",
+                      [searched(changes, *cell) for cell in SEARCHED]))
+    for name, recipes in lines:
+        found = [tops("search", recipe, cell) for recipe, cell in zip(recipes, SEARCHED, strict=True)]
+        print(f"| {name} | {' | '.join(figure(values) if values else '' for values in found)} |")
+    print("\n| run on 12,000 images | designer, best rate | modern | difference |\n|---|---|---|---|")
+    for cell in FINAL:
+        best = best_of_designer(rows, "final", *cell)
+        theirs, ours = tops("final", best, cell), tops("final", MODERN, cell)
+        if theirs and ours:
+            error = sum(statistics.variance(values) / len(values) if len(values) > 1 else 0 for values in (theirs, ours)) ** 0.5
+            print(f"| {cell[0]} epochs, batches of {cell[1]} | {figure(theirs)} ({best}) | {figure(ours)} | "
+                  f"{100 * (statistics.mean(ours) - statistics.mean(theirs)):+.1f} ± {100 * error:.1f} |")
+    print("\n| 4,000 images, 15 epochs, batches of 128 | top-1 | against modern, same seeds |\n|---|---|---|")
+    whole = {row["seed"]: row["top1"] for row in rows if row["stage"] == "parts" and row["recipe"] == MODERN}
+    for recipe in (MODERN, *LEFT_OUT):
+        runs = [row for row in rows if row["stage"] == "parts" and row["recipe"] == recipe and row["seed"] in whole]
+        if runs:
+            gains = [row["top1"] - whole[row["seed"]] for row in runs]
+            print(f"| {recipe} | {figure([row['top1'] for row in runs])} | {figure(gains, True) if recipe != MODERN else ''} |")
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("kiln", type=pathlib.Path)
-    parser.add_argument("data", type=pathlib.Path)
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--part-seeds", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("kiln", help="the program, or the word tables")
+    parser.add_argument("data", type=pathlib.Path, nargs="?")
+    parser.add_argument("out", type=pathlib.Path, nargs="?")
+    parser.add_argument("--stage", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path(__file__).with_suffix(".jsonl"))
     options = parser.parse_args()
-    options.data, options.out = options.data.resolve(), options.out.resolve()
-    figures = []
-    for way in options.only:
-        for seed in range(FIRST_SEED, FIRST_SEED + (options.seeds if way in WHOLE else options.part_seeds)):
-            print(f"{way}, seed {seed}", file=sys.stderr, flush=True)
-            figures.append(trained(options, way, seed))
-            (options.out / "figures.json").write_text(json.dumps(figures, indent=1))
-    tables(figures)
-    if any(run["way"] in WHOLE for run in figures):
-        (options.out / "curves.svg").write_text(picture(figures))
+    if options.kiln == "tables":
+        return tables(read(options.results))
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    options.program = subprocess.run([options.kiln, "--version"], capture_output=True, text=True, check=True).stdout.split()[3]
+    options.folders = divided(options.data, options.out.resolve())
+    options.out = options.out.resolve()
+    lock, running = threading.Lock(), set()
+    workers = [threading.Thread(target=work, args=(options, lock, running)) for _ in range(options.jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
 
 
 if __name__ == "__main__":
