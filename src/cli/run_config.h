@@ -130,6 +130,7 @@ enum class Sampling { kShuffle, kBalanced };
 
 // The maximum number of epochs of a run with a time limit but no --epochs.
 inline constexpr int kMaxEpochsInTime = 90;
+inline constexpr int kUsualEpochsInTime = 20;  // until the first one has been timed
 
 // The most that --patience takes. It is never below --epochs, so that training does not stop early.
 inline constexpr int kNoEarlyStop = 1'000'000;
@@ -159,18 +160,19 @@ struct RecipeConfig {
   std::string schedule = "polynomial";  // a row of train/schedule/catalogue.h
   double label_smoothing = 0;
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
+  // Options that --recipe modern sets by the length of the run (run/prepare/choices.h).
+  std::vector<std::string> by_length = {};
 };
 
 // How the weights are optimized, and which ones are saved.
 struct OptimizationConfig {
   int epochs = 5;  // the maximum with a time limit; `steps` may end training earlier
   bool epochs_given = false;
-  std::int64_t steps = 0;          // total optimizer steps; 0: determined by `epochs`
-  double time_limit_s = 0;         // 0: none
-  int batch_size = 16;             // per rank
-  int accumulate = 1;              // batches per step
-  double num_warmup_steps = 0;     // epochs, despite its name
-  bool warmup_is_implied = false;  // by the number of epochs; a resumed run keeps its own
+  std::int64_t steps = 0;       // total optimizer steps; 0: determined by `epochs`
+  double time_limit_s = 0;      // 0: none
+  int batch_size = 16;          // per rank
+  int accumulate = 1;           // batches per step
+  double num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: the same as learning_rate
   Freeze freeze = Freeze::kNone;
@@ -241,6 +243,9 @@ struct InsightConfig {
 
 // Every option with its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+// What --recipe modern sets by the length of the run, which is known once the images are.
+OptionTexts modern_by_length(double epochs, double steps, bool is_resized);
 
 struct TrainConfig {
   DataConfig data;

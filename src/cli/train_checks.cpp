@@ -250,9 +250,7 @@ void check_time_limit(Given& given, const TrainConfig& config) {
         "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
         "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule& schedule = *find_known_schedule(optimization.recipe.schedule);
-  const bool falls_in_first_epoch = schedule.is_per_step && optimization.num_warmup_steps < 1 &&
-                                    schedule.depends_on_length == DependsOnLength::kAfterWarmup;
-  if (schedule.depends_on_length == DependsOnLength::kAlways || falls_in_first_epoch)
+  if (schedule.is_per_step && schedule.falls && optimization.num_warmup_steps < 1)
     given.fault("lr-schedule",
                 "--time-limit sets the number of epochs after the first one, whose learning rates "
                 "must not depend on it: use --lr-schedule polynomial, or cosine with "
@@ -375,6 +373,18 @@ void imply_usual(Given& given, const TrainConfig& config) {
   note_choices(given, has_named_network);
 }
 
+OptionTexts modern_by_length(double epochs, double steps, bool is_resized) {
+  constexpr double kWarmupShare = 0.1, kMostWarmup = 2;    // of the epochs; epochs
+  constexpr double kAveragedShare = 0.1, kFewSteps = 500;  // of the steps; below them no average
+  constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
+  const bool is_long = epochs >= kFewEpochs;
+  return {{"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
+          {"ema", steps < kFewSteps ? "0" : formatted("%.6g", 1 - 1 / (kAveragedShare * steps))},
+          {"mixup", is_long ? "0.1" : "0"},
+          {"label-smoothing", is_long ? "0.1" : "0"},
+          {"augment", is_long || is_resized ? "standard" : "flip"}};
+}
+
 void imply_recipe(Given& given, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.recipe.name != "modern") return;
@@ -386,17 +396,12 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   imply("learning-rate", formatted("%.6g", optimizer.modern_learning_rate(images)));
   imply("weight-decay", std::string(optimizer.modern_weight_decay));
   imply("no-decay", "norm-and-bias");
-  imply("ema", "0.999");
   imply("lr-schedule", "cosine");
-  constexpr double kShare = 0.1, kMost = 2;  // warm-up: share of all epochs; maximum in epochs
-  const double epochs = given.has("time-limit") ? kMost / kShare : optimization.epochs;
-  imply("num-warmup-steps", formatted("%g", std::min(kMost, kShare * epochs)));
-  imply("label-smoothing", "0.1");
-  imply("mixup", "0.1");
-  if (!given.has("transform-path")) {
-    imply("augment", "standard");
-    imply("eval-crop", "larger");
-  }
+  if (!given.has("transform-path")) imply("eval-crop", "larger");
+  const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
+  constexpr double kManySteps = 1e4;
+  for (const auto& [name, text] : modern_by_length(epochs, kManySteps, /*is_resized=*/true))
+    if (name != "augment" || !given.has("transform-path")) imply(name.c_str(), text);
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
   const KnownNetwork* network = find_network(config.data.network.model_name);
@@ -412,8 +417,9 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
-  const RawValue* warmup = given.find("num-warmup-steps");
-  config.optimization.warmup_is_implied = warmup != nullptr && warmup->is_implied;
+  for (const auto& [name, text] : modern_by_length(1, 1, false))
+    if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
+      config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)
     if (name == "epochs" && !config.optimization.epochs_given)
       text = std::to_string(config.optimization.epochs);

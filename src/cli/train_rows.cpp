@@ -73,7 +73,8 @@ Rows<TrainConfig> component_rows() {
                   "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5."),
               opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
                   {kTraining, kResult, kParameter, kOfRecipe, kFirst},
-                  "Initial learning rate, or peak learning rate after warm-up."),
+                  "Initial learning rate, or peak learning rate after warm-up. Without it and with "
+                  "--model-name, one that suits the optimizer, the batch and the weights."),
               seed_row<OptimizationConfig>(
                   {kTraining, kResult, kParameter},
                   "Seed for weight initialization, image order and augmentation."),

@@ -88,7 +88,6 @@ TEST(Recipe, SizesGrow) {
 }
 
 TEST(Recipe, ATimeLimitNeedsAFirstEpochThatDoesNotDependOnTheirNumber) {
-  EXPECT_NE(fault(train({"--time-limit", "1h", "--lr-schedule", "onecycle"})), "no fault");
   EXPECT_NE(fault(train({"--time-limit", "1h", "--lr-schedule", "cosine"})), "no fault");
   EXPECT_EQ(
       fault(train({"--time-limit", "1h", "--lr-schedule", "cosine", "--num-warmup-steps", "1"})),
@@ -136,7 +135,8 @@ TEST(Modern, FollowsTheOptimizerTheEpochsAndTheNetwork) {
 }
 
 TEST(Modern, FaultsOfWhatItSetsNameIt) {
-  const std::string message = fault(train({"--recipe", "modern", "--batch-size", "25"}));
+  const std::string message =
+      fault(train({"--recipe", "modern", "--batch-size", "25", "--epochs", "30"}));
   EXPECT_NE(message.find("--mixup mixes"), std::string::npos) << message;
 }
 

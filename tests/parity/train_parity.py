@@ -4,7 +4,7 @@ weights and BatchNorm statistics after them. ResNeXt-50 only with KILN_NIGHTLY=1
 which the sum of cross_entropy(weight=…) is divided by the images, not by their weights; losses are told unweighted.
 
 ResNet-18 also with three recipes: AdamW and SGD without decay of norms and biases, clip_grad_norm_, label smoothing, labels in
-two parts, and averages of all state as torch.optim.swa_utils updates them, at the rates of OneCycleLR and CosineAnnealingLR.
+two parts, and averages of all state as torch.optim.swa_utils updates them, at the rates of CosineAnnealingLR.
 
 Then the losses of three steps in each precision that the CPU has beside those under torch.autocast; fp16, which is slow on
 CPUs, only with KILN_NIGHTLY=1.
@@ -105,19 +105,16 @@ def check_training(tool, name, failures, weighted=False):
 
 
 RECIPES = {
-    "adamw": {"recipe": [1, 0.8, 0.05, 0, 0, 0.1, 0], "rates": "onecycle"},
-    "clipped": {"recipe": [0, 0.9, 5e-4, 0, 0.5, 0, 0.9], "rates": "cosine"},
-    "mixed": {"recipe": [0, 0.9, 1e-4, 1, 0, 0.1, 0.99], "rates": "cosine", "mixed": True},
+    "adamw": {"recipe": [1, 0.8, 0.05, 0, 0, 0.1, 0]},
+    "clipped": {"recipe": [0, 0.9, 5e-4, 0, 0.5, 0, 0.9]},
+    "mixed": {"recipe": [0, 0.9, 1e-4, 1, 0, 0.1, 0.99], "mixed": True},
 }
 
 
-def torch_rates(name):
-    """Of each step, by PyTorch's scheduler."""
+def torch_rates():
+    """Of each step, by PyTorch's cosine."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
-    if name == "onecycle":
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=STEPS, cycle_momentum=False)
-    else:
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS, eta_min=FLOOR)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS, eta_min=FLOOR)
     rates = []
     for step in range(STEPS):
         rates.append(optimizer.param_groups[0]["lr"])
@@ -169,7 +166,7 @@ def check_recipe(tool, name, failures):
             "labels": torch.randint(1000, (STEPS, BATCH)),
             "schedule": torch.tensor([0, PEAK], dtype=torch.float64),
             "recipe": torch.tensor(RECIPES[name]["recipe"], dtype=torch.float64),
-            "rates": torch_rates(RECIPES[name]["rates"])}
+            "rates": torch_rates()}
     if RECIPES[name].get("mixed"):
         data["other_labels"] = torch.randint(1000, (STEPS, BATCH))
         data["shares"] = torch.rand(STEPS, BATCH) / 2 + .5

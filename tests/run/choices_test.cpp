@@ -51,6 +51,32 @@ TEST(Choices, AreToldOnce) {
   EXPECT_EQ(plan, (TextPairs{{"batch-size", "8 (few images)"}}));
 }
 
+// What --recipe modern leaves to the length of the run.
+TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
+  TrainConfig config = config_of({"--recipe", "modern", "--epochs", "15", "--mixup", "0.3"});
+  follow_length(config, 100, /*is_resized=*/false);
+  const RecipeConfig& recipe = config.optimization.recipe;
+  EXPECT_NEAR(recipe.ema, 1 - 1 / 150.0, 1e-6);
+  EXPECT_EQ(recipe.mixup, 0.3);
+  EXPECT_EQ(recipe.label_smoothing, 0);
+  EXPECT_EQ(config.data.augment, parse_augment("flip"));
+  EXPECT_NE(std::ranges::find(config.effective_options,
+                              std::pair<std::string, std::string>("label-smoothing", "0")),
+            config.effective_options.end());
+  config = config_of({"--recipe", "modern", "--epochs", "90"});
+  follow_length(config, 5000, /*is_resized=*/true);
+  EXPECT_NEAR(recipe.ema, 0.99998, 1e-5);
+  EXPECT_EQ(recipe.label_smoothing, 0.1);
+  EXPECT_EQ(config.data.augment, parse_augment("standard"));
+  config = config_of({"--recipe", "modern", "--steps", "400"});
+  follow_length(config, 100, /*is_resized=*/true);
+  EXPECT_EQ(config.optimization.num_warmup_steps, 0.4);
+  EXPECT_EQ(recipe.ema, 0);
+  config = config_of({});
+  follow_length(config, 5000, /*is_resized=*/false);
+  EXPECT_EQ(config.effective_options, config_of({}).effective_options);
+}
+
 TEST(RepeatText, IsAConfigFileOfWhatIsNotTheDefault) {
   const TrainConfig config =
       config_of({"--learning-rate", "0.05", "--epochs", "7", "--log-path", "somewhere",

@@ -63,36 +63,6 @@ TEST(CosineSchedule, WarmsUpForAPartOfAnEpoch) {
   EXPECT_NEAR(rate(warm, 5), 0.05000005, 1e-12);
 }
 
-// torch.optim.lr_scheduler.OneCycleLR(max_lr=0.1, total_steps=10, pct_start=0.3).
-TEST(OnecycleSchedule, RisesAndFalls) {
-  const std::vector<double> expected = {0.004,
-                                        0.052,
-                                        0.1,
-                                        0.09504846320134737,
-                                        0.08117456539497631,
-                                        0.06112620219362893,
-                                        0.03887419780637108,
-                                        0.018825834605023697,
-                                        0.004951936798652639,
-                                        4e-07};
-  expect_rates(named("onecycle", plan(10, 3, 0.1)), expected);
-  expect_rates(named("onecycle", plan(10, 0, 0.1)), expected);
-  const SchedulePlan by_step = named("onecycle", plan(2, 0.6, 0.1, 5));
-  for (std::size_t step = 0; step < expected.size(); ++step)
-    EXPECT_NEAR(rate(by_step, static_cast<int>(step)), expected[step], 1e-12) << step;
-}
-
-TEST(OnecycleSchedule, TakesRunsOfAnyLength) {
-  for (const int epochs : {1, 2, 3})
-    for (const double warmup : {0.0, 1.0, 5.0}) {
-      const SchedulePlan any = named("onecycle", plan(epochs, warmup, 0.1, 3));
-      for (int step = 0; step < epochs * 3; ++step) {
-        EXPECT_GE(rate(any, step), 0);
-        EXPECT_LE(rate(any, step), 0.1);
-      }
-    }
-}
-
 TEST(ConstantSchedule, StaysAtThePeakAfterWarmUp) {
   expect_rates(named("constant", plan(4, 1, 0.1)), {1e-4, 0.1, 0.1, 0.1});
 }

@@ -6,7 +6,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <unordered_map>
 #include <utility>
@@ -46,14 +45,10 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
   return changes;
 }
 
-// What follows from the number of epochs stays as it was when a run gets more of them.
-void keep_implied(const SavedRun& saved, TrainConfig& config) {
-  OptimizationConfig& optimization = config.optimization;
-  const std::string name = "num-warmup-steps", before = value_of(saved.options, name);
-  if (!optimization.warmup_is_implied || before.empty()) return;
-  std::from_chars(before.data(), before.data() + before.size(), optimization.num_warmup_steps);
-  for (auto& [option, value] : config.effective_options)
-    if (option == name) value = before;
+// What follows from the length of a run stays as it was when the run becomes longer.
+void keep_by_length(const SavedRun& saved, TrainConfig& config) {
+  for (const std::string& option : std::exchange(config.optimization.recipe.by_length, {}))
+    settle(config, option, value_of(saved.options, option));
 }
 
 [[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& differences) {
@@ -276,7 +271,7 @@ FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
   if (text.empty()) return found;
   world.agree([&] {
     ResumePoint point{parse_saved_run(text), std::move(newest)};
-    keep_implied(point.run, config);
+    keep_by_length(point.run, config);
     if (const auto differences = differing_options(config, point.run); !differences.empty())
       refuse(asked.path, differences);
     point.is_finished = is_finished(config.effective_options, point.run);

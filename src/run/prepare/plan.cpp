@@ -22,6 +22,7 @@
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "train/features/head_fit.h"
+#include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
 
 namespace kiln {
@@ -99,6 +100,27 @@ void settle_automatic(const OptimizationConfig& config, const Sources& sources, 
   if (!config.epochs_given && config.steps == 0 && config.time_limit_s == 0)
     choose(plan.choices, {"epochs", std::to_string(config.epochs),
                           "--auto: for fine-tuning, the default", /*has_line=*/true});
+}
+
+// The learning rate of a run that names its network, where none is given; that of a run with
+// --untrained-model-path is the designer's. A collective.
+void settle_rate(const TrainConfig& config, const Sources& sources, World& world, Plan& plan,
+                 double& learning_rate) {
+  constexpr double kOfModern = 0.3;     // without its warm-up
+  constexpr double kOfFresh = 1.0 / 3;  // given weights have less to change
+  const OptimizationConfig& optimization = config.optimization;
+  const bool has_weights = world.broadcast(!sources.weights_text.empty());
+  if (!optimization.automatic.sets_learning_rate || !config.data.untrained_model_path.empty() ||
+      plan.is_automatic || plan.uses_features)
+    return;
+  const KnownOptimizer& optimizer = *find_optimizer(optimization.recipe.optimizer);
+  const int images = optimization.batch_size * optimization.accumulate;
+  const double rate = kOfModern * optimizer.modern_learning_rate(images);
+  const std::string text = formatted("%.2g", has_weights ? kOfFresh * rate : rate);
+  learning_rate = std::stod(text);
+  choose(plan.choices, {"learning-rate", text,
+                        formatted("for %s, %d images a step and %s weights", optimizer.name.data(),
+                                  images, has_weights ? "given" : "fresh")});
 }
 
 bool draws(const TransformSpec& pixels) {
@@ -498,10 +520,10 @@ class Warnings {
     if (plan_.uses_features) return;
     const SchedulePlan& plan = plan_.recipe.schedule;
     const KnownSchedule& schedule = *find_known_schedule(plan.name);
-    if (schedule.falls_to_floor && plan.peak < kRateFloor)
+    if (schedule.falls && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
                      kRateFloor));
-    else if (schedule.has_linear_warmup && plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
+    else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
       warn(formatted(
           "the learning rate is below %g, where warm-up starts: warm-up will lower it instead of "
           "raising it",
@@ -541,6 +563,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   double learning_rate = optimization.learning_rate;
   settle_automatic(optimization, sources, world, plan, learning_rate);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
+  settle_rate(config, sources, world, plan, learning_rate);
   plan.loading = loading_of(config, given.machine);
   plan.recipe =
       recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
@@ -560,8 +583,9 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
   plan.recipe.schedule.epochs = plan.pixels.num_epochs = plan.stop.length.epochs;
   world.agree([&] { check_steps(optimization, plan.stop.length); });
-  // If the number of ranks has changed, the learning rate in effect is kept.
-  if (given.resume && given.resume->run.machine.num_ranks != world.size())
+  // A learning rate that was not given, or scaled by another number of ranks, stays in effect.
+  if (given.resume && (optimization.automatic.sets_learning_rate ||
+                       given.resume->run.machine.num_ranks != world.size()))
     plan.recipe.schedule.peak = given.resume->run.peak_learning_rate;
   plan.learning_rate = learning_rate;
   plan.keep = {optimization.save, optimization.best_by};

@@ -343,6 +343,8 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   Read read =
       read_and_share(config, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt,
                      machine, world, log);
+  follow_length(config, read.division.steps_per_epoch, read.pixels.train.short_side > 0);
+  read.pixels.train.augment = config.data.augment;
   Plan plan =
       make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
                 std::move(read.division), std::move(read.choices), world);

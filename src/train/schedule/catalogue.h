@@ -14,23 +14,18 @@
 
 namespace kiln {
 
-// When the rate depends on how many epochs the run has. --time-limit learns that number only after
-// the first epoch.
-enum class DependsOnLength { kNever, kAfterWarmup, kAlways };
-
 // A row of the table.
 struct KnownSchedule {
   std::string_view name;
   std::string_view description;  // for --help, without a dot at its end
-  DependsOnLength depends_on_length;
-  bool is_per_step;        // false: one rate for a whole epoch
-  bool falls_to_floor;     // to kRateFloor at the end
-  bool has_linear_warmup;  // from kWarmupStart
+  bool is_per_step;              // false: one rate for a whole epoch
+  // After warm-up, to kRateFloor at the end. --time-limit learns that end only after an epoch.
+  bool falls;
   // A pure function. `epochs`: trained so far, from 0; an integer unless the schedule is per step.
   double (*rate)(const SchedulePlan& plan, double epochs);
 };
 
-// Where warm-up starts, and the lowest rate. Not used by onecycle.
+// Where warm-up starts, and the lowest rate.
 inline constexpr double kWarmupStart = 1e-4;
 inline constexpr double kRateFloor = 1e-7;
 
@@ -61,26 +56,6 @@ inline double cosine_rate(const SchedulePlan& plan, double epochs) {
   return kRateFloor + (plan.peak - kRateFloor) * (1 + std::cos(std::numbers::pi * done)) / 2;
 }
 
-// Rises along half a cosine from 1/25 of the peak to the peak, then falls along another to 1/10,000
-// of the starting rate. Smith and Topin, "Super-Convergence: Very Fast Training of Neural Networks
-// Using Large Learning Rates", arXiv:1708.07120. The constants are those of PyTorch's OneCycleLR,
-// which also cycles the momentum.
-//
-// Let u be the time of a step, in epochs. The peak is the last rate of the first W epochs, reached
-// after W - u epochs. The lowest rate is the last one, reached after E - u epochs.
-inline double onecycle_rate(const SchedulePlan& plan, double epochs) {
-  constexpr double kStartDivisor = 25, kEndDivisor = 1e4, kUsualShare = 0.3;
-  const auto between = [](double start, double end, double done) {
-    return end + (start - end) * (1 + std::cos(std::numbers::pi * done)) / 2;
-  };
-  const double unit = 1.0 / plan.steps_per_epoch;
-  const double warmup = plan.warmup_epochs > 0 ? plan.warmup_epochs : kUsualShare * plan.epochs;
-  const double start = plan.peak / kStartDivisor, top = warmup - unit, end = plan.epochs - unit;
-  if (epochs < top) return between(start, plan.peak, epochs / top);
-  const double done = end > top ? (epochs - top) / (end - top) : 0;
-  return between(plan.peak, start / kEndDivisor, std::clamp(done, 0.0, 1.0));
-}
-
 // Linear warm-up, then the peak rate until the end.
 inline double constant_rate(const SchedulePlan& plan, double epochs) {
   return epochs < plan.warmup_epochs ? warmup_rate(plan, epochs) : plan.peak;
@@ -88,12 +63,10 @@ inline double constant_rate(const SchedulePlan& plan, double epochs) {
 
 // The first one is the default.
 inline constexpr auto kKnownSchedules = std::to_array<KnownSchedule>({
-    {"polynomial", "with the square of the remaining epochs, once per epoch",
-     DependsOnLength::kAfterWarmup, false, true, true, polynomial_rate},
-    {"cosine", "half a cosine", DependsOnLength::kAfterWarmup, true, true, true, cosine_rate},
-    {"onecycle", "also rises by one, over the epochs of --num-warmup-steps or three tenths of all",
-     DependsOnLength::kAlways, true, false, false, onecycle_rate},
-    {"constant", "not at all", DependsOnLength::kNever, true, false, true, constant_rate},
+    {"polynomial", "with the square of the remaining epochs, once per epoch", false, true,
+     polynomial_rate},
+    {"cosine", "half a cosine", true, true, cosine_rate},
+    {"constant", "not at all", true, false, constant_rate},
 });
 
 // Null for an unknown name.
