@@ -250,7 +250,7 @@ void check_time_limit(Given& given, const TrainConfig& config) {
         "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
         "ones take longer: use one size, or --epochs instead of --time-limit.");
   const KnownSchedule& schedule = *find_known_schedule(optimization.recipe.schedule);
-  if (schedule.is_per_step && schedule.falls && optimization.num_warmup_steps < 1)
+  if (schedule.is_per_step && schedule.fall != nullptr && optimization.num_warmup_steps < 1)
     given.fault("lr-schedule",
                 "--time-limit sets the number of epochs after the first one, whose learning rates "
                 "must not depend on it: use --lr-schedule polynomial, or cosine with "

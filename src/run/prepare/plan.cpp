@@ -31,11 +31,6 @@ namespace {
 // With this many images or more, --auto must be requested explicitly.
 constexpr long long kFewImages = 5000;
 
-// The learning rate of fine-tuning, which starts with a fitted head: larger steps would destroy the
-// head and the backbone.
-constexpr double kTuningRate = 0.005;
-constexpr const char* kTuningRateText = "0.005";
-
 long long num_images(const Sources& sources) {
   return static_cast<long long>(sources.train.samples.size() + sources.valid.samples.size());
 }
@@ -83,7 +78,7 @@ std::optional<Decision> decide_automatic(const AutoConfig& asked, const Sources&
 
 // Sets what --auto sets unless it was given.
 void settle_automatic(const OptimizationConfig& config, const Sources& sources, World& world,
-                      Plan& plan, double& learning_rate) {
+                      Plan& plan) {
   const std::optional<Decision> decision = decide_automatic(config.automatic, sources, world);
   if (!decision) return;
   plan.is_automatic = decision->is_on;
@@ -93,34 +88,25 @@ void settle_automatic(const OptimizationConfig& config, const Sources& sources, 
     plan.pixels.train.augment = parse_augment("flip");
     choose(plan.choices, {"augment", "flip", "--auto: for fine-tuning", /*has_line=*/true});
   }
-  if (config.automatic.sets_learning_rate) {
-    learning_rate = kTuningRate;
-    choose(plan.choices, {"learning-rate", kTuningRateText, "--auto: of fine-tuning"});
-  }
   if (!config.epochs_given && config.steps == 0 && config.time_limit_s == 0)
     choose(plan.choices, {"epochs", std::to_string(config.epochs),
                           "--auto: for fine-tuning, the default", /*has_line=*/true});
 }
 
-// The learning rate of a run that names its network, where none is given; that of a run with
-// --untrained-model-path is the designer's. A collective.
-void settle_rate(const TrainConfig& config, const Sources& sources, World& world, Plan& plan,
-                 double& learning_rate) {
-  constexpr double kOfModern = 0.3;     // without its warm-up
-  constexpr double kOfFresh = 1.0 / 3;  // given weights have less to change
-  const OptimizationConfig& optimization = config.optimization;
-  const bool has_weights = world.broadcast(!sources.weights_text.empty());
-  if (!optimization.automatic.sets_learning_rate || !config.data.untrained_model_path.empty() ||
-      plan.is_automatic || plan.uses_features)
-    return;
-  const KnownOptimizer& optimizer = *find_optimizer(optimization.recipe.optimizer);
-  const int images = optimization.batch_size * optimization.accumulate;
-  const double rate = kOfModern * optimizer.modern_learning_rate(images);
-  const std::string text = formatted("%.2g", has_weights ? kOfFresh * rate : rate);
-  learning_rate = std::stod(text);
+// The learning rate where none is given, which suits the optimizer and the batch; without --auto,
+// in a run with --untrained-model-path, it is the designer's.
+double settled_rate(const TrainConfig& config, Plan& plan) {
+  constexpr double kOfModern = 0.3;  // without its warm-up; measured in docs/recipes.md
+  const OptimizationConfig& asked = config.optimization;
+  const bool is_designers = !config.data.untrained_model_path.empty() && !plan.is_automatic;
+  if (!asked.automatic.sets_learning_rate || is_designers || plan.uses_features)
+    return asked.learning_rate;
+  const KnownOptimizer& optimizer = *find_optimizer(asked.recipe.optimizer);
+  const int images = asked.batch_size * asked.accumulate;
+  const std::string text = formatted("%.2g", kOfModern * optimizer.modern_learning_rate(images));
   choose(plan.choices, {"learning-rate", text,
-                        formatted("for %s, %d images a step and %s weights", optimizer.name.data(),
-                                  images, has_weights ? "given" : "fresh")});
+                        formatted("for %s and %d images a step", optimizer.name.data(), images)});
+  return std::stod(text);
 }
 
 bool draws(const TransformSpec& pixels) {
@@ -520,7 +506,7 @@ class Warnings {
     if (plan_.uses_features) return;
     const SchedulePlan& plan = plan_.recipe.schedule;
     const KnownSchedule& schedule = *find_known_schedule(plan.name);
-    if (schedule.falls && plan.peak < kRateFloor)
+    if (schedule.fall != nullptr && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
                      kRateFloor));
     else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
@@ -560,10 +546,9 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
   plan.precision = precision_of(given, plan.pixels, world);
-  double learning_rate = optimization.learning_rate;
-  settle_automatic(optimization, sources, world, plan, learning_rate);
+  settle_automatic(optimization, sources, world, plan);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
-  settle_rate(config, sources, world, plan, learning_rate);
+  const double learning_rate = settled_rate(config, plan);
   plan.loading = loading_of(config, given.machine);
   plan.recipe =
       recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
