@@ -5,10 +5,9 @@ frozen features. Same network (a ResNet-18), images, hyperparameters and validat
     bench/accuracy_timm.py timm|torchvision TRAIN VALID [--epochs N] [--batch-size N] [--seed N] [--precision fp32|bf16]
     bench/accuracy_timm.py logistic TRAIN VALID --weights FILE     # a state dict with torchvision's names
 
-Prints one JSON line: the accuracy on VALID after the last epoch, over the epochs, and the seconds.
+Prints one JSON line: the accuracy on VALID after the last epoch, over the epochs, and the CPU seconds.
 """
 import argparse
-import contextlib
 import functools
 import json
 import time
@@ -20,7 +19,6 @@ from torchvision.transforms import v2
 HALF = (0.5, 0.5, 0.5)
 RATE, LEAST_RATE, START_RATE, MOMENTUM, DECAY, WARMUP_EPOCHS = 0.128, 1e-7, 1e-4, 0.9, 0.0005, 1  # the rate is for batches of 128
 SMOOTHING, AVERAGE = 0.1, 0.99
-MIXUP = {"timm": 0.1, "torchvision": 0.2}  # torchvision also takes cutmix 1
 
 
 @functools.cache
@@ -40,21 +38,17 @@ def plain():
 class Timm:
     """timm's network, transform, mixing, loss, optimizer, schedule and averages."""
     def __init__(self, classes, steps, warmup):
-        import timm.data
-        import timm.loss
-        import timm.optim
-        import timm.scheduler
-        import timm.utils
-        self.model = timm.create_model("resnet18", num_classes=classes, zero_init_last=True)
-        self.transform = timm.data.create_transform(32, is_training=True, interpolation="bilinear", color_jitter=None,
+        from timm import create_model, data, loss, optim, scheduler, utils
+        self.model = create_model("resnet18", num_classes=classes, zero_init_last=True)
+        self.transform = data.create_transform(32, is_training=True, interpolation="bilinear", color_jitter=None,
                                                     mean=HALF, std=HALF)
-        self.mix = timm.data.Mixup(mixup_alpha=MIXUP["timm"], mode="pair", label_smoothing=SMOOTHING, num_classes=classes)
-        self.loss = timm.loss.SoftTargetCrossEntropy()
-        self.optimizer = timm.optim.create_optimizer_v2(self.model, "sgd", lr=RATE, weight_decay=DECAY, momentum=MOMENTUM)
-        self.schedule = timm.scheduler.CosineLRScheduler(self.optimizer, steps - warmup, lr_min=LEAST_RATE, warmup_t=warmup,
+        self.mix = data.Mixup(mixup_alpha=0.1, mode="pair", label_smoothing=SMOOTHING, num_classes=classes)
+        self.loss = loss.SoftTargetCrossEntropy()
+        self.optimizer = optim.create_optimizer_v2(self.model, "sgd", lr=RATE, weight_decay=DECAY, momentum=MOMENTUM)
+        self.schedule = scheduler.CosineLRScheduler(self.optimizer, steps - warmup, lr_min=LEAST_RATE, warmup_t=warmup,
                                                          warmup_lr_init=START_RATE, warmup_prefix=True, t_in_epochs=False)
         self.schedule.step_update(0)
-        self.averages = timm.utils.ModelEmaV3(self.model, decay=AVERAGE, use_warmup=True, warmup_gamma=9, warmup_power=1)
+        self.averages = utils.ModelEmaV3(self.model, decay=AVERAGE, use_warmup=True, warmup_gamma=9, warmup_power=1)
 
     def stepped(self, step):
         self.averages.update(self.model, step)
@@ -68,8 +62,7 @@ class Torchvision:
         self.model = torchvision.models.resnet18(num_classes=classes, zero_init_residual=True)
         self.transform = v2.Compose([v2.RandomResizedCrop(32, antialias=True), v2.RandomHorizontalFlip(), v2.TrivialAugmentWide(),
                                      *plain().transforms, v2.RandomErasing(0.25)])
-        self.mix = v2.RandomChoice([v2.MixUp(alpha=MIXUP["torchvision"], num_classes=classes),
-                                    v2.CutMix(alpha=1.0, num_classes=classes)])
+        self.mix = v2.RandomChoice([v2.MixUp(alpha=0.2, num_classes=classes), v2.CutMix(alpha=1.0, num_classes=classes)])
         self.loss = torch.nn.CrossEntropyLoss(label_smoothing=SMOOTHING)
         groups = [[weight for weight in self.model.parameters() if (weight.ndim > 1) == decays] for decays in (True, False)]
         self.optimizer = torch.optim.SGD([{"params": groups[0]}, {"params": groups[1], "weight_decay": 0}], lr=RATE,
@@ -77,8 +70,8 @@ class Torchvision:
         schedules = [torch.optim.lr_scheduler.LinearLR(self.optimizer, START_RATE / RATE, total_iters=warmup),
                      torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps - warmup, LEAST_RATE)]
         self.schedule = torch.optim.lr_scheduler.SequentialLR(self.optimizer, schedules, [warmup])
-        average = torch.optim.swa_utils.get_ema_multi_avg_fn(AVERAGE)
-        self.averages = torch.optim.swa_utils.AveragedModel(self.model, multi_avg_fn=average, use_buffers=True)
+        swa = torch.optim.swa_utils
+        self.averages = swa.AveragedModel(self.model, multi_avg_fn=swa.get_ema_multi_avg_fn(AVERAGE), use_buffers=True)
 
     def stepped(self, step):
         self.averages.update_parameters(self.model)
@@ -86,7 +79,7 @@ class Torchvision:
 
 
 def precise(precision):
-    return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+    return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
 
 
 def accuracy(model, batches, precision):
@@ -102,7 +95,7 @@ def trained(options):
     valid = loader(options.valid, plain(), 250, False)
     steps = options.epochs * (sum(1 for _ in torchvision.datasets.ImageFolder(options.train).samples) // options.batch_size)
     warmup = WARMUP_EPOCHS * steps // options.epochs
-    parts = {"timm": Timm, "torchvision": Torchvision}[options.trainer](len(valid.dataset.classes), steps, warmup)
+    parts = (Timm if options.trainer == "timm" else Torchvision)(len(valid.dataset.classes), steps, warmup)
     train = loader(options.train, parts.transform, options.batch_size, True)
     parts.model.to(memory_format=torch.channels_last)
     course, step = [], 0
@@ -115,8 +108,7 @@ def trained(options):
             parts.optimizer.zero_grad()
             loss.backward()
             parts.optimizer.step()
-            step += 1
-            parts.stepped(step)
+            parts.stepped(step := step + 1)
         course.append(accuracy(parts.averages.module, valid, options.precision))
     return {"top1": course[-1], "course": course}
 
@@ -146,17 +138,14 @@ def main():
     parser.add_argument("trainer", choices=["timm", "torchvision", "logistic"])
     parser.add_argument("train")
     parser.add_argument("valid")
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--seed", type=int, default=1)
+    for name, default in {"epochs": 12, "batch-size": 128, "seed": 1, "threads": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--weights")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    begin = time.perf_counter()
     row = regressed(options) if options.trainer == "logistic" else trained(options)
-    print(json.dumps({"trainer": options.trainer, "seed": options.seed, **row, "seconds": round(time.perf_counter() - begin)}))
+    print(json.dumps({"trainer": options.trainer, "seed": options.seed, **row, "seconds": round(time.process_time())}))
 
 
 if __name__ == "__main__":

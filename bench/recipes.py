@@ -7,7 +7,7 @@
 DATA holds train.tar and val.tar with class folders, such as ../shared/data/cifar10-20k (20,000 and 4,000 images of 32x32).
 The training images are divided by class, once: 4,000 to search with, 4,000 set aside for the last table, 12,000 to train
 that table's models on; the search is judged by val. The network is a ResNet-18 with fresh weights. A run has one compute
-thread (the bits depend on it) and --precision auto, for both recipes; --jobs of them run side by side.
+thread (the bits depend on it) and --precision bf16, for both recipes; --jobs of them run side by side.
 
 Each run adds a line to FILE (bench/recipes.jsonl), and a second start goes on with what is missing. Accuracies do not depend
 on what else the machine does, seconds do. Hours of both cores of a Xeon with AMX, nothing else running (`--jobs 2`):
@@ -97,7 +97,7 @@ def plan(stage, rows):
                 yield MODERN, epochs, batch, seed
                 if best := best_of_designer(rows, stage, epochs, batch):
                     yield best, epochs, batch, seed
-        if best := best_of_designer(rows, stage, 5, 128):  # bf16 in all other runs, where the machine has it
+        if best := best_of_designer(rows, stage, 5, 128):  # bf16 in all other runs
             yield from ((f"{best} --precision fp32", 5, 128, seed) for seed in SEEDS)
     else:
         for seed in SEEDS:
@@ -136,7 +136,7 @@ def trained(options, stage, recipe, epochs, batch, seed):
              "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs", epochs, "--batch-size", batch,
              "--random-seed", seed, "--patience", 100000, "--threads", 1, *recipe.split()]
     if "--precision" not in recipe:
-        words += ["--precision", "auto"]
+        words += ["--precision", "bf16"]
     begin = time.perf_counter()
     result = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if result.returncode != 0:

@@ -145,8 +145,8 @@ double answer_threshold(std::optional<double> min_confidence, std::optional<doub
               wanted + (calibration.answers.empty()
                             ? "the model has no record of its validation accuracy "
                               "(calibration.json). Use --min-confidence."
-                            : "the model did not reach this accuracy on validation at any "
-                              "confidence. Use a lower value, or --min-confidence."));
+                            : "the validation images do not show this accuracy at any "
+                              "confidence. Use a lower value, more of them, or --min-confidence."));
 }
 
 }  // namespace kiln

@@ -126,7 +126,7 @@ std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, doubl
     rate.threshold = bin->from;
     rate.answered += bin->images;
     rate.right += bin->right;
-    if (bin->images > 0 && rate.accuracy() >= accuracy) best = rate;
+    if (bin->images > 0 && rate.interval().low >= accuracy) best = rate;
   }
   return best;
 }

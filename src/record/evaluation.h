@@ -98,19 +98,16 @@ struct AnswerRate {
   double share() const { return share_of(answered, images); }    // NaN without images
   double accuracy() const { return share_of(right, answered); }  // NaN without answers
   Interval interval() const { return wilson_interval(right, answered); }  // of the accuracy
-  // With fewer answers an accuracy of 99 % cannot be promised: even 300 answers without a mistake
-  // show no more than that (at 95 % confidence; J. A. Hanley and A. Lippman-Hand, If Nothing Goes
-  // Wrong, Is Everything All Right?, JAMA 249 (1983): 3 / n).
-  static constexpr std::int64_t kLeastAnswers = 300;
-  bool can_be_promised() const { return answered >= kLeastAnswers; }
 };
 
 // The rate at the lowest bin bound that is not below `threshold`, which the result holds as its
 // threshold.
 AnswerRate answer_rate(std::span<const AnswerBin> bins, double threshold);
 
-// The rate at the lowest threshold, thus with the most answers, that reaches `accuracy`; empty if
-// none does. A little optimistic, since the threshold is chosen on the same images.
+// The rate at the lowest threshold, thus with the most answers, at which these images show this
+// accuracy: the lower end of the 95 % interval reaches it. Empty if there is none. A threshold at
+// which the accuracy alone reached it would keep less than that on other images in half of all
+// cases (bench/trust.py).
 std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy);
 
 // Two models on the same images.

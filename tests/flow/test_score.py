@@ -151,8 +151,6 @@ class ScoreTest(FlowTest):
         """On the validation images, of which the threshold was found."""
         answered = [row for row in self.rows("--answer-at", "40%", data=self.data / "val") if row["label"]]
         self.assertGreaterEqual(sum(row["label"] == row["true_label"] for row in answered) / len(answered), 0.4)
-        told = self.score("--answer-at", "40%", data=self.data / "val")
-        self.assertIn("40 % is not reliable", told.stdout + told.stderr)
         (self.folder / "scores.csv").unlink()
         copy = self.folder / "model"
         shutil.copytree(self.model, copy)

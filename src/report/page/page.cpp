@@ -180,36 +180,30 @@ std::string saved_text(const RunEnd& end) {
   return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
 }
 
-// The thresholds that reach target accuracies. Targets with the same threshold share a row; the
-// lowest one that no threshold reaches is stated below.
+// The thresholds for target accuracies. Targets with the same threshold share a row; the lowest one
+// that has no threshold is stated below.
 std::string answers_html(const std::vector<AnswerBin>& answers) {
   std::vector<Cells> rows;
   std::string notes;
   double first = 0, threshold = -1;  // of the last row
-  bool all_reliable = true;
   for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999}) {
     const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
     if (!rate) {
-      notes = formatted("No threshold reaches an accuracy of %g %% on these images.", 100 * wanted);
+      notes = formatted("These images do not show an accuracy of %g %% at any threshold.",
+                        100 * wanted);
       break;
     }
     const Interval interval = rate->interval();
-    const char* mark = rate->can_be_promised() ? "" : " *";
-    all_reliable = all_reliable && rate->can_be_promised();
     if (rate->threshold == threshold) {
-      rows.back()[0] = formatted("%g to %g %%%s", 100 * first, 100 * wanted, mark);
+      rows.back()[0] = formatted("%g to %g %%", 100 * first, 100 * wanted);
       continue;
     }
     first = wanted;
     threshold = rate->threshold;
-    rows.push_back({formatted("%g %%%s", 100 * wanted, mark), formatted("%.6g", threshold),
+    rows.push_back({formatted("%g %%", 100 * wanted), formatted("%.6g", threshold),
                     percent(rate->share()), percent(rate->accuracy()),
                     percent(interval.low) + " to " + percent(interval.high)});
   }
-  if (!all_reliable)
-    notes = formatted("* Not reliable: fewer than %lld answers. ",
-                      static_cast<long long>(AnswerRate::kLeastAnswers)) +
-            notes;
   return (rows.empty()
               ? ""
               : table("Answers by target accuracy",
@@ -394,10 +388,9 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
                   "Confidence is the softmax of the logits divided by the temperature ") +
                   figure("temperature", calibration.temperature,
                          formatted("%.3f", calibration.temperature)) +
-                  (chosen_here ? ". The temperature and the thresholds were chosen on these "
-                                 "validation images, so the results are slightly optimistic."
-                               : ". The thresholds were chosen on these images, so the results are "
-                                 "slightly optimistic.")) +
+                  (chosen_here ? ", which was fitted on these validation images." : ".") +
+                  " A threshold is one at which even the lower end of the 95 % interval reaches "
+                  "the target.") +
           trade_chart(calibration.answers) + answers_html(calibration.answers));
 }
 

@@ -400,12 +400,8 @@ void log_model(const EvaluatedModel& model, Log& log) {
   const auto rate = answer_rate_for(model.calibration.answers, 0.99);
   if (rate && !is_at_limit(model.calibration.temperature))
     log.info(formatted(
-        "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher%s",
-        100 * rate->share(), rate->threshold,
-        rate->can_be_promised() ? ""
-                                : formatted(" (not reliable: fewer than %lld answers)",
-                                            static_cast<long long>(AnswerRate::kLeastAnswers))
-                                      .c_str()));
+        "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher",
+        100 * rate->share(), rate->threshold));
   for (const Finding& finding : evaluation_findings(model))
     if (finding.judged == Judged::kWarning) log.warning(finding.text);
 }

@@ -178,8 +178,7 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
   return "";
 }
 
-// Logs what --answer-at amounts to on validation, and warns if there are too few validation answers
-// to rely on it. Does nothing without --answer-at.
+// Logs what --answer-at amounts to on validation. Does nothing without --answer-at.
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
   if (!config.answer_at || calibration.answers.empty()) return;
   const double threshold = answer_threshold(config.min_confidence, config.answer_at, calibration);
@@ -190,11 +189,6 @@ void log_answer_threshold(const ScoreConfig& config, const Calibration& calibrat
                 "the images, %.1f %% of them correctly (95 %% interval %.1f to %.1f %%)",
                 threshold, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
                 100 * interval.high));
-  if (!rate.can_be_promised())
-    log.warning(formatted("%g %% is not reliable: validation had only %s, but %lld are needed.",
-                          100 * *config.answer_at,
-                          plural(rate.answered, "answer", "answers").c_str(),
-                          static_cast<long long>(AnswerRate::kLeastAnswers)));
 }
 
 // What the command reads and writes.
