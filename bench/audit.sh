@@ -2,13 +2,14 @@
 # How many of the labels that were turned `kiln audit` puts first: a share of the labels of half of the classes is turned at
 # random, with a backbone that was trained on the other half.
 #
-#   bench/audit.sh KILN CIFAR [SHARE [SEEDS [EPOCHS]]]
+#   bench/audit.sh KILN CIFAR [SHARES [SEEDS [EPOCHS]]]
 #
-# CIFAR has train/ and val/ with class folders, such as ../shared/data/cifar10-small. Printed for each seed: the precision at
-# the number turned, beside that of chance, which is SHARE (default 0.05).
+# CIFAR has train/ and val/ with class folders, such as ../shared/data/cifar10-small. Of each of EPOCHS ("1 3 10": how long the
+# backbone was trained), of SHARES ("0.02 0.05 0.1 0.2") and of SEEDS seeds (3) a row: how often the models agree with a label,
+# the precision at the number turned, beside that of chance, which is the share, and precision and recall of the whole list.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-kiln=$1 cifar=$2 share=${3:-0.05} seeds=${4:-3} epochs=${5:-10}
+[ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+kiln=$1 cifar=$2 shares=${3:-0.02 0.05 0.1 0.2} seeds=${4:-3} all_epochs=${5:-1 3 10}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 - "$cifar" "$work" <<'PYTHON'
@@ -22,13 +23,16 @@ for number, name in enumerate(classes):
         shutil.copytree(cifar / side / name, work / part / side / name)
 PYTHON
 "$kiln" init-model resnet18 --untrained-model-path "$work/untrained" >/dev/null
-"$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$work/others/train" \
-  --valid-data-path "$work/others/val" --trained-model-path "$work/model" --log-path "$work/logs" --epochs "$epochs" \
-  --patience "$epochs" --batch-size 64 --learning-rate 0.02 --augment standard >"$work/output" ||
-  { cat "$work/output"; exit 1; }
-for seed in $(seq "$seeds"); do
-  rm -rf "$work/turned" "$work/audit"
-  python3 - "$work" "$share" "$seed" <<'PYTHON'
+echo "| backbone's epochs | share turned | seed | agreement | precision at the number turned | listed | precision | recall |"
+echo "|---|---|---|---|---|---|---|---|"
+for epochs in $all_epochs; do
+  "$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$work/others/train" \
+    --valid-data-path "$work/others/val" --trained-model-path "$work/model" --log-path "$work/logs" --epochs "$epochs" \
+    --patience "$epochs" --batch-size 64 --learning-rate 0.02 --augment standard >"$work/output" ||
+    { cat "$work/output"; exit 1; }
+  for share in $shares; do for seed in $(seq "$seeds"); do
+    rm -rf "$work/turned" "$work/audit"
+    python3 - "$work" "$share" "$seed" <<'PYTHON'
 import json, pathlib, random, sys
 
 work, share, draw = pathlib.Path(sys.argv[1]), float(sys.argv[2]), random.Random(int(sys.argv[3]))
@@ -46,19 +50,19 @@ for path in images:
     place.symlink_to(path.resolve())
 (work / "turned.json").write_text(json.dumps(turned))
 PYTHON
-  "$kiln" audit --data-path "$work/turned" --trained-model-path "$work/model" --output-path "$work/audit" \
-    --random-seed "$seed" >"$work/output" || { cat "$work/output"; exit 1; }
-  python3 - "$work" "$share" "$seed" <<'PYTHON'
+    "$kiln" audit --data-path "$work/turned" --trained-model-path "$work/model" --output-path "$work/audit" \
+      --random-seed "$seed" >"$work/output" || { cat "$work/output"; exit 1; }
+    python3 - "$work" "$share" "$seed" "$epochs" <<'PYTHON'
 import json, pathlib, sys
 
-work = pathlib.Path(sys.argv[1])
+work, share, seed, epochs = pathlib.Path(sys.argv[1]), *sys.argv[2:]
 turned = set(json.loads((work / "turned.json").read_text()))
 record = json.loads((work / "audit/audit.json").read_text())
-first = [image["path"] for image in record["doubtful"][:len(turned)]]
-hits = len(turned & set(first))
-print(f"seed {sys.argv[3]}: {hits} of {len(turned)} turned labels among the first {len(turned)}: "
-      f"precision {hits / len(turned):.3f}, by chance {float(sys.argv[2]):.3f}; "
-      f"{len(record['doubtful'])} in the list, {record['probably_wrong']} by estimate, "
-      f"models agree with {record['agreed'] / record['images']:.3f} of the labels")
+listed = [image["path"] for image in record["doubtful"]]
+hits, first = len(turned & set(listed)), len(turned & set(listed[:len(turned)]))
+whole = f"{hits / len(listed):.2f} | {hits / len(turned):.2f}" if listed else " | "
+print(f"| {epochs} | {share} | {seed} | {record['agreed'] / record['images']:.2f} | {first / len(turned):.2f} | {len(listed)} | {whole} |",
+      flush=True)
 PYTHON
+  done; done
 done

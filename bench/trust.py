@@ -3,6 +3,7 @@
 
     bench/trust.py KILN TRAIN VALID OUT [--draws N] [--tuned N] [--jobs N] [--results FILE]
     bench/trust.py tables [--results FILE]
+    bench/trust.py simulated      # the rules for a threshold, with confidences that are right as often as they say
 
 TRAIN and VALID hold the same class folders, such as OUT/data/final and OUT/data/val of bench/recipes.py. A ResNet-18 learns
 every second class; its weights are those of others. Of the other classes' images in TRAIN, the first half is what 10, 20 and 50
@@ -224,9 +225,33 @@ def tables(rows):
                   f"{held(sum(loss > 0 for loss in lost), len(runs))} | {100 * sum(lost) / len(lost) / judged:.2f} |")
 
 
+# Of a sure and of an unsure model: the confidence of a drawn image, and (accuracy, share) of the answers from a confidence on.
+SURE = (lambda draw: 1 - draw ** 4, lambda low: (1 - (1 - low) / 5, (1 - low) ** 0.25))
+UNSURE = (lambda draw: 0.2 + 0.8 * draw ** 2,
+          lambda low: (0.2 + 0.8 * (1 + (root := ((low - 0.2) / 0.8) ** 0.5) + root ** 2) / 3, 1 - root))
+
+
+def simulated(draws=300):
+    print("| model | images | rule for 90 % right | runs that promise | kept | answered, mean |\n|---|---|---|---|---|---|")
+    chance = random.Random(1)
+    for model, (confidence, truth) in {"sure": SURE, "unsure": UNSURE}.items():
+        for images in (50, 250, 1000, 5000):
+            found = {name: [] for name in RULES}
+            for _ in range(draws):
+                drawn = sorted((confidence(chance.random()) for _ in range(images)), reverse=True)
+                answers = [[low, 1, int(chance.random() < low)] for low in reversed(drawn)]
+                for name, rule in RULES.items():
+                    if (place := threshold(rule, answers)) is not None:
+                        found[name].append(truth(answers[place][0]))
+            for name, rates in found.items():
+                kept, shares = sum(rate >= PROMISE for rate, _ in rates), [share for _, share in rates]
+                means = f"{held(kept, len(rates))} | {100 * sum(shares) / len(rates):.0f} %" if rates else " | "
+                print(f"| {model} | {images} | {name} | {len(rates)} of {draws} | {means} |")
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("kiln", help="the program, or the word tables")
+    parser.add_argument("kiln", help="the program, or one of the words tables and simulated")
     for name in ("train", "valid", "out"):
         parser.add_argument(name, type=pathlib.Path, nargs="?")
     parser.add_argument("--draws", type=int, default=100)
@@ -235,8 +260,8 @@ def main():
     parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path(__file__).with_suffix(".jsonl"))
     options = parser.parse_args()
     rows = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
-    if options.kiln == "tables":
-        return tables(rows)
+    if options.kiln in ("tables", "simulated"):
+        return tables(rows) if options.kiln == "tables" else simulated()
     os.environ["OMP_WAIT_POLICY"] = "passive"
     bench = Bench(options)
     done = {(row["kind"], row["count"], row["draw"]) for row in rows}

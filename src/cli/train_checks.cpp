@@ -376,10 +376,13 @@ void imply_usual(Given& given, const TrainConfig& config) {
 OptionTexts modern_by_length(double epochs, double steps, bool is_resized) {
   constexpr double kWarmupShare = 0.1, kMostWarmup = 2;    // of the epochs; epochs
   constexpr double kAveragedShare = 0.1, kFewSteps = 500;  // of the steps; below them no average
+  constexpr double kMostDecay = 0.9999;
   constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
   const bool is_long = epochs >= kFewEpochs;
   return {{"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
-          {"ema", steps < kFewSteps ? "0" : formatted("%.6g", 1 - 1 / (kAveragedShare * steps))},
+          {"ema", steps < kFewSteps
+                      ? "0"
+                      : formatted("%.6g", std::min(kMostDecay, 1 - 1 / (kAveragedShare * steps)))},
           {"mixup", is_long ? "0.1" : "0"},
           {"label-smoothing", is_long ? "0.1" : "0"},
           {"augment", is_long || is_resized ? "standard" : "flip"}};
