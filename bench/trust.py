@@ -32,7 +32,7 @@ COUNTS = (10, 20, 50)  # images a class
 PROMISE = 0.9
 BACKBONE = ["--epochs", 20, "--batch-size", 128, "--learning-rate", 0.04, "--lr-schedule", "cosine", "--num-warmup-steps", 1,
             "--augment", "flip", "--patience", 1000]
-TUNING = ["--epochs", 5, "--learning-rate", 0.005, "--augment", "flip"]  # what --auto sets, from its own head
+TUNING = ["--epochs", 5, "--learning-rate", 0.0048, "--augment", "flip"]  # what --auto sets, from its own head
 lock = threading.Lock()
 
 

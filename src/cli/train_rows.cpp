@@ -74,7 +74,7 @@ Rows<TrainConfig> component_rows() {
               opt(&OptimizationConfig::learning_rate, "learning-rate", above_zero(1000),
                   {kTraining, kResult, kParameter, kOfRecipe, kFirst},
                   "Initial learning rate, or peak learning rate after warm-up. Without it and with "
-                  "--model-name, one that suits the optimizer, the batch and the weights."),
+                  "--model-name, one that suits the optimizer and the batch."),
               seed_row<OptimizationConfig>(
                   {kTraining, kResult, kParameter},
                   "Seed for weight initialization, image order and augmentation."),

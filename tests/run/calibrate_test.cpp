@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr int kNumClasses = 6;
-constexpr double kWanted[] = {0.9, 0.95, 0.98, 0.99};
+constexpr double kWanted[] = {0.9, 0.95, 0.98};
 
 // Labels are drawn from the softmax of logits, which are then multiplied by `temperature`.
 HostLogits drawn_logits(int count, double temperature) {
