@@ -373,11 +373,12 @@ void imply_usual(Given& given, const TrainConfig& config) {
   note_choices(given, has_named_network);
 }
 
+constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
+
 OptionTexts modern_by_length(double epochs, double steps, bool is_resized) {
   constexpr double kWarmupShare = 0.1, kMostWarmup = 2;    // of the epochs; epochs
   constexpr double kAveragedShare = 0.1, kFewSteps = 500;  // of the steps; below them no average
   constexpr double kMostDecay = 0.9999;
-  constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
   const bool is_long = epochs >= kFewEpochs;
   return {{"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
           {"ema", steps < kFewSteps
@@ -396,20 +397,19 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   };
   const double images = static_cast<double>(optimization.batch_size) * optimization.accumulate;
   const KnownOptimizer& optimizer = *find_optimizer(optimization.recipe.optimizer);
-  imply("learning-rate", formatted("%.6g", optimizer.modern_learning_rate(images)));
+  const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
+  constexpr double kOfShort = 0.3;  // a short run has no time to recover from large steps
+  imply("learning-rate", formatted("%.6g", (epochs < kFewEpochs ? kOfShort : 1) *
+                                               optimizer.modern_learning_rate(images)));
   imply("weight-decay", std::string(optimizer.modern_weight_decay));
   imply("no-decay", "norm-and-bias");
   imply("lr-schedule", "cosine");
   if (!given.has("transform-path")) imply("eval-crop", "larger");
-  const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] : modern_by_length(epochs, kManySteps, /*is_resized=*/true))
     if (name != "augment" || !given.has("transform-path")) imply(name.c_str(), text);
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
-  const KnownNetwork* network = find_network(config.data.network.model_name);
-  if (network != nullptr && !given.has("weights") && network->family().allows(kZeroInitResidual))
-    imply("zero-init-residual", "True");
 }
 
 void check_train(Given& given, TrainConfig& config) {
@@ -420,7 +420,9 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
-  for (const auto& [name, text] : modern_by_length(1, 1, false))
+  OptionTexts by_length = modern_by_length(1, 1, false);
+  by_length.emplace_back("learning-rate", "");
+  for (const auto& [name, text] : by_length)
     if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
       config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)

@@ -103,7 +103,6 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
   EXPECT_EQ(effective(modern, "num-warmup-steps"), "2");
   EXPECT_EQ(effective(modern, "no-decay"), "norm-and-bias");
   EXPECT_EQ(parse_as<TrainConfig>(train(modern)).optimization.patience, kNoEarlyStop);
-  EXPECT_EQ(effective(modern, "zero-init-residual"), "False");  // of --untrained-model-path
   EXPECT_FALSE(parse_as<TrainConfig>(train(modern)).optimization.precision.has_value());
   Words mine = modern;
   mine.insert(mine.end(), {"--mixup", "0", "--precision", "fp32", "--learning-rate", "0.5"});
@@ -113,25 +112,16 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
   EXPECT_EQ(effective({"--recipe", "designer"}, "learning-rate"), "0.001");
 }
 
-TEST(Modern, FollowsTheOptimizerTheEpochsAndTheNetwork) {
+TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
   EXPECT_EQ(effective({"--recipe", "modern", "--optimizer", "adamw"}, "weight-decay"), "0.05");
   const auto rate_of = [](const char* optimizer) {
     return effective({"--recipe", "modern", "--optimizer", optimizer, "--batch-size", "64"},
                      "learning-rate");
   };
-  EXPECT_EQ(rate_of("sgd"), "0.064");
-  EXPECT_EQ(rate_of("adamw"), "0.0005");
-  EXPECT_EQ(rate_of("lars"), "0.192");
+  EXPECT_EQ(rate_of("sgd"), "0.0192");
+  EXPECT_EQ(rate_of("adamw"), "0.00015");
+  EXPECT_EQ(rate_of("lars"), "0.0576");
   EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "0.5");
-  const auto zero_init = [](const char* network, const Words& more) {
-    Words words = {"train", "--model-name", network, "--data-path", "d", "--trained-model-path",
-                   "o",     "--recipe",     "modern"};
-    words.insert(words.end(), more.begin(), more.end());
-    return parse_as<TrainConfig>(words).data.network.zero_init_residual;
-  };
-  EXPECT_TRUE(zero_init("resnet18", {}));
-  EXPECT_FALSE(zero_init("densenet121", {}));
-  EXPECT_FALSE(zero_init("resnet18", {"--weights", "w.pth"}));
 }
 
 TEST(Modern, FaultsOfWhatItSetsNameIt) {

@@ -54,7 +54,7 @@ class ModernTest(RecipeTest):
         job = self.job("run", recipe="modern", mixup=0, checkpoint_path=None, checkpoint_every=None)
         output = self.ended(job)
         line = next(line for line in output.splitlines() if "recipe: " in line)
-        self.assert_names(line, "modern:", "--learning-rate 0.012", "--lr-schedule cosine", "--ema 0 ",
+        self.assert_names(line, "modern:", "--learning-rate 0.0036", "--lr-schedule cosine", "--ema 0 ",
                           "--mixup 0 ", "--precision auto")
         text = (job.folder / "logs/repeat.yaml").read_text()
         self.assertNotIn("\nrecipe:", text)

@@ -110,6 +110,7 @@ void settle(TrainConfig& config, const std::string& option, const std::string& t
     if (name == option) value = text;
   RecipeConfig& recipe = config.optimization.recipe;
   if (option == "augment") config.data.augment = parse_augment(text);
+  if (option == "learning-rate") config.optimization.learning_rate = std::stod(text);
   if (option == "num-warmup-steps") config.optimization.num_warmup_steps = std::stod(text);
   if (option == "ema") recipe.ema = std::stod(text);
   if (option == "mixup") recipe.mixup = std::stod(text);
