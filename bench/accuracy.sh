@@ -75,7 +75,7 @@ one() { # TRAINER SEED
       python3 "$here/accuracy_timm.py" logistic "$halves/1/train" "$halves/1/valid" --weights "$place/backbone.pth" --seed "$2" \
         >"$place.row" ;;
   esac >"$place.log" 2>&1 || { tail -5 "$place.log" >&2; return 255; }
-  if [ -e "$place.row" ]; then cat "$place.row" >>"$results"; rm "$place.row"; fi
+  if [ -e "$place.row" ]; then grep '^{' "$place.row" >>"$results"; rm "$place.row"; fi
   if [ -e "$place/model" ]; then
     python3 -c 'import json, sys
 training = json.load(open(sys.argv[1]))

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """A trainer of other people's parts, for bench/accuracy.sh: timm's, torchvision's, or scikit-learn's logistic regression on
 frozen features. Same network (a ResNet-18), images, hyperparameters and validation as the Kiln run beside it.
-
     bench/accuracy_timm.py timm|torchvision TRAIN VALID [--epochs N] [--batch-size N] [--seed N] [--precision fp32|bf16]
     bench/accuracy_timm.py logistic TRAIN VALID --weights FILE     # a state dict with torchvision's names
 
-Prints one JSON line: the accuracy on VALID after the last epoch, over the epochs, and the CPU seconds.
+Prints one JSON line: the accuracy on VALID at the end, over the epochs, and the CPU seconds.
 """
 import argparse
 import functools
@@ -94,8 +93,8 @@ def trained(options):
     torch.manual_seed(options.seed)
     valid = loader(options.valid, plain(), 250, False)
     steps = options.epochs * (sum(1 for _ in torchvision.datasets.ImageFolder(options.train).samples) // options.batch_size)
-    warmup = WARMUP_EPOCHS * steps // options.epochs
-    parts = (Timm if options.trainer == "timm" else Torchvision)(len(valid.dataset.classes), steps, warmup)
+    parts = {"timm": Timm, "torchvision": Torchvision}[options.trainer](
+        len(valid.dataset.classes), steps, WARMUP_EPOCHS * steps // options.epochs)
     train = loader(options.train, parts.transform, options.batch_size, True)
     parts.model.to(memory_format=torch.channels_last)
     course, step = [], 0
@@ -121,8 +120,7 @@ def regressed(options):
     state = torch.load(options.weights, weights_only=True)
     model = torchvision.models.resnet18(num_classes=len(state["fc.bias"]))
     model.load_state_dict(state)
-    model.fc = torch.nn.Identity()
-    model.eval()
+    model.eval().fc = torch.nn.Identity()
     features, labels = {}, {}
     for part in ("train", "valid"):
         with torch.no_grad():
