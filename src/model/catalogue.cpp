@@ -5,15 +5,6 @@
 #include "base/error.h"
 
 namespace kiln {
-namespace {
-
-constexpr std::string_view kDinoV2Small =
-    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
-constexpr std::string_view kDinoV2Base =
-    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
-
-}  // namespace
-
 const std::vector<NetworkFamily>& network_families() {
   static const std::vector<NetworkFamily> kFamilies{
       {"ResNet", "resnet", "conv1.weight", {kZeroInitResidual}, 32, 1},
@@ -27,6 +18,10 @@ const std::vector<NetworkFamily>& network_families() {
 }
 
 const std::vector<KnownNetwork>& known_networks() {
+  constexpr std::string_view kDinoV2Small =
+      "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
+  constexpr std::string_view kDinoV2Base =
+      "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
   static const std::vector<KnownNetwork> kNetworks{
       {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
       {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},

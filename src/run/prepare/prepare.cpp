@@ -157,14 +157,14 @@ Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
                 "--model-name auto counts the images, but those of a stream come only once: name a "
                 "network, such as resnet18.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
-  std::string reason = grouped(static_cast<long long>(images)) + " images, no weights";
-  std::string name;
+  const double side = data.image_size.last > 0 ? data.image_size.last : 224;
+  std::string name, reason = grouped(static_cast<long long>(images)) + " images, no weights";
   for (const Candidate& candidate : kCandidates) {
     if (images < candidate.images) continue;
     if (!name.empty()) reason += ", no time for " + name;
     name = candidate.name;
-    const double seconds = static_cast<double>(images) * candidate.core_seconds / cores;
-    if (time_limit_s == 0 || seconds <= time_limit_s) break;
+    const double seconds = candidate.core_seconds / cores * side * side / (224 * 224);
+    if (time_limit_s == 0 || static_cast<double>(images) * seconds <= time_limit_s) break;
   }
   return {"model-name", name, reason};
 }
