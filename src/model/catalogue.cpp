@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 namespace kiln {
+
 const std::vector<NetworkFamily>& network_families() {
   static const std::vector<NetworkFamily> kFamilies{
       {"ResNet", "resnet", "conv1.weight", {kZeroInitResidual}, 32, 1},
