@@ -5,7 +5,8 @@ KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their b
 init-model`: its weights of the same networks, which answer as timm's do, and those of relatives, which are refused by name. What
 is timm's is left out, with a line that says so, where timm is not installed (beside torchvision, or KILN_TIMM).
 
-    model_parity.py --tool build/release/kiln_model_tool --kiln build/release/kiln [--models NAME …] [--device cuda] [--logits-limit X] [--step-limit X]
+    model_parity.py --tool build/release/kiln_model_tool [--kiln build/release/kiln] [--models NAME …]
+                    [--device cuda] [--logits-limit X] [--step-limit X]
 
 Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
 (KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
