@@ -100,7 +100,7 @@ std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
   for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
     if (!tensor.name.starts_with(kPrefix)) continue;  // the output layer, which is in the head
     const auto combined = std::ranges::find(head, tensor.name, &StoredTensor::name);
-    state.push_back(combined == head.end() ? std::move(tensor) : *combined);
+    state.push_back(combined == head.end() ? tensor : *combined);
     state.back().name.erase(0, kPrefix.size());
     if (StoredTensor& last = state.back(); last.name == kPositions) {
       const int side = size.height / patch;
