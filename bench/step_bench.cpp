@@ -172,7 +172,8 @@ void bench_step(Words& words, Process& process) {
   use_compute_threads(threads);
   keep_freed_memory();
   keep_tensor_memory();
-  const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
+  const PrecisionChoice choice =
+      choose_precision(config.precision, units_of(device), is_inference ? 0 : config.size);
   if (!choice.warning.empty()) process.log.warning(choice.warning);
   use_precision(choice.precision);
   const at::Device place = torch_device(device);

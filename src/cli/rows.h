@@ -396,6 +396,12 @@ CommandInfo command(
 Rows<RecordOptions> record_rows();
 // --split-name, for commands that read one dataset.
 Rows<RecordOptions> list_set_rows();
+// --task; task_options.cpp.
+Rows<RecordOptions> task_rows();
+// Whether it forbids an option; what it implies; and its faults.
+bool task_refuses(const Given& given, const char* name);
+void imply_by_task(Given& given);
+void check_task(Given& given, const TrainConfig& config);
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

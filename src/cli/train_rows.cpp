@@ -167,7 +167,7 @@ Rows<TrainConfig> machine_rows() {
                   "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
                   "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
                   "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
-                  "bf16 with AMX or AVX512-BF16, else fp32."),
+                  "bf16 with AMX or AVX512-BF16 for images of 128 pixels or more, else fp32."),
               opt(&OptimizationConfig::save, "save",
                   {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
                   {kReporting, kResult, kParameter},
@@ -221,6 +221,7 @@ Rows<DataConfig> dataset_rows() {
               "to each training image, with new random draws in each epoch. Validation and "
               "inference skip those whose names begin with Random."),
           within(&Config::split, split_rows()), within(&Config::records, record_rows().is(kResult)),
+          within(&Config::records, task_rows().is(kResult)),
           within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
                                        from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
                                        "Optimizer steps per epoch of a stream, whose length is "
@@ -251,11 +252,15 @@ Rows<OptimizationConfig> optimization_rows() {
       opt(&Config::best_by, "best-by",
           {{"top1", BestBy::kTop1},
            {"loss", BestBy::kLoss},
-           {"macro-recall", BestBy::kMacroRecall}},
+           {"macro-recall", BestBy::kMacroRecall},
+           {"map", BestBy::kMap},
+           {"macro-f1", BestBy::kMacroF1}},
           {kReporting, kResult},
           "The epoch that --save best saves. top1: the highest validation top-1; ties go to the "
           "lowest loss. loss: the lowest validation loss. macro-recall: the highest mean recall "
-          "over the classes that have validation images."),
+          "over the classes that have validation images. map, macro-f1: with --task multi-label, "
+          "the highest mean over the classes of the average precision (then the default), or of "
+          "the F1."),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
           {kTraining, kResult},

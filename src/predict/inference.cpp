@@ -171,6 +171,7 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
   model_->prepare(device);
   model_->fuse();
+  rule_ = rule_of(spec(), calibration());
   if (directory_.labels.empty()) {
     for (int id = 0; id < *spec().num_classes; ++id)
       directory_.labels.push_back(std::to_string(id));
@@ -234,7 +235,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
     : config_(config),
       num_processors_(std::max(1, usable_cpus() / num_on_host)),
       device_(choose_device(config.device, place)),
-      precision_(choose_precision(config.precision, units_of(device_))) {
+      precision_(choose_precision(config.precision, units_of(device_), /*training_side=*/0)) {
   keep_freed_memory();
   keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);

@@ -34,18 +34,6 @@ Precision best_of(const ComputeUnits& units) {
   return units.is_cuda ? Precision::kFp16 : Precision::kFp32;
 }
 
-void require_possible(Precision asked, const ComputeUnits& units) {
-  if (asked == Precision::kFp16 && !units.is_cuda)
-    throw Error(ErrorCode::kUserError,
-                "--precision fp16 needs a GPU, and this run computes on the CPU: use --precision "
-                "fp32 or auto.");
-  if (asked == Precision::kTf32 && !(units.is_cuda && units.capability >= kAmpere))
-    throw Error(ErrorCode::kUserError,
-                "--precision tf32 needs a GPU of compute capability 8.0 or higher, but " +
-                    (units.is_cuda ? name_of(units) : "this run computes on the CPU") +
-                    ": use --precision fp32 or auto.");
-}
-
 std::string reason_of(Precision precision, const ComputeUnits& units) {
   switch (precision) {
     case Precision::kTf32:
@@ -74,9 +62,29 @@ bool cpu_has_bf16_units() {
   });
 }
 
-PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units) {
-  if (!asked) return {best_of(units), "auto: " + name_of(units)};
-  require_possible(*asked, units);
+void require_possible(std::optional<Precision> asked, const ComputeUnits& units) {
+  if (asked == Precision::kFp16 && !units.is_cuda)
+    throw Error(ErrorCode::kUserError,
+                "--precision fp16 needs a GPU, and this run computes on the CPU: use --precision "
+                "fp32 or auto.");
+  if (asked == Precision::kTf32 && !(units.is_cuda && units.capability >= kAmpere))
+    throw Error(ErrorCode::kUserError,
+                "--precision tf32 needs a GPU of compute capability 8.0 or higher, but " +
+                    (units.is_cuda ? name_of(units) : "this run computes on the CPU") +
+                    ": use --precision fp32 or auto.");
+}
+
+PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
+                                 int training_side) {
+  if (!asked) {
+    const Precision best = best_of(units);
+    if (best == Precision::kBf16 && !units.is_cuda && training_side > 0 &&
+        training_side < kBfloat16Side)
+      return {Precision::kFp32,
+              formatted("auto: on CPUs, bf16 is for images of %d pixels or more", kBfloat16Side)};
+    return {best, "auto: " + name_of(units)};
+  }
+  require_possible(asked, units);
   PrecisionChoice choice{*asked, reason_of(*asked, units)};
   if (*asked == Precision::kBf16 && !has_bf16(units))
     choice.warning = "--precision bf16 is emulated here, since " + name_of(units) +

@@ -32,9 +32,17 @@ struct PrecisionChoice {
   std::string warning = {};  // a sentence; empty: none
 };
 
-// `asked`: empty for auto, which chooses by what the units support. Throws Error kUserError if they
-// do not support what was asked.
-PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units);
+// `asked`: empty for auto, which chooses by what the units support, and trains on CPUs in bfloat16
+// only if the longer side of the training images, `training_side`, is at least kBfloat16Side
+// pixels; 0: for inference. Throws as require_possible().
+PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
+                                 int training_side);
+// Measured (docs/performance.md, "Cores that other programs use"): below, bfloat16 is faster alone,
+// and slower than float32 beside other programs.
+inline constexpr int kBfloat16Side = 128;
+
+// Throws Error kUserError if the units do not support what was asked.
+void require_possible(std::optional<Precision> asked, const ComputeUnits& units);
 
 // For the whole process: whether float32 matrix products on GPUs may use TF32 (convolutions always
 // may, as in PyTorch), and that its threads must not share cores (keep_threads_apart()) with

@@ -4,9 +4,8 @@ import pathlib
 import shutil
 import signal
 import tempfile
-import unittest
 
-from flow import FlowTest, cpu_has_bf16, kiln, main
+from flow import FlowTest, kiln, main
 from resumed_runs import Job, assert_nothing_to_do, assert_refused, differences
 
 
@@ -117,7 +116,6 @@ class OtherCommandTest(ResumeTest):
     def test_another_precision_is_refused(self):
         assert_refused(self, self.again(precision="bf16"), "--precision", "fp32", "bf16")
 
-    @unittest.skipIf(cpu_has_bf16(), "auto is bf16 on this CPU")
     def test_auto_that_chooses_the_same_goes_on(self):
         self.ended(self.again(precision="auto"))
 

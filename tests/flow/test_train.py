@@ -245,13 +245,21 @@ class PrecisionTest(FlowTest):
                                  ["module_statistics/error_info.json"])
 
     def test_the_choice_and_its_reason_are_told(self):
-        result, training = self.trained(precision="auto")
+        result, training = self.trained(precision="auto", image_size=128)
         expected = "bf16" if cpu_has_bf16() else "fp32"
         self.assertEqual(training["precision"], expected)
         self.assertTrue(training["precision_reason"].startswith("auto: "), training)
         self.assertIsNone(training["epochs"][0]["skipped_steps"])
         beginning = result.stdout[:result.stdout.index("Epoch 1,")]
         self.assertRegex(beginning, rf"precision: +{expected} \(auto: ")
+
+    def test_a_resumed_run_keeps_its_precision(self):
+        """Also that of small images, which auto would train on in float32."""
+        options = {"image_size": 32, "checkpoint_path": self.folder / "checkpoints"}
+        self.assertEqual(self.trained(precision="auto", image_size=32)[1]["precision"], "fp32")
+        self.trained(precision="bf16", epochs=1, **options)
+        _, training = self.trained(precision="auto", epochs=2, **options)
+        self.assertEqual(training["precision"], "bf16")
 
     def test_emulation_is_warned_of(self):
         result, training = self.trained(precision="bf16")

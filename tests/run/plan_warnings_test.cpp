@@ -39,7 +39,7 @@ class Planned {
     const auto images = static_cast<std::int64_t>(sources.train.samples.size());
     plan.global_batch = std::int64_t{plan.loading.batch_size} * plan.loading.accumulate;
     plan.division.steps_per_epoch = images / plan.global_batch;
-    return plan_warnings(plan, {}, sources);
+    return plan_warnings(plan, sources);
   }
 
   // Training images of this size each way.

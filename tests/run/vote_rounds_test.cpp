@@ -312,7 +312,7 @@ TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
     plan.loading.batch_size = batch_size;
     plan.global_batch = std::int64_t{batch_size} * world->size();
     plan.division.steps_per_epoch = steps_per_epoch;
-    return plan_warnings(plan, {}, sources);
+    return plan_warnings(plan, sources);
   };
   const std::vector<std::string> said = warnings(16, 10);
   ASSERT_EQ(said.size(), 1U);

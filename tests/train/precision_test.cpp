@@ -23,7 +23,7 @@ constexpr ComputeUnits kHopper = {.is_cuda = true, .capability = 90};
 
 TEST(ChoosePrecision, AutoGoesByTheUnits) {
   const auto automatic = [](const ComputeUnits& units) {
-    const PrecisionChoice choice = choose_precision(std::nullopt, units);
+    const PrecisionChoice choice = choose_precision(std::nullopt, units, kBfloat16Side);
     EXPECT_TRUE(choice.reason.starts_with("auto: ")) << choice.reason;
     EXPECT_EQ(choice.warning, "");
     return choice.precision;
@@ -35,6 +35,15 @@ TEST(ChoosePrecision, AutoGoesByTheUnits) {
   EXPECT_EQ(automatic(kHopper), Precision::kBf16);
 }
 
+TEST(ChoosePrecision, AutoTrainsOnSmallImagesInFloat32OnCpus) {
+  const auto automatic = [](const ComputeUnits& units, int training_side) {
+    return choose_precision(std::nullopt, units, training_side).precision;
+  };
+  EXPECT_EQ(automatic(kCpuWithBf16, kBfloat16Side - 1), Precision::kFp32);
+  EXPECT_EQ(automatic(kCpuWithBf16, /*training_side=*/0), Precision::kBf16);
+  EXPECT_EQ(automatic(kHopper, 32), Precision::kBf16);
+}
+
 TEST(ChoosePrecision, RanksAgreeOnTheLeast) {
   EXPECT_LT(Precision::kFp32, Precision::kFp16);
   EXPECT_LT(Precision::kFp16, Precision::kBf16);
@@ -43,14 +52,14 @@ TEST(ChoosePrecision, RanksAgreeOnTheLeast) {
 TEST(ChoosePrecision, TakesWhatWasAskedFor) {
   for (const ComputeUnits& units : {kCpu, kCpuWithBf16, kTuring, kHopper})
     for (const Precision asked : {Precision::kFp32, Precision::kBf16})
-      EXPECT_EQ(choose_precision(asked, units).precision, asked);
-  EXPECT_EQ(choose_precision(Precision::kFp16, kTuring).precision, Precision::kFp16);
-  EXPECT_EQ(choose_precision(Precision::kTf32, kAmpere).precision, Precision::kTf32);
+      EXPECT_EQ(choose_precision(asked, units, 32).precision, asked);
+  EXPECT_EQ(choose_precision(Precision::kFp16, kTuring, 32).precision, Precision::kFp16);
+  EXPECT_EQ(choose_precision(Precision::kTf32, kAmpere, 32).precision, Precision::kTf32);
 }
 
 TEST(ChoosePrecision, SaysWhereFloat32HasTf32InIt) {
   const auto says_tf32 = [](const ComputeUnits& units) {
-    return choose_precision(Precision::kFp32, units).reason.find("TF32") != std::string::npos;
+    return choose_precision(Precision::kFp32, units, 32).reason.find("TF32") != std::string::npos;
   };
   EXPECT_TRUE(says_tf32(kHopper));
   EXPECT_FALSE(says_tf32(kTuring));
@@ -70,16 +79,16 @@ TEST(SetTf32, SetsBothOfLibTorchsFlags) {
 }
 
 TEST(ChoosePrecision, WarnsOfEmulation) {
-  EXPECT_NE(choose_precision(Precision::kBf16, kCpu).warning, "");
-  EXPECT_NE(choose_precision(Precision::kBf16, kTuring).warning, "");
-  EXPECT_EQ(choose_precision(Precision::kBf16, kCpuWithBf16).warning, "");
-  EXPECT_EQ(choose_precision(Precision::kBf16, kHopper).warning, "");
+  EXPECT_NE(choose_precision(Precision::kBf16, kCpu, 32).warning, "");
+  EXPECT_NE(choose_precision(Precision::kBf16, kTuring, 32).warning, "");
+  EXPECT_EQ(choose_precision(Precision::kBf16, kCpuWithBf16, 32).warning, "");
+  EXPECT_EQ(choose_precision(Precision::kBf16, kHopper, 32).warning, "");
 }
 
 TEST(ChoosePrecision, RefusesWhatTheUnitsCannotDo) {
   const auto refused = [](Precision asked, const ComputeUnits& units) {
     try {
-      choose_precision(asked, units);
+      choose_precision(asked, units, 32);
       return false;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUserError);

@@ -168,7 +168,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.finished = finished;
   run.machine = saved_machine(run_.machine, run_.world);
   run.options = run_.plan.options;
-  run.precision = precision_name(run_.machine.precision.precision);
+  run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
   run.model = run_.sources.spec().model_name;
   run.model_fingerprint = run_.fingerprints.model;

@@ -63,14 +63,13 @@ void keep_implied(const SavedRun& saved, TrainConfig& config) {
                                          "use --resume never or another --checkpoint-path.");
 }
 
-std::vector<std::string> differing_options(const TrainConfig& config,
-                                           const PrecisionChoice& precision,
-                                           const SavedRun& saved) {
+std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
   std::vector<std::string> differences =
       changes_of(saved.options, config.effective_options, Effect::kResult);
-  if (const std::string now = precision_name(precision.precision); saved.precision != now)
-    differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
-                          precision.reason + ")");
+  if (const std::optional<Precision> now = config.optimization.precision;
+      now && precision_name(*now) != saved.precision)
+    differences.push_back("--precision was " + saved.precision + " and is now " +
+                          precision_name(*now));
   if (const std::optional<Exif> now = config.data.records.exif;
       now && exif_name(*now) != saved.exif)
     differences.push_back("--exif was " + saved.exif + " and is now " + exif_name(*now));
@@ -252,8 +251,7 @@ void restore_hashes(Run& run) {
 
 }  // namespace
 
-FoundCheckpoint find_checkpoint(TrainConfig& config, const PrecisionChoice& precision, World& world,
-                                Log& log) {
+FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
   const CheckpointConfig& asked = config.checkpoint;
   FoundCheckpoint found;
   if (asked.path.empty()) return found;
@@ -279,8 +277,7 @@ FoundCheckpoint find_checkpoint(TrainConfig& config, const PrecisionChoice& prec
   world.agree([&] {
     ResumePoint point{parse_saved_run(text), std::move(newest)};
     keep_implied(point.run, config);
-    if (const auto differences = differing_options(config, precision, point.run);
-        !differences.empty())
+    if (const auto differences = differing_options(config, point.run); !differences.empty())
       refuse(asked.path, differences);
     point.is_finished = is_finished(config.effective_options, point.run);
     found.resume = std::move(point);

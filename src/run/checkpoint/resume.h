@@ -34,8 +34,7 @@ struct FoundCheckpoint {
 // naming all of them, or if there is no checkpoint with --resume require; also throws as
 // CheckpointFolder. In `config`, what follows from the number of epochs becomes that of the
 // checkpoint.
-FoundCheckpoint find_checkpoint(TrainConfig& config, const PrecisionChoice& precision, World& world,
-                                Log& log);
+FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log);
 
 // Makes the same checks for what was read and planned: the model, the data, the global batch. A
 // collective.

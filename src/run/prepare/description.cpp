@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/rank_agreement.h"
@@ -23,6 +24,7 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   DataRecord data;
   data.train_path = config.train_path;
   data.valid_path = config.valid_path;
+  data.words = judge_of(sources.train).words(sources);
   data.classes = sources.train.classes;
   if (!sources.train.is_stream())
     data.train_counts = counts_of_all(run.world, sources.train, data.classes.size(),
@@ -63,6 +65,20 @@ std::string set_text(const Dataset& set) {
          (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
 }
 
+// How many classes the images have; empty if each has one.
+std::string labels_text(const Dataset& set) {
+  std::int64_t labels = 0, without = 0;
+  for (const Sample& item : set.samples) {
+    const std::int64_t before = labels;
+    set.for_each_class(item.label, [&](int) { ++labels; });
+    without += labels == before;
+  }
+  if (without == 0 && labels == std::ssize(set.samples)) return "";
+  return formatted("several an image, %.2f on average; %s without any",
+                   static_cast<double>(labels) / static_cast<double>(set.samples.size()),
+                   plural(without, "image", "images").c_str());
+}
+
 std::string size_text(const TransformSpec& pixels) {
   return formatted("%dx%d", pixels.output.width, pixels.output.height);
 }
@@ -78,6 +94,8 @@ std::string exif_text(Exif exif) {
 void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan) {
   plan.emplace_back("training data", set_text(sources.train));
   plan.emplace_back("validation data", set_text(sources.valid));
+  if (std::string labels = labels_text(sources.train); !labels.empty())
+    plan.emplace_back("labels", std::move(labels));
   const TransformSpec &train = pixels.train, &valid = pixels.valid;
   const bool centered = !takes_random_parts(train.augment);
   plan.emplace_back(
@@ -156,8 +174,8 @@ void plan_machine(const Run& run, TextPairs& plan) {
                                   formatted(", %d compute and %d loader threads",
                                             at::get_num_threads(), machine.loader_threads.first) +
                                   (num_ranks == 1 ? ", 1 rank" : ""));
-  plan.emplace_back("precision", precision_name(machine.precision.precision) + " (" +
-                                     machine.precision.reason + ")");
+  plan.emplace_back("precision", precision_name(run.plan.precision.precision) + " (" +
+                                     run.plan.precision.reason + ")");
   plan.emplace_back("loading", bytes_text(run.loaders->max_memory_bytes()) +
                                    " of memory at most; cache: " + run.cache.reason);
   if (num_ranks > 1)
@@ -265,8 +283,8 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
   start.model = run.sources.spec().model_name;
   start.device = run.machine.device.description;
   start.host = host_name();
-  start.precision = precision_name(run.machine.precision.precision);
-  start.precision_reason = run.machine.precision.reason;
+  start.precision = precision_name(plan.precision.precision);
+  start.precision_reason = plan.precision.reason;
   for (const at::Tensor& parameter : run.state->model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = run.world.size();

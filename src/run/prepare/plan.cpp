@@ -16,8 +16,10 @@
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "run/inputs/stream_inputs.h"
+#include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
+#include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "train/features/head_fit.h"
 #include "train/schedule/catalogue.h"
@@ -196,9 +198,10 @@ void check_steps(const OptimizationConfig& config, const Length& length) {
 std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
                                      const Division& division, World& world) {
   if (choice == ClassWeights::kNone) return {};
-  return weights_of_classes(choice,
-                            counts_of_all(world, sources.train, sources.num_classes(),
-                                          division.has_own_train ? &division.train : nullptr));
+  const std::vector<long long> counts =
+      counts_of_all(world, sources.train, sources.num_classes(),
+                    division.has_own_train ? &division.train : nullptr);
+  return judge_of(sources.train).class_weights(choice, counts, sources.train.samples.size());
 }
 
 // Leaves out class weights and the number of epochs, which depend on all ranks.
@@ -222,6 +225,21 @@ Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num
   recipe.schedule.warmup_epochs = config.num_warmup_steps;
   recipe.schedule.peak = learning_rate * config.lr_scaling.of(num_ranks);
   return recipe;
+}
+
+// Of a run that resumes, what auto chose when it began. A collective.
+PrecisionChoice precision_of(const PlanInputs& given, const PixelPlan& pixels, World& world) {
+  const std::optional<Precision> asked = given.config.optimization.precision;
+  const Device& device = given.machine.device;
+  const ImageSize size = pixels.train.output;
+  const auto side = static_cast<int>(std::max(size.width, size.height));
+  PrecisionChoice choice = agreed_precision(world, asked, device, side);
+  if (asked || !given.resume) return choice;
+  const std::optional<Precision> saved = precision_named(given.resume->run.precision);
+  if (saved == choice.precision) return choice;
+  choice = agreed_precision(world, saved, device, side);
+  choice.reason = "auto: as in the checkpoint";
+  return choice;
 }
 
 StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& options,
@@ -300,13 +318,13 @@ void add_machine(const RanksConfig& config, const Device& device, World& world,
 // Adds the choices that the options left open. A collective.
 void add_choices(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
-  const PrecisionChoice& precision = given.machine.precision;
   if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
   if (config.data.normalization == NormalizationChoice::kAuto)
     add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
   if (!config.optimization.precision)
-    choose(plan.choices, {"precision", precision_name(precision.precision), precision.reason,
-                          /*has_line=*/true});
+    choose(plan.choices,
+           {"precision", precision_name(plan.precision.precision), plan.precision.reason,
+            /*has_line=*/true});
   add_machine(config.ranks, given.machine.device, world, plan.choices);
   if (plan.stop.time_limit_s > 0)
     choose(plan.choices, {"epochs", std::to_string(plan.stop.length.epochs),
@@ -336,15 +354,14 @@ bool is_inside(const fs::path& inner, const fs::path& outer) {
 
 class Warnings {
  public:
-  Warnings(const Plan& plan, const Machine& machine, const Sources& sources)
-      : plan_(plan), precision_(machine.precision), sources_(sources) {}
+  Warnings(const Plan& plan, const Sources& sources) : plan_(plan), sources_(sources) {}
 
   std::vector<std::string> all() {
     said_ = sources_.notes;
     said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
-    if (!precision_.warning.empty()) warn(precision_.warning);
+    if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     same_data();
     swapped_data();
     classes();
@@ -390,7 +407,7 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (names.size() == 1)
+    if (sources_.train.num_labels() == 1)
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
@@ -494,7 +511,6 @@ class Warnings {
   }
 
   const Plan& plan_;
-  const PrecisionChoice& precision_;
   const Sources& sources_;
   std::vector<std::string> said_;
 };
@@ -515,21 +531,24 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   const TrainConfig& config = given.config;
   const OptimizationConfig& optimization = config.optimization;
   const Sources& sources = given.sources;
-  const Precision precision = given.machine.precision.precision;
   Plan plan;
   plan.choices = std::move(choices);
   plan.folds = optimization.folds;
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
+  plan.precision = precision_of(given, plan.pixels, world);
   double learning_rate = optimization.learning_rate;
   settle_automatic(optimization, sources, world, plan, learning_rate);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
   plan.loading = loading_of(config, given.machine);
-  plan.recipe = recipe_of(optimization, learning_rate,
-                          config.ranks.exchange.num_summed_ranks(world.size()), precision);
+  plan.recipe =
+      recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
+                plan.precision.precision);
   world.agree([&] {
     check_folds(plan);
+    judge_of(sources.train)
+        .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
     check_recipe_of_features(optimization.recipe, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);
@@ -571,9 +590,8 @@ std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices,
   return choices;
 }
 
-std::vector<std::string> plan_warnings(const Plan& plan, const Machine& machine,
-                                       const Sources& sources) {
-  return Warnings(plan, machine, sources).all();
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources) {
+  return Warnings(plan, sources).all();
 }
 
 bool share_a_folder(const Sources& sources) {

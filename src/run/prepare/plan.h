@@ -25,8 +25,7 @@ namespace kiln {
 // What this rank computes with.
 struct Machine {
   Device device;
-  PrecisionChoice precision;  // the same on all ranks
-  int num_bound_cpus = 0;     // 0: not bound
+  int num_bound_cpus = 0;  // 0: not bound
   LoaderThreadCount loader_threads;
 };
 
@@ -37,6 +36,7 @@ struct KeepRule {
 };
 
 struct Plan {
+  PrecisionChoice precision;   // the same on all ranks
   bool uses_features = false;  // fits a head instead of epochs (run/frozen/frozen_run.h)
   bool is_automatic = false;   // --auto: fits a head as the first epoch (the same file)
   int folds = 0;               // for out-of-fold predictions of features; 0: none
@@ -86,8 +86,7 @@ std::vector<Choice> choices_of_frozen_alone(std::vector<Choice> choices, const s
 
 // One sentence for each issue to notice before the first step, about the data, the steps or the
 // schedule. The same on all ranks, except for notes on a shard.
-std::vector<std::string> plan_warnings(const Plan& plan, const Machine& machine,
-                                       const Sources& sources);
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources);
 
 // Whether training and validation data are the same folder or one is inside the other.
 bool share_a_folder(const Sources& sources);

@@ -109,16 +109,17 @@ void make_deterministic() {
   context.setDeterministicFillUninitializedMemory(false);  // it is never read
 }
 
-// The device and its precision; all ranks are of one job. A collective.
+// The device, which supports the precision asked for; all ranks are of one job. A collective.
 Machine choose_machine(const TrainConfig& config, World& world) {
   const RanksConfig& ranks = config.ranks;
   Machine machine;
-  world.agree([&] { machine.device = choose_device(ranks.device, world.local_rank()); });
+  world.agree([&] {
+    machine.device = choose_device(ranks.device, world.local_rank());
+    require_possible(config.optimization.precision, units_of(machine.device));
+  });
   if (machine.device.is_cuda && ranks.deterministic) make_deterministic();
   require_one_job(world, config.effective_options, machine.device);
   world.agree([&] { check_exchange(ranks.exchange, world.size(), machine.device); });
-  machine.precision = agreed_precision(world, config.optimization.precision, machine.device);
-  use_precision(machine.precision.precision);
   return machine;
 }
 
@@ -315,6 +316,9 @@ void open_loaders(const DataConfig& config, Run& run) {
   const Plan& plan = run.plan;
   const at::Device place = torch_device(run.machine.device);
   run.uploaders.emplace(place, plan.pixels, plan.loading.batch_size);
+  const std::size_t num_classes = run.sources.num_classes();
+  run.train_task = task_of(run.sources.train.labels.sets, num_classes, place);
+  run.valid_task = task_of(run.sources.valid.labels.sets, num_classes, place);
   run.world.agree([&] {
     run.cache = plan.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
                                    : choose_cache(config, run.sources, plan.pixels,
@@ -335,7 +339,7 @@ void open_loaders(const DataConfig& config, Run& run) {
 // RunLogger::resume().
 void begin_record(const TrainConfig& config, Run& run) {
   const RunStart start = describe_run(config, run);
-  std::vector<std::string> warnings = plan_warnings(run.plan, run.machine, run.sources);
+  std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
   if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
@@ -364,7 +368,7 @@ MemoryUse memory_plan(const Run& run) {
 std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
   Machine machine = choose_machine(config, world);
-  FoundCheckpoint found = find_checkpoint(config, machine.precision, world, log);
+  FoundCheckpoint found = find_checkpoint(config, world, log);
   std::optional<ResumePoint>& resume = found.resume;
   const std::string& model_path = config.output.trained_model_path;
   if (resume && resume->is_finished && resume->is_complete) {
@@ -382,6 +386,7 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   Plan plan =
       make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
                 std::move(read.division), std::move(read.choices), world);
+  use_precision(plan.precision.precision);
   if (resume) check_resumed(resume->run, plan, read.sources, read.fingerprints, world);
   world.agree([&] {
     if (world.leads()) write_split(config.output, read.sources, log);

@@ -78,10 +78,8 @@ std::string lines_to_load(const ExportedModel& exported) {
          ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
          "))\nlabels = " + quoted_list(model.labels()) + "\nimage = Image.open(\"photo.jpg\")\n" +
          preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
-         list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) +
-         ")\nprobabilities = (network(pixels[None])[0] / " +
-         formatted("%.9g", model.calibration().temperature) +
-         ").softmax(0)\nprint(labels[probabilities.argmax()], probabilities.max().item())\n```\n";
+         list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) + ")\n" +
+         model.rule().python_of_torch() + "```\n";
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
                                           const TransformSpec& plan, std::uint64_t seed) {
   AugmentedImage shown;
   shown.file = std::string(set.samples.file_name(i));
-  if (const int label = set.samples.label(i); label >= 0) shown.label = set.classes.at(label);
+  shown.label = set.label_text(set.samples.label(i));
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
@@ -151,7 +151,10 @@ int check_images(const Dataset& set, Report& report) {
 void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
-  for (const Sample& item : set.samples) ++(item.label < 0 ? unlabeled : counts.at(item.label));
+  for (const Sample& item : set.samples) {
+    set.for_each_class(item.label, [&](int id) { ++counts.at(id); });
+    unlabeled += item.label < 0;
+  }
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
   Report classes = Report::array();
@@ -292,9 +295,12 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   wanted.device = job.device;
   wanted.precision = job.precision;
   const Inference inference(wanted);
+  const PrecisionChoice precision =
+      choose_precision(job.precision, units_of(inference.device()),
+                       static_cast<int>(std::max(size.width, size.height)));
   const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
   const Pace pace = pace_of(
-      job, size, inference.precision(), inference.torch_device(),
+      job, size, precision.precision, inference.torch_device(),
       [&](double share) { log.progress(share_line("measuring " + job.model_name, share, live)); });
   const double epoch_seconds = static_cast<double>(set.samples.size()) / pace.images_per_second;
   const double run_seconds = epoch_seconds * config.epochs;

@@ -66,7 +66,7 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
   Knob precision{"precision", {}}, ranks{"ranks", {}}, threads{"threads", {}},
       loader_threads{"loader-threads", {}};
   if (gpus > 0 || cpu_has_bf16_units())
-    precision.candidates = {{{"precision", "auto"}}};
+    precision.candidates = {{{"precision", gpus > 0 ? "auto" : "bf16"}}};
   else
     precision.not_tried = "this CPU has no bf16 units";
   // Divides the job's batch among the ranks, so that the model learns the same.
