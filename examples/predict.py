@@ -76,7 +76,10 @@ def main():
         sys.exit(f"'{folder}' is not a model: give the --trained-model-path of kiln train.")
     how = json.loads((folder / "preprocessing.json").read_text())
     calibration = folder / "calibration.json"
-    temperature = json.loads(calibration.read_text())["temperature"] if calibration.exists() else 1
+    fitted = json.loads(calibration.read_text()) if calibration.exists() else {"temperature": 1}
+    if "classes" in fitted:
+        sys.exit("The model tells several labels of an image: use kiln score, or the file of kiln export.")
+    temperature = fitted["temperature"]
     with open(folder / "index_to_label.csv", newline="", encoding="utf-8") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
     network = load_network(folder)

@@ -144,7 +144,7 @@ CommandInfo inspect_command() {
               {opt(&StepConfig::device, "device", kDevices, forecast, "Device to train on."),
                opt(&StepConfig::precision, "precision", kPrecisions, forecast,
                    "Numeric precision, as in training.")}),
-       within(&Config::records, record_rows())},
+       within(&Config::records, record_rows()), within(&Config::records, task_rows())},
       check_inspect);
 }
 

@@ -92,7 +92,7 @@ using Words = std::vector<std::pair<std::string, Value>>;
 Reader<std::string> path(std::string value_name);
 Reader<std::string> regular_expression();  // for paths
 Reader<std::string> one_of(std::vector<std::string> choices);
-Reader<std::string> network_name();
+Reader<std::string> network_name(bool or_auto = false);
 Reader<bool> true_or_false();
 Reader<bool> on_off();  // True if given without a value
 Reader<bool> flag();    // takes no value
@@ -396,6 +396,12 @@ CommandInfo command(
 Rows<RecordOptions> record_rows();
 // --split-name, for commands that read one dataset.
 Rows<RecordOptions> list_set_rows();
+// --task; task_options.cpp.
+Rows<RecordOptions> task_rows();
+// Whether it forbids an option; what it implies; and its faults.
+bool task_refuses(const Given& given, const char* name);
+void imply_by_task(Given& given);
+void check_task(Given& given, const TrainConfig& config);
 // What is done with EXIF orientations. `help` ends its text.
 Row<RecordOptions> exif_row(const Under& under, const std::string& help);
 

@@ -105,7 +105,8 @@ void check_optimization(Given& given, OptimizationConfig& config) {
     given.fault("class-weights",
                 "--sample balanced already draws every class equally often, so --class-weights "
                 "would favor small classes twice: use one of the two.");
-  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1)
+  if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
+      config.best_by != BestBy::kMap)
     given.refuse(
         "best-by",
         "chooses the epoch that --save best saves, but --save is last: leave one of them out.");
@@ -192,6 +193,8 @@ void choose_auto(const Given& given, const TrainConfig& config, AutoConfig& chos
     chosen.why_not = "--sync-batch-norm is given";
   else if (const KnownExchange& exchange = *config.ranks.exchange.kind; exchange.refuses("auto"))
     chosen.why_not = "--exchange is " + std::string(exchange.name);
+  else if (task_refuses(given, "auto"))
+    chosen.why_not = "--task is given";
   else
     chosen.choice = AutoChoice::kIfFewImages;
 }
@@ -330,8 +333,10 @@ bool has_any(const Given& given, std::initializer_list<const char*> names) {
 void imply_helpful(Given& given, const TrainConfig& config) {
   if (!has_any(given, {"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
-  else if (given.has("weights") && !has_any(given, {"recipe", "freeze", "folds", "transform-path",
-                                                    "sync-batch-norm", "shard-by", "exchange"}))
+  else if (given.has("weights") &&
+           !has_any(given, {"recipe", "freeze", "folds", "transform-path", "sync-batch-norm",
+                            "shard-by", "exchange"}) &&
+           !task_refuses(given, "auto"))
     given.imply("auto", "True");
   if (!has_any(given, {"epochs", "steps", "lr-schedule"}) && config.data.image_size.first == 0)
     given.imply("time-limit", "10min");
@@ -362,9 +367,17 @@ void note_choices(Given& given, bool has_named_network) {
 
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
+  const NetworkConfig& network = config.data.network;
+  if (network.model_name == kAutoNetwork && given.has("weights")) {
+    std::erase_if(given.values,
+                  [](const RawValue& value) { return value.option->name == "model-name"; });
+    given.imply("model-name", network_of(network.weights));
+    given.notes.push_back(formatted("%-18s%s, by the name of --weights",
+                                    "network:", network_of(network.weights).c_str()));
+  }
   const bool has_named_network = given.has("model-name");
-  if (!given.has("untrained-model-path"))
-    given.imply("model-name", network_of(config.data.network.weights));
+  imply_by_task(given);
+  if (!given.has("untrained-model-path")) given.imply("model-name", network_of(network.weights));
   if (given.has_bare_path) imply_helpful(given, config);
   note_choices(given, has_named_network);
 }
@@ -412,6 +425,7 @@ void check_train(Given& given, TrainConfig& config) {
     if (name == "epochs" && !config.optimization.epochs_given)
       text = std::to_string(config.optimization.epochs);
   check_fine_tuning(given, config);
+  check_task(given, config);
   settle_auto(given, config);
   check_exchange(given, config);
   check_mixing(given, config.optimization);

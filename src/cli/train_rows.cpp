@@ -221,6 +221,7 @@ Rows<DataConfig> dataset_rows() {
               "to each training image, with new random draws in each epoch. Validation and "
               "inference skip those whose names begin with Random."),
           within(&Config::split, split_rows()), within(&Config::records, record_rows().is(kResult)),
+          within(&Config::records, task_rows().is(kResult)),
           within(&Config::stream, {opt(&StreamConfig::steps_per_epoch, "steps-per-epoch",
                                        from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
                                        "Optimizer steps per epoch of a stream, whose length is "
@@ -251,17 +252,21 @@ Rows<OptimizationConfig> optimization_rows() {
       opt(&Config::best_by, "best-by",
           {{"top1", BestBy::kTop1},
            {"loss", BestBy::kLoss},
-           {"macro-recall", BestBy::kMacroRecall}},
+           {"macro-recall", BestBy::kMacroRecall},
+           {"map", BestBy::kMap},
+           {"macro-f1", BestBy::kMacroF1}},
           {kReporting, kResult},
           "The epoch that --save best saves. top1: the highest validation top-1; ties go to the "
           "lowest loss. loss: the lowest validation loss. macro-recall: the highest mean recall "
-          "over the classes that have validation images."),
+          "over the classes that have validation images. map, macro-f1: with --task multi-label, "
+          "the highest mean over the classes of the average precision (then the default), or of "
+          "the F1."),
       opt(&Config::freeze, "freeze",
           {{"none", Freeze::kNone}, {"backbone", Freeze::kBackbone}, {"norm", Freeze::kNorm}},
           {kTraining, kResult},
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
-          "instead of training for epochs. norm: BatchNorm."),
+          "instead of training for epochs. norm: BatchNorm and LayerNorm."),
       opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), {kTraining, kResult},
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
           "which is the default."),

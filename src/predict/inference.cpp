@@ -171,6 +171,7 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
   model_->prepare(device);
   model_->fuse();
+  rule_ = rule_of(spec(), calibration());
   if (directory_.labels.empty()) {
     for (int id = 0; id < *spec().num_classes; ++id)
       directory_.labels.push_back(std::to_string(id));

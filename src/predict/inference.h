@@ -24,6 +24,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
+#include "predict/answer_rule.h"
 #include "record/vocabulary.h"
 #include "store/model_directory.h"
 #include "train/precision.h"
@@ -77,8 +78,10 @@ class Predictor {
   // Empty if the directory does not store them.
   const std::optional<SeenImages>& seen_images() const { return directory_.seen_images; }
 
-  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes]. The
-  // probabilities are softmax(logits / temperature).
+  // What its logits mean.
+  const AnswerRule& rule() const { return *rule_; }
+
+  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes].
   QueuedTensor logits(const at::Tensor& images);
 
   // ImageModel::class_maps() of these images, as float32 on the CPU. Always computed in float32,
@@ -92,6 +95,7 @@ class Predictor {
   std::optional<TransformSpec> pixels_;
   Precision precision_;
   std::unique_ptr<ImageModel> model_;
+  std::unique_ptr<const AnswerRule> rule_;
   std::vector<std::string> notes_;
 };
 

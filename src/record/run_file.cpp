@@ -216,40 +216,41 @@ Json data_json(const RunRecord& run) {
     else
       counts.data()[place->second].second = std::move(of_class);
   }
+  Json json = Json::object();
+  if (!data.words.task.empty()) json["task"] = data.words.task;
   const auto short_side = [](int pixels) { return pixels > 0 ? Json(pixels) : Json(); };
-  return {
-      {"classes", data.classes},
-      {"counts", counts},
-      {"validation_images_in_training",
-       run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train)},
-      {"image_size", {data.image_height, data.image_width}},
-      {"resize_short_side", short_side(data.resize_short_side)},
-      {"augment", data.augment},
-      {"eval_size", {data.eval_height, data.eval_width}},
-      {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
-      {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
+  json.update(
+      {{"classes", data.classes},
+       {"counts", counts},
+       {"validation_images_in_training",
+        run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train)},
+       {"image_size", {data.image_height, data.image_width}},
+       {"resize_short_side", short_side(data.resize_short_side)},
+       {"augment", data.augment},
+       {"eval_size", {data.eval_height, data.eval_width}},
+       {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
+       {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}});
+  return json;
 }
 
 Json epoch_json(const EpochRecord& epoch) {
-  const auto& macro = epoch.macro;
   const auto& communication = epoch.communication;
-  return {{"epoch", epoch.epoch},
-          {"learning_rate", epoch.learning_rate},
-          {"train_images_per_second", epoch.train_images_per_second},
-          {"train_loss", epoch.train.loss()},
-          {"train_error", 1 - epoch.train.top1_accuracy()},
-          {"valid_loss", epoch.valid.loss()},
-          {"top1", epoch.valid.top1_accuracy()},
-          {"top5", epoch.valid.top5_accuracy()},
-          {"macro_recall", macro ? as_json(macro->recall) : Json()},
-          {"macro_f1", macro ? as_json(macro->f1) : Json()},
-          {"train_seconds", epoch.train_seconds},
-          {"valid_seconds", epoch.valid_seconds},
-          {"data_wait_seconds", epoch.data_wait_seconds},
-          {"communication", communication ? Json{{"summing_seconds", communication->summing},
-                                                 {"waiting_seconds", communication->waiting}}
-                                          : Json()},
-          {"skipped_steps", as_json(epoch.skipped_steps)}};
+  Json json = {{"epoch", epoch.epoch},
+               {"learning_rate", epoch.learning_rate},
+               {"train_images_per_second", epoch.train_images_per_second},
+               {"train_loss", epoch.train.loss()},
+               {"train_error", 1 - epoch.train.top1_accuracy()},
+               {"valid_loss", epoch.valid.loss()}};
+  for (const Figure& figure : figures_of(epoch))
+    json[figure.name] = std::isnan(figure.value) ? Json() : Json(figure.value);
+  json.update({{"train_seconds", epoch.train_seconds},
+               {"valid_seconds", epoch.valid_seconds},
+               {"data_wait_seconds", epoch.data_wait_seconds},
+               {"communication", communication ? Json{{"summing_seconds", communication->summing},
+                                                      {"waiting_seconds", communication->waiting}}
+                                               : Json()},
+               {"skipped_steps", as_json(epoch.skipped_steps)}});
+  return json;
 }
 
 }  // namespace

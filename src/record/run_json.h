@@ -121,6 +121,19 @@ void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
   field("f1", scores.f1);
 }
 
+void visit_fields(Is<Figure> auto& figure, auto&& field) {
+  field("name", figure.name);
+  field("title", figure.title);
+  field("line", figure.line);
+  field("value", figure.value);
+  field("is_counted", figure.is_counted);
+}
+
+void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
+  field("temperature", label.temperature);
+  field("threshold", label.threshold);
+}
+
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("time", epoch.time);
   field("epoch", epoch.epoch);
@@ -131,6 +144,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("train", epoch.train);
   field("valid", epoch.valid);
   field("valid_macro", epoch.macro);
+  field("valid_figures", epoch.figures);
   field("train_seconds", epoch.train_seconds);
   field("valid_seconds", epoch.valid_seconds);
   field("data_wait_seconds", epoch.data_wait_seconds);
@@ -146,7 +160,16 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("validation_images_in_training", epoch.valid_in_train);
 }
 
+void visit_fields(Is<TaskWords> auto& words, auto&& field) {
+  field("task", words.task);
+  field("right", words.right);
+  field("for_small_classes", words.for_small_classes);
+  field("train_images", words.train_images);
+  field("valid_images", words.valid_images);
+}
+
 void visit_fields(Is<DataRecord> auto& data, auto&& field) {
+  field("words", data.words);
   field("train_path", data.train_path);
   field("valid_path", data.valid_path);
   field("classes", data.classes);
@@ -247,9 +270,32 @@ void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
   field("thumbnail", image.thumbnail);
 }
 
+void visit_fields(Is<ResultTable> auto& table, auto&& field) {
+  field("id", table.id);
+  field("heading", table.heading);
+  field("lead", table.lead);
+  field("caption", table.caption);
+  field("columns", table.columns);
+  field("rows", table.rows);
+}
+
+void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {
+  field("text", verdict.text);
+  field("has_learned", verdict.has_learned);
+}
+
+void visit_fields(Is<PictureList> auto& list, auto&& field) {
+  field("id", list.id);
+  field("heading", list.heading);
+  field("lead", list.lead);
+  field("word", list.word);
+  field("images", list.images);
+}
+
 void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
   field("temperature", calibration.temperature);
   field("answers", calibration.answers);
+  field("labels", calibration.labels);
 }
 
 void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
@@ -262,6 +308,10 @@ void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("epoch", details.epoch);
   field("confusion", details.confusion);
   field("calibration", details.calibration);
+  field("figures", details.figures);
+  field("tables", details.tables);
+  field("pictures", details.pictures);
+  field("verdict", details.verdict);
   field("out_of_fold", details.out_of_fold);
   field("most_wrong", details.most_wrong);
   field("doubtful", details.doubtful);
@@ -272,6 +322,18 @@ template <typename T>
 concept HasFields = requires(T& record) {
   visit_fields(record, [](const char*, auto&) {});
 };
+
+// Members that are left out of the file when they say nothing, since few tasks have them.
+template <typename T>
+bool says_nothing(const T& member) {
+  if constexpr (std::same_as<T, TaskWords>) return member == TaskWords();
+  if constexpr (std::same_as<T, TaskVerdict>) return member.text.empty();
+  if constexpr (std::same_as<T, std::vector<Figure>> || std::same_as<T, std::vector<ResultTable>> ||
+                std::same_as<T, std::vector<PictureList>> ||
+                std::same_as<T, std::vector<LabelCalibration>>)
+    return member.empty();
+  return false;
+}
 
 // from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
 // std::invalid_argument for invalid ones.
@@ -379,8 +441,9 @@ void from_json(const Json& json, std::vector<T>& values) {
 template <HasFields Record>
 Json as_json(const Record& record) {
   Json object = Json::object();
-  visit_fields(record,
-               [&](const char* name, const auto& member) { object[name] = as_json(member); });
+  visit_fields(record, [&](const char* name, const auto& member) {
+    if (!says_nothing(member)) object[name] = as_json(member);
+  });
   return object;
 }
 template <HasFields Record>

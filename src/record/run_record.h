@@ -14,7 +14,20 @@ namespace kiln {
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
+// How reports call what Totals::top1 counts, and what they advise: as with one label an image,
+// unless the task says otherwise.
+struct TaskWords {
+  std::string task = {};  // of the option --task
+  std::string right = "top-1";
+  std::string for_small_classes =
+      "`--sample balanced` or `--class-weights balanced`, and `--best-by macro-recall`";
+  // How many images there are, if that is not the sum of the counts; else 0.
+  long long train_images = 0, valid_images = 0;
+  bool operator==(const TaskWords&) const = default;
+};
+
 struct DataRecord {
+  TaskWords words = {};
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream

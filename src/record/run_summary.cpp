@@ -69,12 +69,49 @@ std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
 
 }  // namespace
 
+std::vector<Figure> figures_of(const EpochRecord& epoch) {
+  if (!epoch.figures.empty()) return epoch.figures;
+  std::vector<Figure> figures = {
+      {"top1", "Top-1 validation accuracy", "top1 acc", epoch.valid.top1_accuracy(), true},
+      {"top5", "Top-5 validation accuracy", "top5 acc", epoch.valid.top5_accuracy()}};
+  const MacroScores macro = epoch.macro.value_or(MacroScores{NAN, NAN});
+  figures.push_back({"macro_recall", "Validation/macro recall", "", macro.recall});
+  figures.push_back({"macro_f1", "Validation/macro F1", "", macro.f1});
+  return figures;
+}
+
+std::string counted_name(const EpochRecord& epoch) {
+  for (const Figure& figure : epoch.figures)
+    if (figure.is_counted) return figure.line;
+  return "top-1";
+}
+
+std::string short_title(const Figure& figure) {
+  return figure.title.substr(figure.title.find('/') + 1);
+}
+
+JudgedEpoch judged(const EpochRecord& epoch, BestBy by) {
+  constexpr const char* kNames[] = {"macro_recall", "macro_recall", "macro_recall",  // by BestBy
+                                    "mean_average_precision", "macro_f1"};
+  for (const Figure& figure : figures_of(epoch))
+    if (figure.name == kNames[static_cast<std::size_t>(by)]) return {epoch.valid, figure.value};
+  return {epoch.valid, 0};
+}
+
+namespace {
+
+bool leads(const EpochRecord& epoch, const EpochRecord& other) {
+  const double mine = figures_of(epoch).front().value, theirs = figures_of(other).front().value;
+  return mine != theirs ? mine > theirs : epoch.valid.loss() < other.valid.loss();
+}
+
+}  // namespace
+
 RunSummary summary_of(const RunRecord& run) {
   RunSummary summary;
   double images = 0;
   for (const EpochRecord& epoch : run.epochs) {
-    if (summary.best == nullptr || is_better(epoch.valid, summary.best->valid))
-      summary.best = &epoch;
+    if (summary.best == nullptr || leads(epoch, *summary.best)) summary.best = &epoch;
     summary.last = &epoch;
     images += static_cast<double>(epoch.train.count);
     summary.train_seconds += epoch.train_seconds;
@@ -89,7 +126,11 @@ RunSummary summary_of(const RunRecord& run) {
   const auto &train = run.start.data.train_counts, &valid = run.start.data.valid_counts;
   summary.num_train = std::accumulate(train.begin(), train.end(), 0LL);
   summary.num_valid = std::accumulate(valid.begin(), valid.end(), 0LL);
-  if (summary.num_valid > 0) {
+  const TaskWords& words = run.start.data.words;
+  if (words.train_images > 0) summary.num_train = words.train_images;
+  if (words.valid_images > 0) {
+    summary.num_valid = words.valid_images;
+  } else if (summary.num_valid > 0) {
     const auto largest = std::ranges::max_element(valid);
     summary.largest_class = static_cast<int>(largest - valid.begin());
     summary.largest_share = share_of(*largest, summary.num_valid);
@@ -359,17 +400,19 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
       {"Train loss", epoch.train.loss()},
       {"Train error", 1 - epoch.train.top1_accuracy()},
       {"Valid loss", epoch.valid.loss()},
-      {"Top-1 validation accuracy", epoch.valid.top1_accuracy()},
-      {"Top-5 validation accuracy", epoch.valid.top5_accuracy()},
-      {"Rate/images per second of the whole epoch", epoch.train_images_per_second},
-      {"Seconds/training", epoch.train_seconds},
-      {"Seconds/validation", epoch.valid_seconds},
   };
-  const auto add = [&](const char* name, double value) { metrics.push_back({name, value}); };
-  if (epoch.macro) {
-    add("Validation/macro recall", epoch.macro->recall);
-    add("Validation/macro F1", epoch.macro->f1);
-  }
+  const auto add = [&](const std::string& name, double value) { metrics.push_back({name, value}); };
+  const std::vector<Figure> figures = figures_of(epoch);
+  const auto add_figures = [&](bool of_group) {
+    for (const Figure& figure : figures)
+      if ((figure.title.find('/') != std::string::npos) == of_group)
+        if (!std::isnan(figure.value)) add(figure.title, figure.value);
+  };
+  add_figures(false);
+  add("Rate/images per second of the whole epoch", epoch.train_images_per_second);
+  add("Seconds/training", epoch.train_seconds);
+  add("Seconds/validation", epoch.valid_seconds);
+  add_figures(true);
   const double to_milliseconds = 1000.0 / std::max(1, epoch.num_steps);
   add("Step milliseconds/data wait", epoch.times.data_wait * to_milliseconds);
   add("Step milliseconds/forward", epoch.times.forward * to_milliseconds);

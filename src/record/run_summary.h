@@ -65,9 +65,19 @@ RunSummary summary_of(const RunRecord& run);
 // names none. Points into `run`.
 const EpochRecord* kept_epoch(const RunRecord& run);
 
+// The figures of an epoch by which its model is judged, the leading one first:
+// EpochRecord::figures, or top-1, top-5 and the macro scores.
+std::vector<Figure> figures_of(const EpochRecord& epoch);
+// What Totals::top1 counts, in a word.
+std::string counted_name(const EpochRecord& epoch);
+// "macro F1" of the title "Validation/macro F1".
+std::string short_title(const Figure& figure);
+// What the epoch is judged by.
+JudgedEpoch judged(const EpochRecord& epoch, BestBy by);
+
 // Whether top-5 says anything: with 5 classes or fewer every answer is right.
 inline bool has_top5(const DataRecord& data) {
-  return data.classes.size() > 5;
+  return data.words.right == TaskWords().right && data.classes.size() > 5;
 }
 
 inline Interval top1_interval(const Totals& totals) {

@@ -37,23 +37,33 @@ struct MacroScores {
   double f1 = 0;      // mean over the classes that have images or were predicted
 };
 
+// A figure of an epoch, as the task names it.
+struct Figure {
+  std::string name;   // in JSON, "macro_f1"
+  std::string title;  // in reports, "macro F1"
+  std::string line;   // in the epoch's line of the log; empty: not there
+  double value = 0;
+  bool is_counted = false;  // the share that Totals::top1 counts, which has an interval
+  bool operator==(const Figure&) const = default;
+};
+
 // The validation metric by which the best epoch is chosen.
-enum class BestBy { kTop1, kLoss, kMacroRecall };
+enum class BestBy { kTop1, kLoss, kMacroRecall, kMap, kMacroF1 };
 
 // What an epoch is judged by.
 struct JudgedEpoch {
   Totals valid;
-  double macro_recall = 0;
+  double mean = 0;  // over the classes, of the metric by which it is judged
 };
 
 // Whether `candidate` replaces the best epoch so far. By loss: lower loss, or equal loss and higher
-// top-1. By macro recall: higher macro recall, or equal and better by top-1. The earlier epoch wins
-// a tie.
+// top-1. By top-1: higher top-1, or equal and lower loss. By a mean over the classes: higher mean,
+// or equal and better by top-1. The earlier epoch wins a tie.
 inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, BestBy by) {
   if (by == BestBy::kLoss && candidate.valid.loss() != best.valid.loss())
     return candidate.valid.loss() < best.valid.loss();
-  if (by == BestBy::kMacroRecall && candidate.macro_recall != best.macro_recall)
-    return candidate.macro_recall > best.macro_recall;
+  if (by != BestBy::kLoss && by != BestBy::kTop1 && candidate.mean != best.mean)
+    return candidate.mean > best.mean;
   return is_better(candidate.valid, best.valid);
 }
 
@@ -95,12 +105,23 @@ inline bool is_at_limit(double temperature) {
   return temperature < 1.001 * kLowestTemperature || temperature > 0.999 * kHighestTemperature;
 }
 
+// Of one class, where an image may have several: sigmoid(logit / temperature) is calibrated, and
+// the class is told from `threshold` on, which gave the best F1 in validation.
+struct LabelCalibration {
+  double temperature = 1, threshold = 0.5;
+  double probability(double logit) const { return 1 / (1 + std::exp(-logit / temperature)); }
+  bool tells(double logit) const { return probability(logit) >= threshold; }
+  bool operator==(const LabelCalibration&) const = default;
+};
+
 // How far a model's confidence can be trusted: softmax(logits / temperature) is calibrated.
 struct Calibration {
   double temperature = 1;
   // The validation images on which the temperature was fitted, binned by calibrated confidence.
   // Bins without images are left out. Empty: unknown.
   std::vector<AnswerBin> answers;
+  // By class id, for several labels an image; then the two above mean nothing. Empty: one label.
+  std::vector<LabelCalibration> labels = {};
   bool operator==(const Calibration&) const = default;
 };
 
@@ -158,7 +179,9 @@ struct EpochRecord {
   double average_images_per_second = 0;
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
-  std::optional<MacroScores> macro;  // of validation; empty: a record written by an older version
+  std::optional<MacroScores> macro;  // of validation; empty in records of an older version
+  // Of validation, where they are not top-1, top-5 and `macro`: the leading one first.
+  std::vector<Figure> figures = {};
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
@@ -199,10 +222,6 @@ inline ConfusionMatrix empty_matrix(int num_classes) {
   return {num_classes, std::vector<std::int64_t>(size <= kMaxConfusionClasses ? size * size : 0)};
 }
 
-inline JudgedEpoch judged(const EpochRecord& epoch) {
-  return {epoch.valid, epoch.macro ? epoch.macro->recall : 0};
-}
-
 struct Thumbnail {
   int height = 0, width = 0;
   std::string jpeg;  // file contents; empty: none
@@ -215,6 +234,25 @@ struct JudgedImage {
   int guess = 0;          // the predicted class
   double confidence = 0;  // softmax of the guess, 0 to 1
   Thumbnail thumbnail;
+};
+
+// A section with a table of plain texts, the first of each row its heading.
+struct ResultTable {
+  std::string id, heading, lead, caption;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+// Whether the model learned, with the figure that says so. Without text: as top-1 says.
+struct TaskVerdict {
+  std::string text;
+  bool has_learned = false;
+};
+
+// A section with images of which the class `guess` was, say, "missed".
+struct PictureList {
+  std::string id, heading, lead, word;
+  std::vector<JudgedImage> images;
 };
 
 // Out-of-fold predictions: each fold is predicted by a model that was not trained on it.
@@ -230,6 +268,11 @@ struct ValidationDetails {
   ConfusionMatrix confusion;
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
+  // What the task has to tell beside these, as it is to be shown.
+  std::vector<Figure> figures = {};
+  std::vector<ResultTable> tables = {};
+  std::vector<PictureList> pictures = {};
+  TaskVerdict verdict = {};
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
   std::vector<JudgedImage> doubtful;

@@ -92,6 +92,9 @@ RecordKeys parse_record_keys(const std::string& text);
 std::vector<std::pair<std::string, std::string>> parse_pairs(
     const std::string& text, const std::vector<std::string>& known = {});
 
+// How many classes an image has. kAuto: one, and labels that may be several are an error.
+enum class TaskKind : std::uint8_t { kAuto, kSingleLabel, kMultiLabel };
+
 // What the files of a dataset do not say themselves.
 struct RecordOptions {
   RecordKeys keys = {};
@@ -108,6 +111,7 @@ struct RecordOptions {
   // Rows of which sets are read: "train", "valid" or "test". Empty: all.
   std::vector<std::string> list_sets = {};
   bool requires_sets = true;  // false: a list without a column of sets is read anyway
+  TaskKind task = TaskKind::kAuto;
   bool operator==(const RecordOptions&) const = default;
 };
 

@@ -71,6 +71,13 @@ std::string accuracy_text(double value, const Interval& interval) {
          formatted(" (95 %% interval %.1f to %.1f %%)", 100 * interval.low, 100 * interval.high);
 }
 
+std::string figures_text(const std::vector<Figure>& figures) {
+  std::vector<std::string> texts;
+  for (const Figure& figure : figures)
+    texts.push_back(short_title(figure) + " " + percent(figure.value));
+  return joined(texts, ", ");
+}
+
 class ConsoleSink : public RunSink {
  public:
   ConsoleSink(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {
@@ -80,6 +87,7 @@ class ConsoleSink : public RunSink {
   std::string_view name() const override { return "console"; }
 
   void start(const RunStart& start) override {
+    live_.right = start.data.words.right;
     for (const auto& [label, text] : start.plan) log_.info(labeled(label + ":", kPlanColumn, text));
   }
 
@@ -156,7 +164,11 @@ class ConsoleSink : public RunSink {
     if (end.automatic) result("kept by --auto", end.automatic->reason);
     const RunSummary summary = summary_of(run);
     const Totals& valid = summary.kept->valid;
-    result("top-1 accuracy",
+    for (const Figure& figure : summary.kept->figures)
+      if (!figure.is_counted) result(short_title(figure), percent(figure.value));
+    if (const std::string text = figures_text(run.details.figures); !text.empty())
+      result("at thresholds", text + ", fitted on these images");
+    result(run.start.data.words.right + " accuracy",
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
                (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
     if (has_top5(run.start.data))
@@ -230,16 +242,18 @@ std::string iteration_line(const StepRecord& record) {
 }
 
 std::string epoch_line(const EpochRecord& record) {
-  return formatted("Epoch %d,train_ips %.2f,train_loss %.6f,train_error %.6f,", record.epoch,
-                   record.average_images_per_second, record.train.loss(),
-                   1 - record.train.top1_accuracy()) +
-         formatted("valid_loss %.5f,top1 acc %.5f,top5 acc %.5f", record.valid.loss(),
-                   record.valid.top1_accuracy(), record.valid.top5_accuracy());
+  std::string line = formatted("Epoch %d,train_ips %.2f,train_loss %.6f,train_error %.6f,",
+                               record.epoch, record.average_images_per_second, record.train.loss(),
+                               1 - record.train.top1_accuracy()) +
+                     formatted("valid_loss %.5f", record.valid.loss());
+  for (const Figure& figure : figures_of(record))
+    if (!figure.line.empty()) line += formatted(",%s %.5f", figure.line.c_str(), figure.value);
+  return line;
 }
 
 std::string epoch_news(const EpochRecord& record) {
-  const auto part = [](const char* name, const Totals& totals) {
-    return formatted("%s loss %.4f, top-1 %.2f %%", name, totals.loss(),
+  const auto part = [&](const char* name, const Totals& totals) {
+    return formatted("%s loss %.4f, %s %.2f %%", name, totals.loss(), counted_name(record).c_str(),
                      100 * totals.top1_accuracy());
   };
   return formatted("epoch %d: ", record.epoch) + part("train", record.train) + "; " +
@@ -264,7 +278,8 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const std::string rate = rate_text(timing.epoch_images_per_second);
   const bool has_trained = !std::isnan(live.top1);
   const std::string loss = has_trained ? formatted("  loss %.4f", live.loss) : "";
-  const std::string top1 = has_trained ? formatted("  top-1 %.1f %%", 100 * live.top1) : "";
+  const std::string top1 =
+      has_trained ? formatted("  %s %.1f %%", live.right.c_str(), 100 * live.top1) : "";
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
   const std::string left = left_text(seconds);
   return live_line(timing,
@@ -295,8 +310,10 @@ std::string share_line(const std::string& title, double share, const LiveLine& l
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
   constexpr std::size_t kMaxRows = 20;
+  const std::string right = epochs.empty() ? "top-1" : counted_name(epochs.front());
   std::vector<std::string> rows = {
-      "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
+      formatted("  epoch  learning rate  train loss %9s  valid loss %9s  images/s", right.c_str(),
+                right.c_str())};
   bool has_star = false;
   const std::size_t stride =
       epochs.size() <= kMaxRows ? 1 : (epochs.size() + kMaxRows - 3) / (kMaxRows - 2);

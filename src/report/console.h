@@ -29,6 +29,7 @@ std::string epoch_news(const EpochRecord& record);
 // Values for the live line of a running job.
 struct LiveLine {
   double loss = 0, top1 = NAN;  // over the epoch so far, as last printed; NaN: none yet
+  std::string right = "top-1";  // what `top1` counts
   int columns = 80;             // available for the line
   bool utf8 = false;            // draw the bar with block characters
 };

@@ -123,6 +123,7 @@ std::string pictures_event(const ValidationDetails& details,
             image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
   };
   add_all("Most confidently wrong", details.most_wrong);
+  for (const PictureList& list : details.pictures) add_all(list.heading, list.images);
   add_all("Samples", details.samples);
   return values_event(summary, time, step);
 }

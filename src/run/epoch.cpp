@@ -15,8 +15,8 @@
 #include "data/loader/batch_loader.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/frozen/frozen_run.h"
+#include "run/judge.h"
 #include "run/kept_model.h"
-#include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/shared_sources.h"
 #include "run/vote.h"
@@ -45,7 +45,8 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
                    .train_on_empty_batches = plan.sync_batch_norm && run.world.size() > 1,
                    .loss = plan.recipe.loss,
                    .clip_norm = plan.recipe.clip_norm,
-                   .precision = plan.recipe.precision},
+                   .precision = plan.recipe.precision,
+                   .task = run.train_task.get()},
           .mix = plan.recipe.mix,
           .rank = run.world.rank(),
           .num_ranks = plan.num_training_ranks,
@@ -238,9 +239,10 @@ Validation evaluate(Run& run, EpochRecord& record) {
   const Stopwatch watch;
   const std::size_t num_classes = run.sources.num_classes();
   BatchLoader loader = run.loaders->validation(record.epoch);
+  const Judge& judge = judge_of(run.sources.valid);
   Evaluator evaluator(*run.state->model, loader, run.uploaders->validation(),
-                      run.plan.recipe.precision,
-                      {run.num_valid_images(), static_cast<int>(num_classes)});
+                      run.plan.recipe.precision, judge.sample(run.num_valid_images(), num_classes),
+                      *run.valid_task);
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
     run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
@@ -253,7 +255,7 @@ Validation evaluate(Run& run, EpochRecord& record) {
   // One vote sums the totals, followed by the counts of classes.
   std::vector<double> numbers = summed_numbers(totals);
   const std::size_t num_totals = numbers.size();
-  const std::vector<double> counts = class_counts(result.predictions, num_classes);
+  const std::vector<double> counts = judge.counts(result.predictions, num_classes);
   numbers.insert(numbers.end(), counts.begin(), counts.end());
   const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
   if (all.has_bad_images) run.bad_valid->record_on_all_ranks(faults, world, run.console);
@@ -261,10 +263,10 @@ Validation evaluate(Run& run, EpochRecord& record) {
   if (run.stop->now()) return result;
   set_summed_numbers(all.numbers, totals);
   record.valid = totals;
-  record.macro = macro_scores(std::span(all.numbers).subspan(num_totals));
   record.valid_seconds = watch.seconds();
   world.agree([&] { check_epoch(record); });
   result.logits = evaluator.take_logits();
+  judge.measure(run, std::span(all.numbers).subspan(num_totals), result.logits, record);
   return result;
 }
 

@@ -15,10 +15,6 @@ namespace kiln {
 // it. Returns whether it was kept; the result is the same on all ranks.
 bool keep_if_best(Run& run, const EpochRecord& record);
 
-// The temperature fitted to `logits`, and how often the model is right at which confidence.
-// `logits` are those of this rank's images. A collective; the result is the same on all ranks.
-Calibration calibrate(World& world, const HostLogits& logits);
-
 // The record's details on the best epoch; call after keep_if_best() has kept it. Also sets the
 // model's calibration in the state. `predictions` and `logits` are this rank's, for the job's
 // validation images. A collective; the result is complete on rank 0 only.

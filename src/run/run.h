@@ -74,6 +74,7 @@ struct Run {
   // begin() sets these.
   std::unique_ptr<Communicator> communicator = {}, batch_norm_lane = {};
   CacheChoice cache = {};
+  std::shared_ptr<const Task> train_task = {}, valid_task = {};  // what their labels mean
   std::optional<Uploaders> uploaders = {};
   std::unique_ptr<TrainingLoaders> loaders = {};
   std::unique_ptr<TrainState> state = {};

@@ -22,6 +22,8 @@ std::string kept_text(const Plan& plan) {
   if (plan.is_automatic) return "the one --auto chose";
   if (plan.keep.save == SaveChoice::kLast) return "the last one";
   if (plan.keep.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
+  if (plan.keep.best_by == BestBy::kMap) return "the one with the highest mean average precision";
+  if (plan.keep.best_by == BestBy::kMacroF1) return "the one with the highest macro F1";
   return plan.keep.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
                                                    : "the one with the highest top-1";
 }

@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
-constexpr std::uint64_t kMaxCalibration = 1 << 20;
 constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million images
 
 [[noreturn]] void fail(const fs::path& path, const std::string& fault, const std::string& remedy) {
@@ -131,8 +130,13 @@ ModelDirectory read_model_directory(const fs::path& folder) {
     directory.preprocessing = read_preprocessing(path, directory.spec);
   });
   read_if_there(kCalibrationFile, [&](const fs::path& path) {
-    directory.calibration = parse_calibration(read_part(path, kMaxCalibration), path.string());
+    directory.calibration = parse_calibration(read_part(path, kMaxCalibrationBytes), path.string());
   });
+  // Thresholds cannot be guessed; and those of another model would be wrong.
+  if (directory.spec.num_classes &&
+      std::ssize(directory.calibration.labels) != directory.spec.num_thresholds())
+    fail(folder / kCalibrationFile, "is missing, or is not that of this model's classes",
+         kCopyAgain);
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {
     directory.seen_images = parse_seen_images(read_part(path, kMaxSeenImages), path.string());
   });

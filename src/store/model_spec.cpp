@@ -30,6 +30,7 @@ Error meta_fault(const std::string& where, const std::string& fault) {
 
 constexpr std::size_t kMaxSpec = 1 << 16;
 constexpr int kMaxClasses = 1'000'000;
+constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
 
@@ -180,12 +181,14 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
     reader.fail(
         "its key 'file_name' says that the model is a pickled Python object, not a state dict");
   const YAML::Node flavor = reader.map_at(root, "flavor");
-  if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch")
+  const std::string name = reader.text_at(flavor, "name");
+  if (name != kFlavor && name != kMultiLabelFlavor)
     reader.fail("its flavor " + shortened(name) + " is not pytorch");
   if (flavor["serialization_method"].IsDefined() &&
       reader.text_at(flavor, "serialization_method") != "state_dict")
     reader.fail("its serialization_method is not state_dict");
   ModelSpec spec;
+  if (name == kMultiLabelFlavor) spec.task = TaskKind::kMultiLabel;
   spec.model_file = reader.text_at(root, "model_file");
   if (!is_file_name(spec.model_file))
     reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
@@ -267,7 +270,10 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
   const NetworkFamily& family = known_network(spec.model_name).family();
-  std::string yaml = "flavor:\n  name: pytorch\n  serialization_method: state_dict\n";
+  std::string yaml = "flavor:\n  name: ";
+  const bool is_multi_label = spec.task == TaskKind::kMultiLabel;
+  yaml += is_multi_label ? kMultiLabelFlavor : kFlavor;
+  yaml += "\n  serialization_method: state_dict\n";
   yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
   yaml += "time_created: " + yaml_text(time_created) + '\n';
   const bool is_own = family.designer_module.empty();
@@ -280,7 +286,8 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
     if (family.allows(known.key))
       yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
   if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
-  yaml += "task_type: MultiClassification\n";
+  yaml +=
+      is_multi_label ? "task_type: MultiLabelClassification\n" : "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
   if (spec.normalization) {
     yaml +=
@@ -297,7 +304,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1, kVersionWithTransforms = 2;
+constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr double kMaxTemperature = 1e6;
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
@@ -447,9 +454,33 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
   return result;
 }
 
+namespace {
+
+std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
+  file.refuse_unknown_keys({"version", "classes"});
+  const Json& classes = file.at("classes");
+  if (!classes.is_array() || classes.empty()) file.refuse("classes", "a list");
+  std::vector<LabelCalibration> labels;
+  for (const Json& pair : classes) {
+    const bool has_two =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+    const double temperature = has_two ? pair[0].get<double>() : 0;
+    const double threshold = has_two ? pair[1].get<double>() : 0;
+    if (!(temperature > 0 && temperature <= kMaxTemperature && threshold >= 0 && threshold <= 1))
+      file.fail("its key 'classes' has " + shown(pair) +
+                " instead of a temperature above 0 and a threshold from 0 to 1");
+    labels.push_back({temperature, threshold});
+  }
+  return labels;
+}
+
+}  // namespace
+
 Calibration parse_calibration(std::string_view json, const std::string& where) {
-  const JsonFile file(json, where, "calibration", 1 << 20, "1 MiB");
-  if (file.at("version") != kVersion) file.refuse_version("version 1");
+  const JsonFile file(json, where, "calibration", kMaxCalibrationBytes, "64 MiB");
+  const Json& version = file.at("version");
+  if (version == kVersionOfLabels) return {1, {}, parse_labels(file)};
+  if (version != kVersion) file.refuse_version("versions 1 and 2");
   file.refuse_unknown_keys({"version", "temperature", "answers"});
   const Json& temperature = file.at("temperature");
   Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
@@ -468,6 +499,12 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
 }
 
 std::string format_calibration(const Calibration& calibration) {
+  if (!calibration.labels.empty()) {
+    nlohmann::ordered_json json = {{"version", kVersionOfLabels}, {"classes", Json::array()}};
+    for (const LabelCalibration& label : calibration.labels)
+      json["classes"].push_back({label.temperature, label.threshold});
+    return json.dump() + "\n";
+  }
   nlohmann::ordered_json answers = nlohmann::ordered_json::array();
   for (const AnswerBin& bin : calibration.answers)
     answers.push_back({bin.from, bin.images, bin.right});

@@ -52,9 +52,12 @@ DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path);
 struct ModelSpec {
   std::string model_name;   // "resnet18", "densenet121", …
   bool pretrained = false;  // has a 1000-way head, followed by a linear layer in trained models
-  bool memory_efficient = false;               // DenseNet only
-  bool zero_init_residual = false;             // ResNet only
-  std::optional<int> num_classes;              // trained models
+  // Trained models: several labels an image. Its flavor is then one that other readers refuse.
+  TaskKind task = TaskKind::kSingleLabel;
+  bool memory_efficient = false;    // DenseNet only
+  bool zero_init_residual = false;  // ResNet only
+  std::optional<int> num_classes;   // trained models
+  int num_thresholds() const { return task == TaskKind::kMultiLabel ? num_classes.value_or(0) : 0; }
   std::optional<Normalization> normalization;  // trained models
   // As read: a file name in the directory, without any path. Always written as kModelFile.
   std::string model_file{kModelFile};
@@ -116,9 +119,13 @@ std::string format_preprocessing(const Preprocessing& preprocessing);
 //   }                                    the next, and those of them that were right
 //
 // All keys are required and no others are allowed. Directories written by an older version or by
-// another program have no such file; their temperature is 1.
+// another program have no such file; their temperature is 1. Of a model for several labels an image
+// the version is 2, and instead of the last two keys there is "classes", a list by class id of
+// [temperature, threshold]: the probability is sigmoid(logit / temperature), and the class is told
+// from the threshold on.
 //
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
+inline constexpr std::size_t kMaxCalibrationBytes = 64 << 20;
 Calibration parse_calibration(std::string_view json, const std::string& where);
 // Round-trips exactly: parsing the text gives the same values to the last bit.
 std::string format_calibration(const Calibration& calibration);

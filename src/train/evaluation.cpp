@@ -133,13 +133,9 @@ MetricSums::MetricSums(const at::Device& device)
       first_nonfinite_step_(at::full({1}, kNever, at::dtype(at::kDouble).device(device))) {}
 
 void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
-                     int step) {
+                     int step, const Task& task) {
   const at::NoGradGuard no_grad;
-  const std::int64_t k = std::min<std::int64_t>(5, logits.size(1));
-  const at::Tensor ranked = std::get<1>(logits.topk(k, 1));  // [N, k]
-  const at::Tensor hits = ranked.eq(labels.unsqueeze(1));    // [N, k]
-  const at::Tensor top1 = hits.select(1, 0).sum().to(at::kDouble);
-  const at::Tensor top5 = hits.sum().to(at::kDouble);
+  const auto [top1, top5] = task.hits(logits, labels);
   const at::Tensor loss = loss_sum.detach().to(at::kDouble);
   batch_sums_ = at::stack({loss, top1, top5});
   sums_.add_(batch_sums_);
@@ -168,11 +164,12 @@ void MetricSums::set(const Totals& totals) {
 }
 
 Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader,
-                     Precision precision, const CalibrationSample& sample)
+                     Precision precision, const CalibrationSample& sample, const Task& task)
     : model_(model),
       loader_(loader),
       uploader_(uploader),
       precision_(precision),
+      task_(task),
       metrics_(uploader.device()),
       sample_(sample) {
   model_.train(false);
@@ -186,10 +183,10 @@ bool Evaluator::step() {
   if (host->count == 0) return true;
   const DeviceBatch batch = uploader_.upload(*host);
   const at::Tensor logits = forward(model_, batch.images, precision_);
-  metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels), steps_);
+  metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels, task_), steps_, task_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
     predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
-  const auto [confidence, predicted] = logits.softmax(1, at::kFloat).max(1);
+  const auto [confidence, predicted] = task_.answers(logits);
   confidences_.push_back(confidence);
   predicted_.push_back(predicted.to(at::kInt));
   keep_logits(logits, *host);

@@ -15,6 +15,7 @@
 #include "model/image_model.h"
 #include "record/training_record.h"
 #include "record/vocabulary.h"
+#include "train/task.h"
 
 namespace kiln {
 
@@ -62,8 +63,8 @@ class MetricSums {
 
   // logits [N, C], labels [N]; loss_sum []: the losses summed over the images. `step` counts from
   // 1.
-  void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
-           int step);
+  void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum, int step,
+           const Task& task = single_label());
 
   struct Values {
     Totals batch, totals;          // of the last add(), of all add() calls
@@ -85,7 +86,7 @@ class MetricSums {
 struct Prediction {
   std::uint32_t sample = 0;  // index into the samples of the loader's dataset
   std::int32_t label = 0, predicted = 0;
-  float confidence = 0;  // softmax of the predicted class
+  float confidence = 0;  // probability of the predicted class
 };
 
 // The logits of images, in float32 on the host.
@@ -103,7 +104,7 @@ class Evaluator {
  public:
   // All references must outlive it. Puts the model into eval mode.
   Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader, Precision precision,
-            const CalibrationSample& sample);
+            const CalibrationSample& sample, const Task& task = single_label());
 
   // Evaluates the next batch; false if there is none.
   bool step();
@@ -123,6 +124,7 @@ class Evaluator {
   BatchLoader& loader_;
   DeviceUploader& uploader_;
   Precision precision_;
+  const Task& task_;
   MetricSums metrics_;
   int steps_ = 0;
   std::vector<Prediction> predictions_;

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "train/recipe.h"
+#include "train/task.h"
 
 namespace kiln {
 
-// The training objective: the cross-entropy, summed over the images of logits [N, C] and labels [N]
-// (int64), like PyTorch's with `weight` and reduction "sum". The training step divides it by the
-// number of images, not by their weights. The result is a scalar of the logits' type, with an
-// autograd graph.
+// The training objective: the task's loss, summed over the images of logits [N, C] and labels [N]
+// (int64); of one label the cross-entropy, like PyTorch's with `weight` and reduction "sum". The
+// training step divides it by the number of images, not by their weights. The result is a scalar of
+// the logits' type, with an autograd graph.
 class TrainingLoss {
  public:
   struct Labels {
@@ -24,8 +25,9 @@ class TrainingLoss {
     at::Tensor weights;  // float32 [N]; undefined: all 1
   };
 
-  // For logits on this device.
-  explicit TrainingLoss(const LossPlan& plan, const at::Device& device = at::kCPU);
+  // For logits on this device. The task must outlive the object.
+  explicit TrainingLoss(const LossPlan& plan, const at::Device& device = at::kCPU,
+                        const Task& task = single_label());
 
   at::Tensor operator()(const at::Tensor& logits, const Labels& labels) const;
   // For images with two labels each (epoch.h); `shares` [N] are the shares of the first label.
@@ -36,12 +38,14 @@ class TrainingLoss {
  private:
   at::Tensor of_each(const at::Tensor& logits, const Labels& labels) const;
 
+  const Task& task_;
   at::Tensor weights_;  // [C], float64; undefined: all 1
   double smoothing_;
 };
 
-// Cross-entropy summed over the images, without an autograd graph. Used for logs, reports and the
-// choice of the best epoch.
-at::Tensor reported_loss(const at::Tensor& logits, const at::Tensor& labels);
+// The task's loss summed over the images, without weights, smoothing and an autograd graph. Used
+// for logs, reports and the choice of the best epoch.
+at::Tensor reported_loss(const at::Tensor& logits, const at::Tensor& labels,
+                         const Task& task = single_label());
 
 }  // namespace kiln

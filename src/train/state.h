@@ -27,9 +27,9 @@ namespace kiln {
 
 // The epoch whose weights are kept.
 struct BestEpoch {
-  int epoch = 0;  // from 1; 0: none yet
-  Totals valid;   // over all ranks
-  double macro_recall = 0;
+  int epoch = 0;    // from 1; 0: none yet
+  Totals valid;     // over all ranks
+  double mean = 0;  // as in JudgedEpoch
   Calibration calibration;
   // copied_weights() of that epoch; on rank 0 only.
   std::vector<NamedTensor> weights;
@@ -50,7 +50,7 @@ struct AutomaticProgress {
   // '1' right, '0' wrong, '-' none.
   std::string answers;
   AutomaticRecord found;
-  double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
+  double tuned_mean = 0;  // as in JudgedEpoch, of the epoch found.tuned_epoch
 };
 
 // Early stopping, based on the validation of each epoch.

@@ -25,8 +25,9 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
     const at::Tensor loss = objective(logits, *batch) / num_images;
     context.enter(StepPhase::kBackward);
     (state_.scaler ? state_.scaler->scaled(loss) : loss).backward();
-    state_.epoch.metrics.add(logits, batch->labels, reported_loss(logits, batch->labels),
-                             state_.epoch.steps + 1);
+    state_.epoch.metrics.add(logits, batch->labels,
+                             reported_loss(logits, batch->labels, *plan_.task),
+                             state_.epoch.steps + 1, *plan_.task);
     has_trained = true;
   }
   state_.exchange->finish({learning_rate, plan_.clip_norm, has_trained}, context);

@@ -19,6 +19,7 @@ struct StepPlan {
   LossPlan loss = {};
   double clip_norm = 0;                    // 0: gradients stay as they are
   Precision precision = Precision::kFp32;  // must match the recipe of the state
+  const Task* task = &single_label();      // must outlive the step
 
   // The number of images that this rank adds to an update, including bad ones.
   std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step; }
@@ -40,7 +41,9 @@ class StepContext {
 class TrainStep {
  public:
   TrainStep(TrainState& state, const StepPlan& plan)
-      : state_(state), plan_(plan), loss_(plan.loss, state.model->parameters().front().device()) {}
+      : state_(state),
+        plan_(plan),
+        loss_(plan.loss, state.model->parameters().front().device(), *plan.task) {}
 
   // Trains on the next batches, together with the other ranks, and updates the weights. Returns
   // false if no batch is left; a rank with batches_per_step = 0 takes no batches and always returns

@@ -48,6 +48,23 @@ TEST(BalanceOptions, ExcludeEachOther) {
   EXPECT_EQ(fault(train({"--save=last", "--best-by=top1"})), "no fault");
 }
 
+TEST(TaskOption, DecidesWhatTheBestEpochIsJudgedBy) {
+  const auto several = parse_as<TrainConfig>(train({"--task=multi-label"}));
+  EXPECT_EQ(several.data.records.task, TaskKind::kMultiLabel);
+  EXPECT_EQ(several.optimization.best_by, BestBy::kMap);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--task=multi-label", "--best-by=macro-f1"}))
+                .optimization.best_by,
+            BestBy::kMacroF1);
+  EXPECT_EQ(fault(train({"--task=multi-label", "--save=last"})), "no fault");
+  for (const char* unfit :
+       {"--best-by=top1", "--best-by=macro-recall", "--sample=balanced", "--auto=True",
+        "--explain=maps", "--folds=3", "--labels=l.csv", "--shard-by=host", "--steps-per-epoch=9"})
+    EXPECT_NE(fault(train({"--task=multi-label", unfit})).find("--task is multi-label"),
+              std::string::npos)
+        << unfit;
+  EXPECT_NE(fault(train({"--best-by=map"})).find("--task multi-label"), std::string::npos);
+}
+
 TEST(AugmentOption, InspectWritesASheetOfAugmentedImages) {
   const auto plain = parse_as<InspectConfig>({"inspect", "photos", "--json"});
   EXPECT_FALSE(plain.augment.has_value());

@@ -113,7 +113,7 @@ TEST(Help, FindsOptionsByNameAndByWordsOfTheirHelp) {
     words.insert(words.end(), asked.begin(), asked.end());
     EXPECT_NE(help(words).find(answer), std::string::npos) << asked[0];
   }
-  EXPECT_NE(fault({"help", "f1"}).find("'f1' was not found"), std::string::npos);
+  EXPECT_NE(fault({"help", "f7"}).find("'f7' was not found"), std::string::npos);
   EXPECT_EQ(help({"help", "src-path"}).find("--tgt"), std::string::npos);
   EXPECT_NE(help({"help", "McNemar"}).find("--auto"), std::string::npos);
   EXPECT_NE(fault({"help", "-"}), "no fault");

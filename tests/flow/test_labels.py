@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from flow import FlowTest, kiln, main
+from resumed_runs import Job
 
 ARROW = {**os.environ, "PYTHONPATH": os.environ.get("KILN_ARROW_ROOT", ".deps/arrow")}
 
@@ -79,6 +80,20 @@ class LabelsTest(FlowTest):
                 self.assertEqual(self.weights(name, train_data_path=train, valid_data_path=valid[name][0], **options), expected)
         if "parquet" not in valid:
             self.skipTest("pyarrow is not installed")
+
+    def test_two_ranks_and_a_resumed_run_train_to_the_bits_of_folders(self):
+        lists = {part: self.table(f"{part}.csv", [{**row, "path": os.path.relpath(row["path"], self.data)} for row in self.rows(part)])
+                 for part in ("train", "val")}
+        by_list = {"train_data_path": lists["train"], "valid_data_path": lists["val"], "list_root": self.data}
+        two = {"ranks": 2, "batch_size": 12, "threads": 1}
+        self.assertEqual(self.weights("two", **by_list, **two), self.weights("folders", **two))
+        jobs = [Job(self.folder / f"job-{name}", self.untrained, self.data, **options)
+                for name, options in (("list", by_list), ("folders", {}))]
+        jobs[0].stop_after(3)
+        for job in jobs:
+            code, output = job.run()
+            self.assertEqual(code, 0, output)
+        self.assertEqual(*[(job.folder / "model/model").read_bytes() for job in jobs])
 
     def test_a_column_gives_both_sets_and_another_weighs_the_loss(self):
         rows = [{**row, "set": "train"} for row in self.rows("train")] + [{**row, "set": "val"} for row in self.rows("val")]

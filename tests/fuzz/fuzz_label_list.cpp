@@ -12,12 +12,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::filesystem::path list =
       fuzz::put(kNames[data[0] % kNames.size()], fuzz::text_of(data + 1, size - 1));
-  const RecordOptions options{.list_roots = {{"s3://b/", fuzz::folder().string()}}};
-  fuzz::accepts<Error>([&] {
-    const Dataset set = read_labeled_dataset(list, "Training dataset", options);
-    counts_by_class(set, set.classes.size());
-    for (std::size_t i = 0; i < set.samples.size(); ++i)
-      fuzz::require(set.samples.file_name(i).find("..") == std::string_view::npos);
-  });
+  for (const TaskKind task : {TaskKind::kAuto, TaskKind::kMultiLabel}) {
+    const RecordOptions options{.list_roots = {{"s3://b/", fuzz::folder().string()}}, .task = task};
+    fuzz::accepts<Error>([&] {
+      const Dataset set = read_labeled_dataset(list, "Training dataset", options);
+      counts_by_class(set, set.classes.size());
+      for (std::size_t i = 0; i < set.samples.size(); ++i) {
+        fuzz::require(set.samples.file_name(i).find("..") == std::string_view::npos);
+        set.label_text(set.samples.label(i));
+      }
+    });
+  }
   return 0;
 }

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "record/evaluation.h"
-#include "run/kept_model.h"
+#include "run/judge.h"
 
 namespace kiln {
 namespace {

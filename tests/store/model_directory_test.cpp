@@ -38,6 +38,18 @@ TEST(CalibrationFile, ReadsWhatItWrites) {
     EXPECT_EQ(parse_calibration(format_calibration(written), "x"), written);
 }
 
+TEST(CalibrationFile, OfSeveralLabelsHasEachClass) {
+  Calibration several;
+  several.labels = {{1.5, 0.25}, {1, 0.5}};
+  const std::string json = format_calibration(several);
+  EXPECT_EQ(parse_calibration(json, "x"), several);
+  EXPECT_EQ(json, "{\"version\":2,\"classes\":[[1.5,0.25],[1.0,0.5]]}\n");
+  for (const char* bad :
+       {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [[1]]})",
+        R"({"version": 2, "classes": [[1, 2]]})", R"({"version": 2, "classes": [[0, 1]]})"})
+    EXPECT_THROW(parse_calibration(bad, "x"), Error) << bad;
+}
+
 TEST(CalibrationFile, HasTheFormatOfItsHeader) {
   const std::string json = R"({"version": 1, "temperature": 1.25, "answers": [[0.5, 3, 2]]})";
   EXPECT_EQ(parse_calibration(json, "x"), (Calibration{1.25, {{0.5, 3, 2}}}));
@@ -45,7 +57,7 @@ TEST(CalibrationFile, HasTheFormatOfItsHeader) {
 
 TEST(CalibrationFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_model_fault("[]", "not a JSON object");
-  expect_model_fault(R"({"version": 2})", "its version is 2");
+  expect_model_fault(R"({"version": 3})", "its version is 3");
   expect_model_fault(R"({"version": 1, "answers": []})", "'temperature' is missing");
   expect_model_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
   expect_model_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
@@ -157,8 +169,24 @@ TEST_F(ModelDirectoryTest, WithoutACalibrationTheTemperatureIsOne) {
   fs::remove(folder_ / "calibration.json");
   EXPECT_EQ(read_model_directory(folder_).calibration, Calibration{});
   EXPECT_EQ(Calibration{}.temperature, 1);
-  put("calibration.json", std::string((1 << 20) + 1, ' '));
+  put("calibration.json", std::string(kMaxCalibrationBytes + 1, ' '));
   expect_error(ErrorCode::kInvalidModelDirectory, "larger than",
+               [&] { read_model_directory(folder_); });
+}
+
+TEST_F(ModelDirectoryTest, OfSeveralLabelsNeedsTheirThresholds) {
+  TrainedModel model = trained();
+  model.spec.task = TaskKind::kMultiLabel;
+  model.calibration = {};
+  model.calibration.labels = {{2, 0.25}, {1, 0.5}};
+  write_directory(folder_, trained_model_files(model));
+  EXPECT_EQ(read_model_directory(folder_).calibration, model.calibration);
+  fs::remove(folder_ / "calibration.json");
+  expect_error(ErrorCode::kInvalidModelDirectory, "calibration.json",
+               [&] { read_model_directory(folder_); });
+  model.calibration.labels.pop_back();
+  write_directory(folder_, trained_model_files(model));
+  expect_error(ErrorCode::kInvalidModelDirectory, "calibration.json",
                [&] { read_model_directory(folder_); });
 }
 

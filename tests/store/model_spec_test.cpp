@@ -55,6 +55,11 @@ TEST(ModelSpec, ReadsWhatItWrites) {
   EXPECT_EQ(read.num_classes, 7);
   EXPECT_EQ(read.normalization, spec.normalization);
   EXPECT_EQ(read.model_file, "model");
+  EXPECT_EQ(read.task, TaskKind::kSingleLabel);
+  spec.task = TaskKind::kMultiLabel;
+  const std::string yaml = format_model_spec(spec, "2026-01-02T03:04:05.678901+0000");
+  EXPECT_EQ(parse_model_spec(yaml, "x").task, TaskKind::kMultiLabel);
+  EXPECT_EQ(yaml.find("name: pytorch\n"), yaml.npos);  // which other programs take for one label
 }
 
 TEST(ModelSpec, FaultsAreNamed) {

@@ -40,6 +40,7 @@ class CocoReader {
     for_each("images", [&](const json& image) { read_image(image); });
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
+    listed_.settle(set_);
     find_listed_images(set_, files_, {}, file_, context_);
     return std::move(set_);
   }
@@ -135,6 +136,8 @@ class CocoReader {
         {"bbox", "object detection"}};
     for (const auto& [key, task] : kOtherTasks) {
       if (!annotation.contains(key)) continue;
+      // What is somewhere in an image is in it.
+      if (listed_.takes_regions() && annotation.contains("category_id")) continue;
       context_.fail(file_ + " contains annotations for " + task + " (\"" + key +
                     "\"), which cannot be used to train a classifier. Give a COCO file for "
                     "classification, with an image_id and a category_id per annotation.");
@@ -149,11 +152,9 @@ class CocoReader {
     if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
     if (!names_by_id_.contains(category))
       fail("no category has the id " + std::to_string(category));
-    const int label = set_.samples.label(item->second);
-    if (label >= 0 && label != category)
+    if (!listed_.add(item->second, static_cast<int>(category), set_))
       fail("assigns image " + std::to_string(image_id) +
-           " a second class, but only one is supported");
-    set_.samples.set_label(item->second, static_cast<int>(category));
+           " a second class: `kiln train --task multi-label` trains on several for each image");
   }
 
   const CocoFile& coco_;
@@ -165,6 +166,7 @@ class CocoReader {
   Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
   std::map<std::int64_t, std::string> names_by_id_;
+  ListedClasses listed_{context_.records};
 };
 
 bool holds_list(const json& document, const char* key) {

@@ -71,8 +71,8 @@ std::string few_of(std::vector<std::string> names) {
 std::vector<bool> used_classes(const Dataset& set) {
   std::vector<bool> is_used(set.classes.size());
   for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (const int label = set.samples.label(i); label >= 0)
-      is_used[static_cast<std::size_t>(label)] = true;
+    set.for_each_class(set.samples.label(i),
+                       [&](int id) { is_used[static_cast<std::size_t>(id)] = true; });
   return is_used;
 }
 
@@ -101,9 +101,7 @@ void take(const LabelMeaning& meaning, std::size_t part, FoundLabels found, Data
   std::vector<int> new_ids(std::max(set.classes.size(), ids.size()), -1);
   for (std::size_t i = 0; i < ids.size(); ++i)
     new_ids[found.ids.empty() ? i : static_cast<std::size_t>(found.ids[i])] = ids[i];
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (const int label = set.samples.label(i); label >= 0)
-      set.samples.set_label(i, new_ids[static_cast<std::size_t>(label)]);
+  renumber(new_ids, set);
   if (set.classes != meaning.classes) set.schema_json = schema_text(meaning.classes);
   set.classes = meaning.classes;
   set.first_label = meaning.first_label;
@@ -279,6 +277,13 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   return samples;
 }
 
+std::string Dataset::label_text(int label) const {
+  std::vector<std::string> names;
+  for_each_class(label, [&](int id) { names.push_back(classes[static_cast<std::size_t>(id)]); });
+  std::ranges::sort(names);
+  return joined(names, std::string(1, kLabelSeparator));
+}
+
 std::string describe(Dataset::Kind kind) {
   static constexpr std::array kNames = {"ImageDirectory",   "COCO folder",    "class folders",
                                         "folder of images", "list of images", "archive",
@@ -310,6 +315,7 @@ Dataset read_of_any_kind(const DatasetContext& context) {
     use_class_names(context, set);
   if (std::string note = note_of_twins(set.classes); !note.empty())
     set.notes.push_back(std::move(note));
+  take_task(context.records, set);
   return set;
 }
 
@@ -357,6 +363,7 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.folder = set.folder;
   part.name = set.name;
   part.classes = set.classes;
+  part.labels = set.labels;
   part.samples = set.samples.only(keep);
   share_archives(set, part);
   part.list_name = set.list_name;
@@ -403,7 +410,8 @@ Dataset read_labeled(const DatasetContext& context) {
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes) {
   std::vector<long long> counts(num_classes);
   for (std::size_t i = 0; i < set.samples.size(); ++i)
-    ++counts[static_cast<std::size_t>(set.samples.label(i))];
+    set.for_each_class(set.samples.label(i),
+                       [&](int id) { ++counts[static_cast<std::size_t>(id)]; });
   return counts;
 }
 
@@ -413,7 +421,9 @@ std::string reading_text(const RecordOptions& records) {
   usual.list_roots = records.list_roots;
   usual.list_sets = records.list_sets;
   usual.requires_sets = records.requires_sets;
-  if (records == usual) return {};
+  usual.task = records.task;
+  const std::string task = task_text(records);
+  if (records == usual) return task;
   std::string contents;
   try {
     if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
@@ -422,7 +432,8 @@ std::string reading_text(const RecordOptions& records) {
   const RecordKeys& keys = records.keys;
   return shell_words({keys.image, keys.label, keys.text, keys.name,
                       std::to_string(records.first_label.value_or(-1)),
-                      records.classes_file.empty() ? "" : hex_digits(content_hash(contents))});
+                      records.classes_file.empty() ? "" : hex_digits(content_hash(contents))}) +
+         task;
 }
 
 std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file) {
@@ -453,15 +464,16 @@ void map_classes(const Dataset& train, Dataset& valid) {
   }
   std::vector<std::string> lacking;
   std::vector<bool> is_named(valid.classes.size(), false);
-  for (const Sample& item : valid.samples) {
-    if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
-    is_named[item.label] = true;
-    const std::string& name = valid.classes[item.label];
+  const auto require_known = [&](int id) {
+    if (new_ids[id] >= 0 || is_named[id]) return;
+    is_named[id] = true;
+    const std::string& name = valid.classes[id];
     lacking.push_back(quoted_among(name, train.classes));
-    if (lacking.back() != "'" + printable(name) + "'") continue;
+    if (lacking.back() != "'" + printable(name) + "'") return;
     if (const std::string near = closest(name, train.classes); !near.empty())
       lacking.back() += " (similar: '" + near + "')";
-  }
+  };
+  for (const Sample& item : valid.samples) valid.for_each_class(item.label, require_known);
   if (!lacking.empty()) {
     const DatasetContext context{.root = valid.root, .name = valid.name};
     context.fail(std::to_string(lacking.size()) +
@@ -470,10 +482,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
                  ". Add them to the training data, or remove them here. It has " +
                  quoted_names(train.classes, kMaxNamed) + ".");
   }
-  for (std::size_t i = 0; i < valid.samples.size(); ++i) {
-    if (const int label = valid.samples.label(i); label >= 0)
-      valid.samples.set_label(i, new_ids[label]);
-  }
+  renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};
 }

@@ -16,6 +16,7 @@
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/found_labels.h"
+#include "data/dataset/label_classes.h"
 #include "data/image/image.h"
 #include "record/vocabulary.h"
 
@@ -27,7 +28,7 @@ enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
   std::string_view file_name;     // as listed, relative to the root; in an archive: the member
-  int label = -1;                 // index into classes; -1: no label
+  int label = -1;                 // as in Dataset::labels; -1: no label
   std::int64_t id = 0;            // as listed, or a sequence number
   std::optional<ImageSize> size;  // if it is in the list
   // Of a list of images: a number of the images that belong together (0: none), and the weight of
@@ -161,9 +162,10 @@ struct Dataset {
   std::filesystem::path image_root() const {
     return folder.empty() ? root : std::filesystem::path(folder);
   }
-  std::filesystem::path contents;      // as in DatasetContext (readers.h)
-  std::string name;                    // in error messages: "Training dataset"
-  std::vector<std::string> classes;    // by class id; ids without a category are named "Others"
+  std::filesystem::path contents;    // as in DatasetContext (readers.h)
+  std::string name;                  // in error messages: "Training dataset"
+  std::vector<std::string> classes;  // by class id; ids without a category are named "Others"
+  LabelClasses labels;
   SampleTable samples;                 // in list order
   std::vector<ImageArchive> archives;  // the archives that contain the samples
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
@@ -179,6 +181,13 @@ struct Dataset {
   std::vector<std::string> notes;   // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
+  std::size_t num_labels() const { return labels.count(classes.size()); }
+  template <typename Visit>
+  void for_each_class(int label, Visit&& visit) const {
+    labels.visit(label, visit);
+  }
+  // The names of a label's classes, sorted and separated by kLabelSeparator.
+  std::string label_text(int label) const;
   bool is_stream() const { return kind == Kind::kStream; }
   // For a stream: the maximum per epoch.
   std::int64_t num_images() const {
@@ -220,7 +229,7 @@ std::string depth_advice(const Dataset& set);
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name,
                              const RecordOptions& records = {});
 
-// The number of images per class. All labels must be below `num_classes`.
+// The number of images per class. All class ids must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
 
 // Maps the labels of `valid` to the class ids of `train`, by name. Error 18 names what `train`

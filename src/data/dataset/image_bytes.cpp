@@ -97,6 +97,7 @@ void visit_lists(Is<Dataset> auto& set, SetParts parts, auto&& field) {
        {&set.folder, &set.list_name, &set.schema_json, &set.samples_json, &set.read_with})
     field(*text);
   field(set.classes);
+  field(set.labels.sets);
   if (parts == SetParts::kList) return;
   field(set.notes);
   field(set.stamps);
@@ -114,13 +115,19 @@ void require_consistent(const Dataset& set) {
     good = good && id >= 0 && id < num_classes;
     if (good) is_found[static_cast<std::size_t>(id)] = true;
   }
+  const auto is_class = [&](int id) {
+    return id >= 0 && id < num_classes && is_found[static_cast<std::size_t>(id)];
+  };
+  for (const std::vector<int>& ids : set.labels.sets)
+    good = good && std::ranges::all_of(ids, is_class);
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     const int label = set.samples.label(i);
-    good = label >= -1 && label < num_classes &&
-           (label < 0 || is_found[static_cast<std::size_t>(label)]) &&
+    good = label >= -1 && label < static_cast<std::int64_t>(set.num_labels()) &&
            (member == nullptr || member->archive < set.archives.size());
   }
+  for (std::size_t i = 0; good && i < set.samples.size(); ++i)
+    set.for_each_class(set.samples.label(i), [&](int id) { good = good && is_class(id); });
   if (!good) throw InternalError("the image list is inconsistent");
 }
 

@@ -418,7 +418,7 @@ std::string samples_text(const Dataset& set, const std::array<std::string, kNumS
     if (images[i].empty() || images[i].size() > kMaxSampleBytes) continue;
     const Sample item = set.samples[i];
     Json& sample = samples.emplace_back(Json{{"image", base64(images[i])}, {"id", item.id}});
-    if (item.label >= 0) sample["category"] = set.classes[item.label];
+    if (item.label >= 0) sample["category"] = set.label_text(item.label);
   }
   return samples.dump(2, ' ', /*ensure_ascii=*/true);
 }

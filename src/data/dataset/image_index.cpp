@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix8";
+constexpr std::string_view kMagic = "kiln-ix9";
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
@@ -32,11 +32,11 @@ constexpr std::int64_t kSettledNs = 2'000'000'000;
 // data, from anyone, so this must be checked.
 bool is_sound(const Dataset& set) {
   if (set.samples.empty() || set.classes.empty()) return false;
-  const auto num_classes = static_cast<std::int64_t>(set.classes.size());
+  const auto num_labels = static_cast<std::int64_t>(set.num_labels());
   const auto is_inside = [](std::string_view name) { return fault_of_relative_path(name).empty(); };
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const Sample item = set.samples[i];
-    if (item.label < 0 || item.label >= num_classes) return false;
+    if (item.label < 0 || item.label >= num_labels) return false;
     if (item.size && !is_plausible(*item.size)) return false;
     if (set.samples.member(i) == nullptr && !is_inside(item.file_name)) return false;
   }

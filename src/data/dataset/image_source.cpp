@@ -72,13 +72,14 @@ TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& class
 }
 
 std::string TrueLabels::of(std::size_t i) const {
-  const int label = any_ ? set_.samples.label(i) : -1;
-  return label < 0 ? std::string() : set_.classes[static_cast<std::size_t>(label)];
+  return set_.label_text(any_ ? set_.samples.label(i) : -1);
 }
 
 bool TrueLabels::is_known(std::size_t i) const {
   const int label = any_ ? set_.samples.label(i) : -1;
-  return label >= 0 && is_known_[static_cast<std::size_t>(label)];
+  bool known = label >= 0;
+  set_.for_each_class(label, [&](int id) { known &= is_known_[static_cast<std::size_t>(id)]; });
+  return known;
 }
 
 UnknownLabels TrueLabels::unknown() const {
@@ -86,11 +87,12 @@ UnknownLabels TrueLabels::unknown() const {
   std::vector<bool> is_met(set_.classes.size());
   for (std::size_t i = 0; any_ && i < set_.samples.size(); ++i) {
     if (set_.samples.label(i) < 0 || is_known(i)) continue;
-    is_met[static_cast<std::size_t>(set_.samples.label(i))] = true;
+    set_.for_each_class(set_.samples.label(i),
+                        [&](int id) { is_met[static_cast<std::size_t>(id)] = true; });
     ++unknown.num_images;
   }
   for (std::size_t id = 0; id < is_met.size(); ++id)
-    if (is_met[id]) unknown.names.push_back(set_.classes[id]);
+    if (is_met[id] && !is_known_[id]) unknown.names.push_back(set_.classes[id]);
   return unknown;
 }
 

@@ -28,6 +28,9 @@ const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
     {"group"},
     {"weight", "sample_weight"},
 }};
+// With --task multi-label.
+const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "categories", "tags",
+                                                         "choices"};
 
 // In the order of ListedSet; the first name is that of --split-name.
 const std::array<std::vector<std::string_view>, 4> kSetNames = {
@@ -37,6 +40,22 @@ std::string_view without_blanks(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// Calls `visit` with what is between the marks, without blanks and empty parts.
+template <typename Visit>
+void for_each_part(std::string_view text, char mark, Visit&& visit) {
+  for (std::size_t size = 0; !text.empty(); text.remove_prefix(std::min(size + 1, text.size()))) {
+    size = std::min(text.find(mark), text.size());
+    if (const std::string_view part = without_blanks(text.substr(0, size)); !part.empty())
+      visit(part);
+  }
+}
+
+std::string several_text(const std::string& labels) {
+  return "has several labels ('" + excerpt(printable(labels)) +
+         "'): `kiln train --task multi-label` trains on several for each image, and --task "
+         "single-label takes a ';' as part of a name";
 }
 
 // The part of a path of another machine for which a folder must be given: "s3://bucket/".
@@ -85,7 +104,10 @@ std::optional<ListField> ListColumns::field_of(std::string_view column) const {
       is_given = true;
       if (name == column) return static_cast<ListField>(field);
     }
-    if (!is_given && std::ranges::count(kFieldNames[field], small) > 0)
+    if (is_given) continue;
+    if (std::ranges::count(kFieldNames[field], small) > 0 ||
+        (has_several_labels_ && static_cast<ListField>(field) == ListField::kLabel &&
+         std::ranges::count(kPluralLabelNames, small) > 0))
       return static_cast<ListField>(field);
   }
   return std::nullopt;
@@ -125,7 +147,8 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() co
 }
 
 ListRows::ListRows(const DatasetContext& a_context)
-    : context(a_context), columns(a_context.records.columns) {
+    : context(a_context),
+      columns(a_context.records.columns, a_context.records.task == TaskKind::kMultiLabel) {
   fs::path root = context.root.parent_path();
   for (const auto& [prefix, folder] : context.records.list_roots) {
     if (prefix.empty())
@@ -159,7 +182,7 @@ void ListRows::add(const ListedRow& row) {
     const std::optional<ListedSet> set = set_of(row);
     if (!set || !take_path(row)) return;
     Row taken{.name_end = names_.size(),
-              .label = label_of(row[ListField::kLabel]),
+              .label = labels_of(row[ListField::kLabel]),
               .line = row.line,
               .set = *set};
     if (const std::string_view group = row[ListField::kGroup]; !group.empty())
@@ -257,6 +280,40 @@ bool ListRows::take_path(const ListedRow& row) {
   return true;
 }
 
+// Several classes of an image, where that is the task.
+int ListRows::labels_of(std::string_view text) {
+  const bool is_list = text.ends_with(kListedLabelEnd);
+  if (context.records.task != TaskKind::kMultiLabel) {
+    if (is_list) text.remove_suffix(1);
+    std::string shown(text);
+    std::ranges::replace(shown, kListedLabelEnd, kLabelSeparator);
+    if (shown != text) throw RowFault(several_text(shown));
+    return label_of(text);
+  }
+  if (text.data() == nullptr) return -1;
+  std::vector<int> labels;
+  for_each_part(text, is_list ? kListedLabelEnd : kLabelSeparator, [&](std::string_view part) {
+    if (const int label = label_of(part); label >= 0) labels.push_back(label);
+  });
+  return sets_.label_of(std::move(labels));
+}
+
+// Unless --task says what they are: labels with a ';' beside a part that is in another label, too.
+void ListRows::refuse_several() {
+  if (context.records.task != TaskKind::kAuto) return;
+  std::unordered_map<std::string_view, int> counts;
+  for (const std::string& label : labels_)
+    for_each_part(label, kLabelSeparator, [&](std::string_view part) { ++counts[part]; });
+  std::vector<bool> are_several(labels_.size());
+  for (std::size_t i = 0; i < labels_.size(); ++i)
+    for_each_part(labels_[i], kLabelSeparator, [&](std::string_view part) {
+      if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
+    });
+  for (const Row& row : rows_)
+    if (row.label >= 0 && are_several[static_cast<std::size_t>(row.label)])
+      fault(row.line, several_text(labels_[static_cast<std::size_t>(row.label)]));
+}
+
 int ListRows::label_of(std::string_view text) {
   text = without_blanks(text);
   if (text.empty()) return -1;
@@ -338,21 +395,49 @@ std::vector<bool> ListRows::first_of_each() {
     std::size_t first = begin;  // two names hardly ever share a hash
     while (first < k && name(order[first].second) != name(i)) ++first;
     if (first == k) continue;
-    const Row &earlier = rows_[order[first].second], &row = rows_[i];
     is_first[i] = false;
-    ++num_repeated_;
-    if (row.label == earlier.label && row.set == earlier.set) continue;
-    const auto shown = [&](const Row& of) {
-      if (row.label == earlier.label)
-        return "the set " + std::string(kSetNames[static_cast<std::size_t>(of.set)].front());
-      return of.label < 0 ? std::string("no label")
-                          : "the label '" + labels_[static_cast<std::size_t>(of.label)] + "'";
-    };
-    fault(row.line, "'" + printable(name(i)) + "' has " + shown(row) + ", but " + shown(earlier) +
-                        " in " + unit + " " + std::to_string(earlier.line) +
-                        ": an image has one label and one set, so keep one of the rows");
+    repeat(rows_[order[first].second], rows_[i], i);
   }
   return is_first;
+}
+
+// A row that names the image of an earlier one: with --task multi-label it may add classes.
+void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
+  const bool is_same = row.label == first.label;
+  num_repeated_ += is_same ? 1 : 0;
+  std::string has, had;
+  if (!is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0)) {
+    has = shown_label(row.label), had = shown_label(first.label);
+  } else if (row.set != first.set) {
+    const auto shown = [](ListedSet set) {
+      return "the set " + std::string(kSetNames[static_cast<std::size_t>(set)].front());
+    };
+    has = shown(row.set), had = shown(first.set);
+  } else if (row.weight != first.weight) {
+    has = formatted("the weight %g", static_cast<double>(row.weight));
+    had = formatted("%g", static_cast<double>(first.weight));
+  } else if (row.group != first.group) {
+    has = "another group", had = "one";
+  }
+  if (!has.empty())
+    return fault(row.line,
+                 "'" + printable(name(image)) + "' has " + has + ", but " + had + " in " + unit +
+                     " " + std::to_string(first.line) +
+                     (!is_same && sets_.sets().empty()
+                          ? ": an image has one label, so keep one of the rows, or train with "
+                            "--task multi-label on both labels"
+                          : ": keep one of the rows"));
+  if (is_same) return;
+  std::vector<int> all = sets_.sets()[static_cast<std::size_t>(first.label)];
+  const std::vector<int>& more = sets_.sets()[static_cast<std::size_t>(row.label)];
+  all.insert(all.end(), more.begin(), more.end());
+  first.label = sets_.label_of(std::move(all));
+}
+
+std::string ListRows::shown_label(int label) const {
+  if (label < 0) return "no label";
+  if (!sets_.sets().empty()) return "labels";
+  return "the label '" + labels_[static_cast<std::size_t>(label)] + "'";
 }
 
 void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
@@ -383,6 +468,7 @@ void ListRows::settle(Dataset& set) {
     take_texts(labels_, set.found);
   if (!context.records.classes_file.empty()) take_given_names(context, set);
   set.found.where = context.name + " '" + context.root.string() + "'";
+  set.labels.sets = sets_.sets();
   if (!labels_.empty()) settle_labels(set, context.records.first_label);
 }
 
@@ -395,6 +481,7 @@ Dataset ListRows::take() {
   Dataset set;
   set.kind = Dataset::Kind::kLabelList;
   set.root = context.root;
+  refuse_several();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
   const std::string others = in_words(num_left_out_);

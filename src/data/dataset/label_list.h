@@ -27,7 +27,9 @@ inline constexpr std::size_t kNumListFields = 5;
 // An image as the list has it. Texts need to be valid only during the call that takes the row.
 struct ListedRow {
   int line = 0;
-  std::array<std::string_view, kNumListFields> fields = {};  // empty: there is none
+  // Empty: there is none. A label without data is none, and one that is empty is that of an image
+  // of no class, with --task multi-label. A list of labels has kListedLabelEnd after each.
+  std::array<std::string_view, kNumListFields> fields = {};
   // For an image whose bytes are in the list; its path is then its file extension.
   const ArchiveMember* member = nullptr;
 
@@ -36,6 +38,10 @@ struct ListedRow {
     return fields[static_cast<std::size_t>(field)];
   }
 };
+
+inline constexpr char kListedLabelEnd = '\x1f';  // in no label, since it is a control character
+// Of an image for which the list has no label.
+inline constexpr std::string_view kNoListedLabels(&kListedLabelEnd, 1);
 
 // Why a row cannot be used, as a clause.
 class RowFault : public std::runtime_error {
@@ -46,7 +52,8 @@ class RowFault : public std::runtime_error {
 class ListColumns {
  public:
   using Pairs = std::vector<std::pair<std::string, std::string>>;
-  explicit ListColumns(const Pairs& given) : given_(given) {}
+  explicit ListColumns(const Pairs& given, bool has_several_labels = false)
+      : given_(given), has_several_labels_(has_several_labels) {}
 
   std::optional<ListField> field_of(std::string_view column) const;
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
@@ -58,6 +65,7 @@ class ListColumns {
 
  private:
   const Pairs& given_;
+  const bool has_several_labels_;
 };
 inline constexpr std::size_t kNoColumn = SIZE_MAX;
 
@@ -88,7 +96,7 @@ class ListRows {
  private:
   struct Row {
     std::uint64_t name_end = 0;  // in names_
-    std::int32_t label = -1;     // index into labels_
+    std::int32_t label = -1;     // index into labels_ or sets_
     std::uint32_t group = 0;
     float weight = 1;
     int line = 0;
@@ -98,10 +106,14 @@ class ListRows {
   std::optional<ListedSet> set_of(const ListedRow& row);
   bool take_path(const ListedRow& row);
   int label_of(std::string_view text);
+  int labels_of(std::string_view text);
+  std::string shown_label(int label) const;
   std::string_view name(std::size_t row) const;
+  void refuse_several();
   void refuse_faults() const;
   void place_below_one_folder(Dataset& set);
   std::vector<bool> first_of_each();
+  void repeat(Row& first, const Row& row, std::size_t image);
   void find_files(Dataset& set, const std::vector<int>& lines) const;
   void settle(Dataset& set);
 
@@ -112,6 +124,7 @@ class ListRows {
   std::vector<ArchiveMember> members_;
   std::vector<std::string> labels_;  // distinct
   std::unordered_map<std::string, int> label_ids_;
+  LabelSets sets_;  // with --task multi-label: of labels_
   std::unordered_map<std::string, std::uint32_t> groups_;
   std::array<std::size_t, 4> num_left_out_ = {};  // by set
   bool has_sets_ = false, has_absolute_ = false;

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSeveral = "has several labels; Kiln trains one label for each image";
-
 // A name or a number as text; of a list of one, its element. Throws RowFault.
 std::string text_of(const json& value, const std::string& key) {
   if (value.is_null()) return {};
@@ -21,10 +19,18 @@ std::string text_of(const json& value, const std::string& key) {
   if (value.is_number_integer()) return value.dump();
   // pandas writes 3.0 where a label is missing elsewhere.
   if (value.is_number_float()) return formatted("%.15g", value.get<double>());
-  if (value.is_array() && value.size() > 1) throw RowFault(kSeveral);
-  if (value.is_array()) return value.empty() ? std::string() : text_of(value[0], key);
+  if (value.is_array() && value.size() == 1) return text_of(value[0], key);
   throw RowFault("\"" + printable(key.substr(0, 80)) + "\" is " + json_kind(value) +
                  " instead of a text");
+}
+
+// The same of labels, of which there may be a list.
+std::string labels_of(const json& value, const std::string& key) {
+  const bool is_list = value.is_array();
+  std::string text = is_list ? std::string() : text_of(value, key);
+  for (std::size_t i = 0; is_list && i < value.size(); ++i)
+    text += text_of(value[i], key) + kListedLabelEnd;
+  return text.empty() && !value.is_null() ? std::string(kNoListedLabels) : text;
 }
 
 const json* member(const json& object, const char* key) {
@@ -40,7 +46,8 @@ struct RowTexts {
   std::string& operator[](ListField field) { return texts[static_cast<std::size_t>(field)]; }
   void add_to(ListRows& rows, int line) const {
     ListedRow row{.line = line};
-    std::ranges::copy(texts, row.fields.begin());
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      if (!texts[i].empty()) row.fields[i] = texts[i];
     rows.add(row);
   }
 };
@@ -58,9 +65,21 @@ RowTexts fields_of(const json& object, const ListColumns& columns) {
                      "\", which mean the same: choose one with --columns");
     keys[place] = &key;
     const json* inner = value.is_object() ? member(value, "choices") : nullptr;  // Label Studio
-    row.texts[place] = text_of(inner == nullptr ? value : *inner, key);
+    row.texts[place] =
+        (*field == ListField::kLabel ? labels_of : text_of)(inner == nullptr ? value : *inner, key);
   }
   return row;
+}
+
+// The names of numbered classes.
+std::string named_labels(const json& numbers, const json& names) {
+  std::string text(numbers.empty() ? kNoListedLabels : std::string_view());
+  for (const json& number : numbers) {
+    const std::string id = text_of(number, "class-map");
+    const json* name = member(names, id.c_str());
+    text += (name == nullptr ? id : text_of(*name, "class-map")) + kListedLabelEnd;
+  }
+  return text;
 }
 
 // SageMaker's augmented manifest: the label attribute is the one with metadata beside it.
@@ -70,17 +89,22 @@ void take_manifest_label(const json& object, RowTexts& row) {
   for (const auto& [key, metadata] : object.items()) {
     if (!key.ends_with(kMetadata) || !metadata.is_object()) continue;
     if (const json* type = member(metadata, "type");
-        type != nullptr && *type != "groundtruth/image-classification")
+        type != nullptr && *type != "groundtruth/image-classification" &&
+        *type != "groundtruth/image-classification-multilabel")
       throw RowFault("\"" + printable(key) + "\" is of " + printable(type->dump().substr(0, 80)) +
-                     " instead of image classification, with one label for each image");
+                     " instead of image classification");
     const std::string attribute = key.substr(0, key.size() - kMetadata.size());
     const json* name = member(metadata, "class-name");
     const json* number = member(object, attribute.c_str());
-    std::string text = name != nullptr     ? text_of(*name, "class-name")
-                       : number != nullptr ? text_of(*number, attribute)
+    const json* names = member(metadata, "class-map");
+    const bool is_list = names != nullptr && number != nullptr && number->is_array();
+    std::string text = is_list             ? named_labels(*number, *names)
+                       : name != nullptr   ? text_of(*name, "class-name")
+                       : number != nullptr ? labels_of(*number, attribute)
                                            : std::string();
     std::string& label = row[ListField::kLabel];
-    if (!label.empty() && label != text) throw RowFault(kSeveral);
+    if (!label.empty() && label != text)
+      throw RowFault("has several attributes with labels: choose one with --columns label=NAME");
     label = std::move(text);
   }
 }
@@ -95,15 +119,16 @@ void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
     const json* cancelled = member(annotation, "was_cancelled");
     if (results == nullptr || !results->is_array() || (cancelled != nullptr && *cancelled == true))
       continue;
+    std::string labels;
     for (const json& result : *results) {
       const json* value = member(result, "value");
       const json* choices = value == nullptr ? nullptr : member(*value, "choices");
-      if (choices == nullptr) continue;
-      std::string label = text_of(*choices, "choices");
-      if (!row[ListField::kLabel].empty() && row[ListField::kLabel] != label)
-        throw RowFault(kSeveral);
-      row[ListField::kLabel] = std::move(label);
+      if (choices != nullptr && *choices != json::array()) labels += labels_of(*choices, "choices");
     }
+    if (labels.empty()) labels = kNoListedLabels;
+    if (!row[ListField::kLabel].empty() && row[ListField::kLabel] != labels)
+      throw RowFault("has several annotations that differ: keep one");
+    row[ListField::kLabel] = std::move(labels);
   }
 }
 
@@ -171,7 +196,8 @@ void read_datumaro(const std::string& text, ListRows& rows) {
       const json* path = image == nullptr ? nullptr : member(*image, "path");
       if (path == nullptr) throw RowFault("has no \"path\" of an \"image\"");
       row[ListField::kPath] = text_of(*path, "path");
-      if (const json* annotations = member(item, "annotations"); annotations != nullptr)
+      if (const json* annotations = member(item, "annotations"); annotations != nullptr) {
+        std::string& found = row[ListField::kLabel];
         for (const json& annotation : *annotations) {
           const json* id = member(annotation, "label_id");
           if (const json* type = member(annotation, "type"); type == nullptr || *type != "label")
@@ -179,9 +205,10 @@ void read_datumaro(const std::string& text, ListRows& rows) {
           if (id == nullptr || !id->is_number_unsigned() ||
               id->get<std::uint64_t>() >= names.size())
             throw RowFault("has a \"label_id\" without a name");
-          if (!row[ListField::kLabel].empty()) throw RowFault(kSeveral);
-          row[ListField::kLabel] = names[id->get<std::uint64_t>()];
+          found += names[id->get<std::uint64_t>()] + kListedLabelEnd;
         }
+        if (found.empty()) found = kNoListedLabels;
+      }
       row.add_to(rows, number);
     } catch (const RowFault& fault) {
       rows.fault(number, fault.what());

@@ -51,7 +51,9 @@ std::vector<std::string> class_label_names(const std::string& metadata, const st
   } catch (const JsonFault& fault) {
     throw RowFault(std::string("has metadata of Hugging Face that ") + fault.what());
   }
-  for (const char* key : {"info", "features", column.c_str(), "names"}) {
+  for (const char* key : {"info", "features", column.c_str(), "feature", "names"}) {
+    const bool is_optional = std::string_view(key) == "feature";  // of a list of labels
+    if (is_optional && found.is_object() && !found.contains(key)) continue;
     if (!found.is_object() || !found.contains(key)) return {};
     nlohmann::json inner = found[key];
     found = std::move(inner);

@@ -95,7 +95,9 @@ void read_mxnet_list(ListRows& rows) {
       return rows.fault(number, "is not an index, a label and a path with tabs between them");
     std::string_view label = line.substr(index + 1, path - index - 1);
     if (label.find('\t') != label.npos)
-      return rows.fault(number, "has several labels; Kiln trains one label for each image");
+      return rows.fault(number,
+                        "has several labels, which may be numbers of classes or a 0 or 1 for each: "
+                        "give a list that ends in .csv or .jsonl, for --task multi-label");
     if (const std::size_t point = label.find('.');  // im2rec writes 3.000000
         point != label.npos && label.find_first_not_of('0', point + 1) == label.npos)
       label = label.substr(0, point);

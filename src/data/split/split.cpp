@@ -43,7 +43,9 @@ std::vector<ImageGroup> image_groups(const SplitImages& images) {
     const std::uint32_t number = images.groups[i];
     if (number >= groups.size()) groups.resize(number + 1);
     groups[number].key = std::min(groups[number].key, images.keys[i]);
-    count_image(static_cast<std::size_t>(images.labels[i]), groups[number].shares);
+    images.classes.visit(images.labels[i], [&](int id) {
+      count_image(static_cast<std::size_t>(id), groups[number].shares);
+    });
   }
   return groups;
 }
@@ -77,7 +79,8 @@ class Chooser {
         all_(images.num_classes),
         valid_(images.num_classes),
         wanted_(images.num_classes) {
-    for (const std::int32_t label : images.labels) ++all_[label];
+    for (const std::int32_t label : images.labels)
+      images.classes.visit(label, [&](int id) { ++all_[static_cast<std::size_t>(id)]; });
     for (std::size_t c = 0; c < all_.size(); ++c)
       if (all_[c] > 1)
         wanted_[c] =

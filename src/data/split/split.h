@@ -17,10 +17,11 @@ enum class Side : std::uint8_t { kTrain, kValid };
 
 // The images to split. All vectors have one entry per image.
 struct SplitImages {
-  std::vector<std::int32_t> labels;   // below num_classes
+  std::vector<std::int32_t> labels;   // of classes below num_classes
   std::vector<std::uint64_t> keys;    // split_keys()
   std::vector<std::uint32_t> groups;  // groups_of()
   std::size_t num_classes = 0;
+  LabelClasses classes = {};  // of the labels
 };
 
 // A pseudorandom number for each image, derived from the seed and a hash of its bytes or, if that

@@ -281,7 +281,9 @@ std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<S
                                          const std::string& column) {
   std::vector<long long> train(set.classes.size()), valid(set.classes.size());
   for (std::size_t i = 0; i < sides.size(); ++i)
-    ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(set.samples.label(i))];
+    set.for_each_class(set.samples.label(i), [&](int id) {
+      ++(sides[i] == Side::kValid ? valid : train)[static_cast<std::size_t>(id)];
+    });
   std::vector<std::string> faults;
   if (std::ranges::count(sides, Side::kValid) == 0)
     faults.push_back("it has no image with the " + column + " 'valid'. Give some of each class.");
@@ -361,7 +363,7 @@ std::size_t count_other_labels(std::string_view text, const std::string& name, c
   std::size_t count = 0;
   for (const ImageRow& row : parse_image_rows(text, name, "label", set, unimportant))
     for (const std::uint32_t i : row.images)
-      if (row.value != set.classes[set.samples.label(i)]) ++count;
+      if (row.value != set.label_text(set.samples.label(i))) ++count;
   return count;
 }
 
@@ -371,8 +373,8 @@ std::string format_split(const Dataset& set, const std::vector<Side>& sides,
                          const std::vector<std::uint32_t>& groups) {
   std::string text = "path,label,set,group\n";
   for (std::size_t i = 0; i < sides.size(); ++i) {
-    const auto label = static_cast<std::size_t>(set.samples.label(i));
-    text += csv_field(std::string(set.samples.file_name(i))) + "," + csv_field(set.classes[label]) +
+    text += csv_field(std::string(set.samples.file_name(i))) + "," +
+            csv_field(set.label_text(set.samples.label(i))) +
             (sides[i] == Side::kValid ? ",valid," : ",train,") +
             (groups.empty() ? "" : std::to_string(groups[i])) + "\n";
   }
@@ -397,9 +399,10 @@ std::string named(const char* option, const std::string& path) {
 }
 
 void refuse_one_class(const Dataset& set) {
-  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  if (std::ranges::count_if(counts, [](long long count) { return count > 0; }) > 1) return;
-  fail(set, "all its images belong to one class, '" + set.classes[set.samples.label(0)] +
+  const int label = set.samples.label(0);
+  for (std::size_t i = 1; i < set.samples.size(); ++i)
+    if (set.samples.label(i) != label) return;
+  fail(set, "all its images belong to one class, '" + set.label_text(label) +
                 "', so there is nothing to learn. Give the folder that contains the class folders, "
                 "or add images of another class.");
 }
@@ -507,8 +510,11 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   SplitImages images{.labels = std::vector<std::int32_t>(set.samples.size()),
                      .keys = split_keys(set, scanned, request.seed),
                      .groups = split.groups,
-                     .num_classes = set.classes.size()};
+                     .num_classes = set.classes.size() + 1,
+                     .classes = set.labels};
   for (std::size_t i = 0; i < set.samples.size(); ++i) images.labels[i] = set.samples.label(i);
+  for (std::vector<int>& ids : images.classes.sets)  // those of no class are as good as a class
+    if (ids.empty()) ids = {static_cast<int>(set.classes.size())};
   const bool is_divided = request.fraction > 0;
   if (is_divided)
     split.sides = choose_sides(images, request.fraction);

@@ -176,6 +176,12 @@ std::optional<std::string> text_at(const arrow::Array& values, std::int64_t i) {
   }
   if (const auto* bytes = dynamic_cast<const arrow::BaseBinaryScalar*>(scalar->get()))
     return bytes->value == nullptr ? std::nullopt : std::optional(std::string(bytes->view()));
+  if (const auto* list = dynamic_cast<const arrow::BaseListScalar*>(scalar->get())) {
+    std::string text;
+    for (std::int64_t k = 0; list->value != nullptr && k < list->value->length(); ++k)
+      text += text_at(*list->value, k).value_or("") + ParquetReader::kListEnd;
+    return text.empty() ? std::string(1, ParquetReader::kListEnd) : text;
+  }
   return (*scalar)->ToString();
 }
 
@@ -192,8 +198,13 @@ class ArrowReader : public ParquetReader {
     require(builder.memory_pool(pool_)->properties(properties)->Build(&reader_));
     require(reader_->GetSchema(&schema_));
     const parquet::SchemaDescriptor& leaves = *reader_->parquet_reader()->metadata()->schema();
-    for (int i = 0; i < leaves.num_columns(); ++i)
-      columns_.push_back(leaves.Column(i)->path()->ToDotString());
+    for (int i = 0; i < leaves.num_columns(); ++i) {
+      std::string column = leaves.Column(i)->path()->ToDotString();
+      const auto field = schema_->GetFieldByName(column.substr(0, column.find('.')));
+      const bool is_list = field != nullptr &&
+                           dynamic_cast<const arrow::BaseListType*>(field->type().get()) != nullptr;
+      columns_.push_back(is_list ? field->name() : std::move(column));
+    }
   }
 
   std::vector<std::string> columns() const override { return columns_; }

@@ -44,12 +44,14 @@ class ParquetFile {
 class ParquetReader {
  public:
   virtual ~ParquetReader() = default;
-  // Of a struct, its fields as "name.field".
+  // Of a struct, its fields as "name.field"; of a list, its name.
   virtual std::vector<std::string> columns() const = 0;
   // Of the key-value pairs stored in the file; empty if there is none.
   virtual std::string metadata(const std::string& key) const = 0;
   // Calls `row` with the values of some of columns(), row by row: texts and bytes as they are,
-  // others as Arrow writes them, nothing for null. About 100 rows are in memory.
+  // others as Arrow writes them, nothing for null; those of a list with kListEnd after each, and
+  // kListEnd alone for an empty one. About 100 rows are in memory.
+  static constexpr char kListEnd = '\x1f';
   using Row = std::function<void(const std::vector<std::optional<std::string>>&)>;
   virtual void read(const std::vector<std::string>& columns, const Row& row) = 0;
 };
@@ -64,7 +66,7 @@ struct ParquetModule {
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.
-inline constexpr int kParquetModuleVersion = 2;
+inline constexpr int kParquetModuleVersion = 3;
 
 // The exported function, of type `const ParquetModule*()`.
 inline constexpr const char* kParquetModuleSymbol = "kiln_parquet_module";

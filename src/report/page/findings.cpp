@@ -77,7 +77,9 @@ bool is_wide(const Interval& interval) {
 }
 
 // True if the accuracy is significantly above that of always predicting the largest class.
-bool has_learned(const RunSummary& summary) {
+bool has_learned(const RunRecord& run, const RunSummary& summary) {
+  if (const TaskVerdict& verdict = run.details.verdict; !verdict.text.empty())
+    return verdict.has_learned;
   return summary.kept != nullptr && summary.largest_class >= 0 &&
          is_above_chance(summary.kept->valid.top1, summary.kept->valid.count,
                          summary.largest_share);
@@ -108,8 +110,7 @@ std::string against_imbalance(const RunRecord& run) {
     return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
     return " `--class-weights " + weights + "` gave images of small classes more weight.";
-  return " To favor small classes, train with `--sample balanced` or `--class-weights balanced`, "
-         "and `--best-by macro-recall`.";
+  return " To favor small classes, train with " + run.start.data.words.for_small_classes + ".";
 }
 
 class Finder {
@@ -163,9 +164,10 @@ class Finder {
     const Interval interval = top1_interval(valid);
     out_of_fold();
     const bool are_folds = run_.details.out_of_fold.is_validation;
-    const std::string range =
-        "With " + grouped(valid.count) + (are_folds ? " images" : " validation images") +
-        ", the true top-1 lies between " + percent_range(interval) + " with 95 % confidence";
+    const std::string range = "With " + grouped(valid.count) +
+                              (are_folds ? " images" : " validation images") + ", the true " +
+                              run_.start.data.words.right + " lies between " +
+                              percent_range(interval) + " with 95 % confidence";
     if (is_wide(interval))
       warn(range + ": too few images to tell small differences.");
     else
@@ -198,8 +200,8 @@ class Finder {
       warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
                      diverged_epoch(run_.epochs)->epoch));
     } else if (trend == Trend::kOverfitting) {
-      warn("It overfits: top-1 is " + percent(train) + " on training images and " + percent(valid) +
-           " on validation images.");
+      warn("It overfits: " + run_.start.data.words.right + " is " + percent(train) +
+           " on training images and " + percent(valid) + " on validation images.");
     } else if (trend == Trend::kLossRising) {
       const EpochRecord& lowest = *lowest_loss(run_.epochs);
       note(formatted(
@@ -208,10 +210,11 @@ class Finder {
     } else if (trend == Trend::kImproving) {
       const EpochRecord& earlier = earlier_epoch(run_.epochs);
       note(
-          formatted("It was still improving: the last epoch is the saved one, and top-1 rose by "
+          formatted("It was still improving: the last epoch is the saved one, and %s rose by "
                     "%.1f points after epoch %d.",
+                    run_.start.data.words.right.c_str(),
                     100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
-    } else if (trend == Trend::kSteady && has_learned(summary_) &&
+    } else if (trend == Trend::kSteady && has_learned(run_, summary_) &&
                summary_.num_valid_in_train == 0) {
       good(
           "It does about as well on validation images as on training images: no sign of "
@@ -243,7 +246,7 @@ class Finder {
     const auto name = [&](auto place) {
       return quoted_class(data, static_cast<int>(place - data.train_counts.begin()));
     };
-    if (data.train_counts.size() == 1)
+    if (data.train_counts.size() == 1 && *smallest == summary_.num_train)
       warn("There is only one class: every prediction is correct, and there is nothing to learn.");
     else if (*smallest == 0)
       warn(name(smallest) + " has no training images: it cannot be learned.");
@@ -302,12 +305,13 @@ class Adviser {
 
   std::vector<std::string> all() {
     if (summary_.kept == nullptr) return {};
-    if (run_.start.data.classes.size() == 1) return {"Add images of a second class."};
+    if (run_.details.verdict.text.empty() && run_.start.data.classes.size() == 1)
+      return {"Add images of a second class."};
     data();
     if (trend_ == Trend::kDiverged)
       add("Lower `--learning-rate` by a factor of 3 to 10, or add warm-up epochs with "
           "`--num-warmup-steps`.");
-    else if (has_learned(summary_))
+    else if (has_learned(run_, summary_))
       improve();
     else
       begin_to_learn();
@@ -398,6 +402,10 @@ Finding verdict(const RunRecord& run) {
     return {Judged::kWarning, "No epoch was finished, so there is no accuracy yet."};
   const Totals& valid = summary.kept->valid;
   if (valid.count == 0) return {Judged::kWarning, "No validation image could be decoded."};
+  if (const TaskVerdict& found = run.details.verdict; !found.text.empty())
+    return {found.has_learned ? Judged::kGood : Judged::kWarning,
+            (found.has_learned ? "It learned: " : "There is no evidence that it learned: ") +
+                found.text};
   if (run.start.data.classes.size() == 1)
     return {Judged::kWarning, "There is only one class, so nothing was learned."};
   const std::string top1 = "top-1 is " + percent(valid.top1_accuracy());
@@ -405,7 +413,7 @@ Finding verdict(const RunRecord& run) {
   const std::string baseline = top1 + "; always predicting " +
                                quoted_class(run.start.data, summary.largest_class) + " gets " +
                                percent(summary.largest_share) + ".";
-  if (has_learned(summary)) return {Judged::kGood, "It learned: " + baseline};
+  if (has_learned(run, summary)) return {Judged::kGood, "It learned: " + baseline};
   return {Judged::kWarning, "There is no evidence that it learned: " + baseline};
 }
 

@@ -47,7 +47,8 @@ std::string curves_html(const RunRecord& run) {
        by_epoch(run, "validation", 0, [](auto& epoch) { return epoch.valid.loss(); }),
        by_step(run, 1, [](auto& step) { return step.batch.loss(); })},
       kept};
-  LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
+  LineChart accuracy{
+      capitalized(run.start.data.words.right) + " accuracy", Unit::kPercent, {}, kept};
   if (has_epochs)
     accuracy.series = {
         by_epoch(run, "training", 1, [](auto& epoch) { return epoch.train.top1_accuracy(); }),
@@ -55,6 +56,10 @@ std::string curves_html(const RunRecord& run) {
   if (has_epochs && has_top5(run.start.data))
     accuracy.series.push_back(by_epoch(run, "validation top-5", 4,
                                        [](auto& epoch) { return epoch.valid.top5_accuracy(); }));
+  if (has_epochs && !run.epochs.front().figures.empty())  // the task's own
+    accuracy.series.push_back(
+        by_epoch(run, "validation " + short_title(run.epochs.front().figures.front()), 4,
+                 [](auto& epoch) { return figures_of(epoch).front().value; }));
   LineChart rate{"Learning rate",
                  Unit::kPlain,
                  {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),
@@ -149,8 +154,10 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   const auto name = [](const char* what, const EpochRecord& epoch) {
     return formatted("%s, epoch %d", what, epoch.epoch);
   };
-  std::string tiles = accuracy_tile({"top1", name("Top-1", kept), kept.valid.top1_accuracy(),
-                                     top1_interval(kept.valid), summary.largest_share});
+  std::string tiles = figure_tiles(kept.figures, name("", kept));
+  tiles +=
+      accuracy_tile({"top1", name(capitalized(counted_name(kept)).c_str(), kept),
+                     kept.valid.top1_accuracy(), top1_interval(kept.valid), summary.largest_share});
   if (has_top5(run.start.data))
     tiles += accuracy_tile(
         {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), top5_interval(kept.valid)});
@@ -162,7 +169,8 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
                   "mean over the classes that have validation images or were predicted");
   }
   if (best.epoch != kept.epoch && best.valid.top1_accuracy() > kept.valid.top1_accuracy())
-    tiles += tile(name("Best top-1", best), percent_figure("best-top1", best.valid.top1_accuracy()),
+    tiles += tile(name(("Best " + counted_name(best)).c_str(), best),
+                  percent_figure("best-top1", best.valid.top1_accuracy()),
                   "another epoch than the one that was saved");
   return tiles;
 }
@@ -477,8 +485,8 @@ std::string report_html(const RunRecord& run) {
                            confidence_html(details.calibration, /*chosen_here=*/true) +
                            classes_html(data, details) + confusion_html(data, details.confusion) +
                            mistakes_html(data, details.most_wrong, {}, /*is_calibrated=*/false) +
-                           doubtful_html(data, details.doubtful) + warnings_html(run) +
-                           data_html(run) + settings_html(run);
+                           results_html(data, details) + doubtful_html(data, details.doubtful) +
+                           warnings_html(run) + data_html(run) + settings_html(run);
   return page_html(run_title(run.start), headline_html(run), main);
 }
 

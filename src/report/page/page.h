@@ -90,6 +90,11 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
+// What the task gives beside these: tables with curves, and pictures.
+std::string results_html(const DataRecord& data, const ValidationDetails& details);
+// Tiles of figures that are not counted; `when` follows their names.
+std::string figure_tiles(const std::vector<Figure>& figures, const std::string& when);
+std::string capitalized(std::string text);
 // `heat_maps`: where in each image the model saw its answer; may be empty. `is_calibrated`: the
 // confidences are.
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,

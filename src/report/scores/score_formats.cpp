@@ -51,7 +51,8 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
   const auto add_class = [&](std::size_t place) {
     cells.resize(cells.size() + 2);
     if (place >= score.best.size()) return;
-    cells[cells.size() - 2] = columns.labels[score.best[place].id];
+    cells[cells.size() - 2] =
+        place == 0 ? label_text(columns.labels, score) : columns.labels[score.best[place].id];
     cells.back() = score.best[place].confidence;
   };
   add_text(score.path);
@@ -124,7 +125,7 @@ class ReadableLines : public ScoreEncoder {
   using ScoreEncoder::ScoreEncoder;
 
   std::string row(const Score& score) override {
-    std::string line = score.path + (score.is_unsure ? ": unsure: " : ": ");
+    std::string line = score.path + ": " + (score.is_unsure ? columns_.unsure_text : "");
     for (std::size_t i = 0; i < score.best.size(); ++i)
       line += (i == 0 ? "" : ", ") + columns_.labels[score.best[i].id] +
               formatted(" %.1f %%", 100 * static_cast<double>(score.best[i].confidence));
@@ -192,6 +193,14 @@ constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
                                                {".parquet", false, make<ParquetEncoder>}}};
 
 }  // namespace
+
+std::string label_text(const std::vector<std::string>& labels, const Score& score) {
+  if (!score.told) return labels[static_cast<std::size_t>(score.best[0].id)];
+  std::vector<std::string> names;
+  for (const int id : *score.told) names.push_back(labels[static_cast<std::size_t>(id)]);
+  std::ranges::sort(names);
+  return joined(names, std::string(1, kLabelSeparator));
+}
 
 std::string csv_line(const std::vector<ScoreCell>& cells) {
   std::string line;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +19,7 @@ namespace kiln {
 
 struct RankedClass {
   int id = 0;
-  float confidence = 0;  // softmax probability
+  float confidence = 0;  // probability
 };
 
 // The answer for one image. A bad image has none: no classes and no probabilities.
@@ -28,7 +29,9 @@ struct Score {
   std::vector<RankedClass> best;     // most probable first
   std::vector<float> probabilities;  // by class id, if all are requested
   bool is_unsure = false;            // best[0] is only a guess, not an answer
-  std::string fault;                 // why the image is bad, or what is damaged; empty: neither
+  // The ids of the classes that it is told to have, if that is not always best[0].
+  std::optional<std::vector<int>> told = {};
+  std::string fault;  // why the image is bad, or what is damaged; empty: neither
 };
 
 // What each row of a file contains: path, label, confidence; guess, if `guesses`; true_label, if
@@ -39,8 +42,12 @@ struct ScoreColumns {
   int top_k = 1;                    // at most the number of classes
   bool all_classes = false;
   bool true_labels = false;
-  bool guesses = false;  // for images without a confident answer
+  bool guesses = false;                  // for images without a confident answer
+  const char* unsure_text = "unsure: ";  // before a guess, in lines for people
 };
+
+// The name of the class of an answer, or those of several, sorted and separated by kLabelSeparator.
+std::string label_text(const std::vector<std::string>& labels, const Score& score);
 
 // std::monostate: no value.
 using ScoreCell = std::variant<std::monostate, std::string, float>;

@@ -66,7 +66,7 @@ void visit_fields(Is<SavedMachine> auto& machine, auto&& field) {
 void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
   field("epoch", best.epoch);
   field("totals", best.valid);
-  field("macro_recall", best.macro_recall);
+  field("macro_recall", best.mean);
   field("calibration", best.calibration);
 }
 
@@ -93,7 +93,7 @@ void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
 void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
   field("answers", progress.answers);
   field("found", progress.found);
-  field("tuned_macro_recall", progress.tuned_macro_recall);
+  field("tuned_macro_recall", progress.tuned_mean);
 }
 
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
@@ -122,6 +122,10 @@ DatasetFingerprint fingerprint_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
   const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
   for (const std::string& name : set.classes) add(name + "\n");
+  for (const std::vector<int>& ids : set.labels.sets) {
+    add("set");
+    for (const int id : ids) add(" " + std::to_string(id));
+  }
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     add(set.samples.file_name(i));

@@ -21,6 +21,7 @@
 #include "run/bad_images.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
+#include "run/judge.h"
 #include "run/kept_model.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
@@ -248,15 +249,17 @@ void require_folds(const Folds& folds, int asked) {
 }
 
 // `logits`: [N, C], on the host. Only `labels` and `samples` of `images` are used.
-Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
+Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels,
+                 const Task& task) {
   MetricSums sums{at::Device(at::kCPU)};
   const at::Tensor truth = as_tensor(labels);
-  sums.add(logits, truth, reported_loss(logits, truth), 1);
+  sums.add(logits, truth, reported_loss(logits, truth, task), 1, task);
   return sums.totals();
 }
 
-std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images) {
-  const auto [confidences, guesses] = logits.softmax(1).max(1);
+std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images,
+                                       const Task& task) {
+  const auto [confidences, guesses] = task.answers(logits);
   std::vector<Prediction> predictions;
   for (std::size_t i = 0; i < images.labels.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
@@ -442,7 +445,8 @@ class FeatureRun {
         divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
                            plan_.loading.seed);
     require_folds(folds, plan_.folds);
-    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch());
+    return fit_head(train_, num_classes(), folds, class_weights(), fit_watch(),
+                    *task_for(run_.sources.train));
   }
 
   // Rank 0's clock decides. There is always some time for the fit, since a run must end with a
@@ -475,6 +479,9 @@ class FeatureRun {
   }
 
   int num_classes() const { return static_cast<int>(run_.sources.num_classes()); }
+  std::shared_ptr<const Task> task_for(const Dataset& set) const {
+    return task_of(set.labels.sets, run_.sources.num_classes());
+  }
 
   // The logits by which the run is evaluated.
   Judgment judgment() const {
@@ -485,17 +492,20 @@ class FeatureRun {
   void finish() {
     Judgment judged;
     if (leads()) {
-      record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
+      const auto valid_task = task_for(run_.sources.valid);
+      record_.train =
+          totals_of(head_logits(train_.rows, head_), train_.labels, *task_for(run_.sources.train));
       judged = judgment();
-      record_.valid = totals_of(judged.logits, judged.images->labels);
-      predictions_ = predictions_of(judged.logits, *judged.images);
+      record_.valid = totals_of(judged.logits, judged.images->labels, *valid_task);
+      predictions_ = predictions_of(judged.logits, *judged.images, *valid_task);
     } else {
       record_.train = record_.valid = {};
     }
     set_summed_numbers(run_.world.sum(summed_numbers(record_.valid)), record_.valid);
     set_summed_numbers(run_.world.sum(summed_numbers(record_)), record_);
-    record_.macro = macro_scores(
-        run_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
+    const Judge& judge = judge_of(run_.sources.valid);
+    judge.measure(run_, run_.world.sum(judge.counts(predictions_, run_.sources.num_classes())),
+                  leads() ? judged.host() : HostLogits(), record_);
     run_.world.agree([&] { check_epoch(record_); });
     const double images_per_second =
         static_cast<double>(record_.train.count) / record_.train_seconds;
@@ -518,7 +528,7 @@ class FeatureRun {
     BestEpoch& best = state_.progress.best;
     best = {.epoch = 1,
             .valid = record_.valid,
-            .macro_recall = record_.macro->recall,
+            .mean = kiln::judged(record_, plan_.keep.best_by).mean,
             .calibration = {},
             .weights = {}};
     const bool has_folds = plan_.folds > 0;
@@ -535,7 +545,7 @@ class FeatureRun {
     ValidationDetails details = judge_best(run_, predictions_, logits);
     if (has_folds && leads()) {
       details.out_of_fold = {plan_.folds, /*is_validation=*/!validates(),
-                             totals_of(head_.out_of_fold_logits, train_.labels)};
+                             totals_of(head_.out_of_fold_logits, train_.labels, single_label())};
       details.doubtful =
           doubtful_images(run_.sources, plan_.pixels.valid, head_.out_of_fold_logits, train_);
     }
@@ -629,15 +639,15 @@ bool is_better_than_head(Run& run, const EpochRecord& record,
   // An epoch that is better than the frozen network displaces any that is not. Within either group,
   // the best one is recorded, or with --save last the last one.
   const bool is_first = found.tuned_epoch == 0 || is_better_here != found.keeps_tuned;
-  const bool replaces =
-      is_first || run.plan.keep.save == SaveChoice::kLast ||
-      is_better(judged(record), {found.tuned, progress.tuned_macro_recall}, run.plan.keep.best_by);
+  const bool replaces = is_first || run.plan.keep.save == SaveChoice::kLast ||
+                        is_better(judged(record, run.plan.keep.best_by),
+                                  {found.tuned, progress.tuned_mean}, run.plan.keep.best_by);
   if (!replaces) return false;
   found.tuned_epoch = record.epoch;
   found.tuned = record.valid;
   found.p_value = judgment.p_value;
   found.keeps_tuned = is_better_here;
-  progress.tuned_macro_recall = judged(record).macro_recall;
+  progress.tuned_mean = judged(record, run.plan.keep.best_by).mean;
   return is_better_here;
 }
 

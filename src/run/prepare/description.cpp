@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
 #include "run/prepare/rank_agreement.h"
@@ -23,6 +24,7 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   DataRecord data;
   data.train_path = config.train_path;
   data.valid_path = config.valid_path;
+  data.words = judge_of(sources.train).words(sources);
   data.classes = sources.train.classes;
   if (!sources.train.is_stream())
     data.train_counts = counts_of_all(run.world, sources.train, data.classes.size(),
@@ -63,6 +65,20 @@ std::string set_text(const Dataset& set) {
          (set.contents.empty() ? "" : ", a stream that is kept in a temporary file") + ")";
 }
 
+// How many classes the images have; empty if each has one.
+std::string labels_text(const Dataset& set) {
+  std::int64_t labels = 0, without = 0;
+  for (const Sample& item : set.samples) {
+    const std::int64_t before = labels;
+    set.for_each_class(item.label, [&](int) { ++labels; });
+    without += labels == before;
+  }
+  if (without == 0 && labels == std::ssize(set.samples)) return "";
+  return formatted("several an image, %.2f on average; %s without any",
+                   static_cast<double>(labels) / static_cast<double>(set.samples.size()),
+                   plural(without, "image", "images").c_str());
+}
+
 std::string size_text(const TransformSpec& pixels) {
   return formatted("%dx%d", pixels.output.width, pixels.output.height);
 }
@@ -78,6 +94,8 @@ std::string exif_text(Exif exif) {
 void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan) {
   plan.emplace_back("training data", set_text(sources.train));
   plan.emplace_back("validation data", set_text(sources.valid));
+  if (std::string labels = labels_text(sources.train); !labels.empty())
+    plan.emplace_back("labels", std::move(labels));
   const TransformSpec &train = pixels.train, &valid = pixels.valid;
   const bool centered = !takes_random_parts(train.augment);
   plan.emplace_back(
@@ -125,7 +143,7 @@ std::string frozen_text(const Run& run, long long num_parameters) {
   for (const NamedTensor& item : run.state->model->trained_parameters())
     num_trained += item.tensor.numel();
   const bool is_norm = run.plan.recipe.freeze == Freeze::kNorm;
-  return std::string(is_norm ? "BatchNorm" : "the backbone") + "; " + grouped(num_trained) +
+  return std::string(is_norm ? "the norms" : "the backbone") + "; " + grouped(num_trained) +
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 

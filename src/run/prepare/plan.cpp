@@ -16,6 +16,7 @@
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "run/inputs/stream_inputs.h"
+#include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/memory.h"
 #include "run/prepare/rank_agreement.h"
@@ -197,9 +198,10 @@ void check_steps(const OptimizationConfig& config, const Length& length) {
 std::vector<double> class_weights_of(ClassWeights choice, const Sources& sources,
                                      const Division& division, World& world) {
   if (choice == ClassWeights::kNone) return {};
-  return weights_of_classes(choice,
-                            counts_of_all(world, sources.train, sources.num_classes(),
-                                          division.has_own_train ? &division.train : nullptr));
+  const std::vector<long long> counts =
+      counts_of_all(world, sources.train, sources.num_classes(),
+                    division.has_own_train ? &division.train : nullptr);
+  return judge_of(sources.train).class_weights(choice, counts, sources.train.samples.size());
 }
 
 // Leaves out class weights and the number of epochs, which depend on all ranks.
@@ -405,7 +407,7 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (names.size() == 1)
+    if (sources_.train.num_labels() == 1)
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
@@ -545,6 +547,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
                 plan.precision.precision);
   world.agree([&] {
     check_folds(plan);
+    judge_of(sources.train)
+        .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);
     check_recipe_of_features(optimization.recipe, plan);
     check_feature_memory(sources, given.model, world, plan);
     check_step_memory(given.machine.device, given.model, world, plan, plan.warnings);

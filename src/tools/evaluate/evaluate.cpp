@@ -23,8 +23,11 @@
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
+#include "record/label_scores.h"
+#include "record/run_json.h"
 #include "record/run_summary.h"
 #include "report/mlflow/mlflow_sink.h"
+#include "report/page/html.h"
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
 #include "report/sinks.h"
@@ -61,21 +64,27 @@ std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& l
   return ids;
 }
 
-// Throws Error kInvalidDataset if the set has no label that the model knows, if no labeled image
-// can be decoded, or if there are more bad images than allowed.
-class ModelEvaluator {
+DataRecord data_of(const Predictor& predictor, const TransformSpec& pixels) {
+  DataRecord data;
+  data.classes = predictor.labels();
+  data.eval_height = pixels.output.height;
+  data.eval_width = pixels.output.width;
+  return data;
+}
+
+using RowWriter = std::function<void(const Score&)>;
+
+// Takes a model's answers for the images of a set. Throws Error kInvalidDataset if the set has no
+// label that the model knows, if no labeled image can be decoded, or if there are more bad images
+// than allowed.
+class Evaluator {
  public:
-  // Calls `row` for each image of the set, in order.
-  ModelEvaluator(Predictor& predictor, const Dataset& set, const EvaluateConfig& config, Log& log,
-                 std::function<void(const Score&)> row)
+  Evaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config, Log& log)
       : predictor_(predictor),
         set_(set),
-        row_(std::move(row)),
         true_labels_(set, predictor.labels()),
         ids_(class_ids(set, predictor.labels())),
-        figures_(static_cast<int>(predictor.labels().size()), config.top_k, kMostWrong),
-        faults_(config.prediction.max_bad_images, log),
-        answers_(set.samples.size(), Prediction{.predicted = -1}) {
+        faults_(config.prediction.max_bad_images, log) {
     if (std::ranges::any_of(ids_, [](int id) { return id >= 0; })) return;
     throw Error(
         ErrorCode::kInvalidDataset,
@@ -86,13 +95,11 @@ class ModelEvaluator {
             ". Evaluation needs labels: put the images into folders named after the "
             "model's classes, or use `kiln score`.");
   }
+  virtual ~Evaluator() = default;
 
-  void add(const PredictedBatch& batch) {
-    at::Tensor probabilities, ids;
-    if (batch.logits.defined()) {
-      probabilities = (batch.logits / predictor_.calibration().temperature).softmax(1);
-      ids = std::get<1>(at::topk(probabilities, figures_.k(), 1)).to(at::kInt).contiguous();
-    }
+  // Gives `write` the row of each image, in order.
+  void add(const PredictedBatch& batch, const RowWriter& write) {
+    if (batch.logits.defined()) take(batch.logits);
     for (const BatchImage& image : batch.images) {
       Score row;
       row.path = set_.samples.file_name(image.index);
@@ -100,35 +107,61 @@ class ModelEvaluator {
       row.fault = image.fault;
       bool is_bad = true;
       if (image.row) {
-        const auto at = static_cast<std::int64_t>(*image.row);
-        is_bad = !answer(image.index, row, probabilities[at], ids[at]);
+        is_bad = !answer(image.index, static_cast<std::int64_t>(*image.row), row);
+        if (is_bad) row.fault = kNoNumberFault;
       }
-      if (!row.fault.empty()) note_fault(row, is_bad);
-      row_(row);
+      if (!row.fault.empty()) {
+        faults_.note(row.path, row.fault, is_bad);
+        records_.push_back({"evaluation", row.path, row.fault, !is_bad});
+      }
+      write(row);
     }
     faults_.check(static_cast<long long>(set_.samples.size()));
   }
 
-  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) {
+ protected:
+  virtual void take(const at::Tensor& logits) = 0;
+  // Completes the row of image `i` from row `at` of the logits; false: they are no numbers.
+  virtual bool answer(std::uint32_t i, std::int64_t at, Score& row) = 0;
+  void require_any(std::int64_t num_judged) const {
     faults_.require_any_good(static_cast<long long>(set_.samples.size()));
-    if (figures_.totals().count == 0)
+    if (num_judged == 0)
       throw Error(ErrorCode::kInvalidDataset,
                   "None of the images with a known label could be classified.");
+  }
+
+  const Predictor& predictor_;
+  const Dataset& set_;
+  const TrueLabels true_labels_;
+  const std::vector<int> ids_;  // class_ids()
+  PredictionFaults faults_;
+  std::vector<ImageFaultRecord> records_;
+};
+
+class ModelEvaluator final : public Evaluator {
+ public:
+  ModelEvaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config,
+                 Log& log)
+      : Evaluator(predictor, set, config, log),
+        figures_(static_cast<int>(predictor.labels().size()), config.top_k, kMostWrong),
+        answers_(set.samples.size(), Prediction{.predicted = -1}) {}
+
+  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) {
+    require_any(figures_.totals().count);
     EvaluatedModel model{.path = path,
                          .network = predictor_.spec().model_name,
-                         .data = {},
+                         .data = data_of(predictor_, pixels),
                          .figures = figures_,
-                         .calibration = {predictor_.calibration().temperature, figures_.answers()},
+                         .calibration = {},
                          .most_wrong = {},
                          .heat_maps = {},
                          .unknown_labels = {},
                          .seen = {},
                          .faults = std::move(records_),
                          .num_bad = faults_.num_bad};
+    model.calibration.temperature = predictor_.calibration().temperature;
+    model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
-    model.data.classes = predictor_.labels();
-    model.data.eval_height = pixels.output.height;
-    model.data.eval_width = pixels.output.width;
     UnknownLabels unknown = true_labels_.unknown();
     model.num_unknown = unknown.num_images;
     model.unknown_labels = std::move(unknown.names);
@@ -141,18 +174,19 @@ class ModelEvaluator {
   }
 
  private:
-  // Returns false and sets the row's fault if there is no answer. `probabilities`: [num_classes];
-  // `ids`: [k].
-  bool answer(std::uint32_t i, Score& row, const at::Tensor& probabilities, const at::Tensor& ids) {
+  void take(const at::Tensor& logits) override {
+    probabilities_ = predictor_.rule().probabilities(logits, /*is_raw=*/false);
+    top_ = std::get<1>(at::topk(probabilities_, figures_.k(), 1)).to(at::kInt).contiguous();
+  }
+
+  bool answer(std::uint32_t i, std::int64_t at, Score& row) override {
+    const at::Tensor probabilities = probabilities_[at], ids = top_[at];
     const std::span<const float> shares(probabilities.const_data_ptr<float>(),
                                         predictor_.labels().size());
     const std::span<const std::int32_t> top(ids.const_data_ptr<std::int32_t>(),
                                             static_cast<std::size_t>(figures_.k()));
     const float confidence = shares[top[0]];
-    if (!std::isfinite(confidence)) {
-      row.fault = kNoNumberFault;
-      return false;
-    }
+    if (!std::isfinite(confidence)) return false;
     row.best.push_back({top[0], confidence});
     const int label = set_.samples.label(i);
     const int truth = label < 0 ? -1 : ids_[label];
@@ -162,20 +196,9 @@ class ModelEvaluator {
     return true;
   }
 
-  void note_fault(const Score& row, bool is_bad) {
-    faults_.note(row.path, row.fault, is_bad);
-    records_.push_back({"evaluation", row.path, row.fault, !is_bad});
-  }
-
-  Predictor& predictor_;
-  const Dataset& set_;
-  const std::function<void(const Score&)> row_;
-  const TrueLabels true_labels_;
-  const std::vector<int> ids_;
   Evaluation figures_;
-  PredictionFaults faults_;
-  std::vector<ImageFaultRecord> records_;
   std::vector<Prediction> answers_;
+  at::Tensor probabilities_, top_;  // of the batch
 };
 
 // What the command reads and writes.
@@ -192,10 +215,20 @@ struct Parts {
 // Throws all problems together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
   Problems problems;
+  const std::string one_label = config.trained_model_paths.size() > 1    ? "A comparison of models"
+                                : !config.explain.empty()                ? "--explain"
+                                : config.top_k != EvaluateConfig().top_k ? "--top-k"
+                                                                         : "";
   for (const std::string& path : config.trained_model_paths)
-    problems.collect([&] { parts.predictors.push_back(parts.inference.open(path)); });
-  problems.collect(
-      [&] { parts.set = read_every_image(config.data_path, "Images", config.prediction.records); });
+    problems.collect([&] {
+      parts.predictors.push_back(parts.inference.open(path));
+      parts.predictors.back().rule().require_one_label(one_label);
+    });
+  problems.collect([&] {
+    RecordOptions records = config.prediction.records;
+    if (!parts.predictors.empty()) records.task = parts.predictors.front().spec().task;
+    parts.set = read_every_image(config.data_path, "Images", records);
+  });
   problems.collect([&] {
     parts.output.emplace(
         open_report_folder(config.output_path, kEvaluationFileName, "an evaluation"));
@@ -287,7 +320,8 @@ class OutputFiles {
          !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
       const std::string name = entry->path().filename().string();
       if (is_event_file_name(name) || name.starts_with("answers") ||
-          name.starts_with("evaluation-") || name == "differences.csv")
+          name.starts_with("evaluation-") || name == "evaluation.csv" || name == "classes.csv" ||
+          name == "differences.csv")
         files.push_back(entry->path().lexically_relative(folder_));
     }
     return files;
@@ -404,27 +438,46 @@ void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers,
   }
 }
 
+// Asks models about all images.
+struct Asking {
+  Parts& parts;
+  OutputFiles& files;
+  Log& log;
+  ScoringProgress progress;
+  long long num_done = 0;  // over all models
+
+  // Writes a file of the answers. Returns how the model saw the images.
+  TransformSpec ask(Predictor& predictor, const std::string& name, const ScoreColumns& columns,
+                    Evaluator& evaluator) {
+    DurableFile& answers = files.begin(name);
+    const auto encoder = find_score_format(".csv")->encoder(columns);
+    answers.write(encoder->begin());
+    Predictions predictions(predictor, parts.inference, log);
+    predictions.for_each(parts.set, [&](const PredictedBatch& batch) {
+      evaluator.add(batch, [&](const Score& row) {
+        answers.write(encoder->row(row));
+        progress.show(++num_done);
+      });
+    });
+    return predictions.pixels();
+  }
+};
+
 // Evaluates one model after another, and writes a file of answers for each.
 std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts, OutputFiles& files,
                                      Log& log) {
   const std::size_t num_models = parts.predictors.size();
-  long long num_done = 0;  // over all models
-  ScoringProgress progress(static_cast<long long>(parts.set.samples.size() * num_models), log);
+  Asking asking{
+      parts, files, log, {static_cast<long long>(parts.set.samples.size() * num_models), log}};
   std::vector<ModelAnswers> all;
   for (std::size_t i = 0; i < num_models; ++i) {
     Predictor& predictor = parts.predictors[i];
     for (const std::string& note : predictor.notes()) log.warning(note);
-    DurableFile& answers = files.begin(answers_name(i, num_models));
-    const auto encoder = find_score_format(".csv")->encoder(
-        {.labels = predictor.labels(), .top_k = 1, .true_labels = true});
-    answers.write(encoder->begin());
-    ModelEvaluator evaluator(predictor, parts.set, config, log, [&](const Score& row) {
-      answers.write(encoder->row(row));
-      progress.show(++num_done);
-    });
-    Predictions predictions(predictor, parts.inference, log);
-    predictions.for_each(parts.set, [&](const PredictedBatch& batch) { evaluator.add(batch); });
-    all.push_back(evaluator.finish(config.trained_model_paths[i], predictions.pixels()));
+    ModelEvaluator evaluator(predictor, parts.set, config, log);
+    const TransformSpec pixels =
+        asking.ask(predictor, answers_name(i, num_models),
+                   {.labels = predictor.labels(), .top_k = 1, .true_labels = true}, evaluator);
+    all.push_back(evaluator.finish(config.trained_model_paths[i], pixels));
     all.back().model.seen = count_seen(predictor, parts.set.samples);
     if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);
   }
@@ -451,6 +504,126 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   return record;
 }
 
+// ---- several labels an image ----
+
+class LabelEvaluator final : public Evaluator {
+ public:
+  LabelEvaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config,
+                 Log& log)
+      : Evaluator(predictor, set, config, log),
+        thresholds_(predictor.rule().thresholds({}, {})),
+        sets_(set.labels.sets) {
+    for (std::vector<int>& ids : sets_) {
+      for (int& id : ids) id = ids_[static_cast<std::size_t>(id)];
+      std::ranges::sort(ids);
+    }
+  }
+
+  LabelResults results(const TransformSpec& pixels) const {
+    require_any(std::ssize(labels_));
+    const LabelAnswers answers{logits_, labels_, sets_, predictor_.labels().size()};
+    const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
+      const std::uint32_t sample = images_[mistake.image];
+      return {std::string(set_.samples.file_name(sample)), mistake.label, mistake.label,
+              mistake.confidence, thumbnail_of(set_, sample, pixels)};
+    };
+    LabelResults results =
+        label_results(answers, predictor_.calibration(), predictor_.labels(), show);
+    results.details.figures.push_back(
+        {"exact_match", "exact match", "", share_of(num_exact_, std::ssize(labels_))});
+    return results;
+  }
+
+  Json json_of(const LabelResults& results) const {
+    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    Json json = {{"network", predictor_.spec().model_name},
+                 {"task", "multi-label"},
+                 {"images", labels_.size()},
+                 {"unknown", true_labels_.unknown().num_images},
+                 {"bad_images", faults_.num_bad}};
+    for (const Figure& figure : results.details.figures) json[figure.name] = number(figure.value);
+    Json& classes = json["classes"] = Json::array();
+    for (std::size_t c = 0; c < results.scores.size(); ++c) {
+      const LabelScore& score = results.scores[c];
+      classes.push_back({{"label", predictor_.labels()[c]},
+                         {"images", score.images},
+                         {"told", score.told},
+                         {"hits", score.hits},
+                         {"average_precision", number(score.average_precision)},
+                         {"precision", number(score.precision())},
+                         {"recall", number(score.recall())},
+                         {"f1", number(score.f1())},
+                         {"threshold", thresholds_[c]}});
+    }
+    return json;
+  }
+
+ private:
+  void take(const at::Tensor& logits) override {
+    logits_of_batch_ = logits;
+    probabilities_ = predictor_.rule().probabilities(logits, /*is_raw=*/false).contiguous();
+  }
+
+  bool answer(std::uint32_t i, std::int64_t at, Score& row) override {
+    const auto width = static_cast<std::int64_t>(predictor_.labels().size());
+    const float* shares = probabilities_.const_data_ptr<float>() + at * width;
+    const float* own = logits_of_batch_.const_data_ptr<float>() + at * width;
+    if (!std::all_of(own, own + width, [](float logit) { return std::isfinite(logit); }))
+      return false;
+    row.probabilities.assign(shares, shares + width);
+    const auto likeliest = std::ranges::max_element(row.probabilities);
+    row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
+    predictor_.rule().tell(thresholds_, row);
+    if (!true_labels_.is_known(i)) return true;
+    labels_.push_back(set_.samples.label(i));
+    logits_.insert(logits_.end(), own, own + width);
+    images_.push_back(i);
+    num_exact_ += row.told == sets_[static_cast<std::size_t>(labels_.back())] ? 1 : 0;
+    return true;
+  }
+
+  const std::vector<double> thresholds_;
+  std::vector<std::vector<int>> sets_;  // of the set, with the model's class ids
+  std::vector<float> logits_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> images_;  // of the rows of logits
+  std::int64_t num_exact_ = 0;
+  at::Tensor logits_of_batch_, probabilities_;
+};
+
+std::string labels_page(const std::string& heading, const DataRecord& data,
+                        const ValidationDetails& details) {
+  const std::string how_good = verdict_line({Judged::kNote, "The " + details.verdict.text}) +
+                               element("dl class=\"tiles\"", figure_tiles(details.figures, ""));
+  return page_html(heading, header_html(element("bdi", escaped(heading))),
+                   section("verdict", "How good is it?", how_good) + results_html(data, details));
+}
+
+void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
+  Predictor& predictor = parts.predictors.front();
+  for (const std::string& note : predictor.notes()) log.warning(note);
+  OutputFiles files(config.output_path);
+  ScoreColumns columns{.labels = predictor.labels(), .true_labels = true};
+  predictor.rule().fit_columns(columns);
+  LabelEvaluator evaluator(predictor, parts.set, config, log);
+  Asking asking{parts, files, log, {static_cast<long long>(parts.set.samples.size()), log}};
+  const TransformSpec pixels = asking.ask(predictor, answers_name(0, 1), columns, evaluator);
+  const LabelResults results = evaluator.results(pixels);
+  files.add(kPageName, labels_page(predictor.spec().model_name + " on " + config.data_path,
+                                   data_of(predictor, pixels), results.details));
+  Json model = evaluator.json_of(results);
+  model["path"] = config.trained_model_paths.front();
+  files.add(
+      kEvaluationFileName,
+      json_text({{"data_path", config.data_path}, {"models", Json::array({model})}}, 2) + "\n");
+  files.commit(*parts.output);
+  if (mlflow_settings_of_environment())
+    log.warning("MLflow is told nothing of this evaluation, which is of several labels an image.");
+  for (const Figure& figure : results.details.figures)
+    log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
+  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
+}
+
 }  // namespace
 
 int run(const EvaluateConfig& config, Process& process) {
@@ -459,6 +632,10 @@ int run(const EvaluateConfig& config, Process& process) {
   Parts parts(config);
   open_parts(config, parts);
   log_start(parts, log);
+  if (parts.predictors.front().spec().task == TaskKind::kMultiLabel) {
+    evaluate_labels(config, parts, log);
+    return 0;
+  }
   OutputFiles files(config.output_path);
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
   add_reports(record, files);

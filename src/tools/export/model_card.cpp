@@ -51,6 +51,10 @@ std::string accuracy_text(const Json& training, std::int64_t num_valid) {
       epochs, [&](const Json& row) { return row.at("epoch").get<std::int64_t>() == saved; });
   if (epoch == epochs.end() || num_valid == 0)
     return "Its accuracy was not measured by an epoch of training; `kiln evaluate` measures it.\n";
+  if (epoch->contains("mean_average_precision"))
+    return formatted("Its mean average precision on validation images is %.3f, after epoch %lld.\n",
+                     epoch->at("mean_average_precision").get<double>(),
+                     static_cast<long long>(saved));
   const double top1 = epoch->at("top1").get<double>();
   const Interval interval =
       wilson_interval(std::llround(top1 * static_cast<double>(num_valid)), num_valid);
@@ -70,26 +74,28 @@ std::string counts_text(const std::vector<std::string>& labels, const Json& coun
   return text;
 }
 
-std::string record_text(const std::vector<std::string>& labels, const Json& training) {
+std::string record_text(const Predictor& model, const Json& training) {
+  const std::vector<std::string>& labels = model.labels();
+  const AnswerRule::Words& words = model.rule().words();
   const Json& counts = training.at("data").at("counts");
   std::int64_t num_train = 0, num_valid = 0;
   for (const std::string& label : labels) {
     num_train += count_of(counts, label, "train");
     num_valid += count_of(counts, label, "valid");
   }
-  return "## What it was trained on\n\n" + plural(num_train, "image", "images") + ", with kiln " +
-         in_markdown(training.at("versions").value("kiln", "")) + ".\n\n" +
+  return "## What it was trained on\n\n" + plural(num_train, words.image, words.images) +
+         ", with kiln " + in_markdown(training.at("versions").value("kiln", "")) + ".\n\n" +
          counts_text(labels, counts) + "\n## How good it is\n\n" +
          accuracy_text(training, num_valid);
 }
 
-std::string training_text(const fs::path& folder, const std::vector<std::string>& labels) {
+std::string training_text(const fs::path& folder, const Predictor& model) {
   const fs::path path = folder / "training.json";
   std::error_code failure;
   if (!fs::exists(path, failure))
     return "## What it was trained on\n\nThe model has no record of its training.\n";
   try {
-    return record_text(labels, parse_json(read_file(path, kMaxRecord)));
+    return record_text(model, parse_json(read_file(path, kMaxRecord)));
   } catch (const JsonFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
                 quoted_path(path) + " " + fault.what() + ": copy the whole model again.");
@@ -119,16 +125,15 @@ std::string model_card(const ExportedModel& exported, const std::string& use) {
   std::string text =
       "# " + model.spec().model_name + ", " + plural(model.labels().size(), "class", "classes") +
       "\n\nA classifier of images, written by " + in_markdown(program_version()) + ".\n\n";
-  text += training_text(exported.config.trained_model_path, model.labels());
-  text +=
-      "\n## Its limits\n\n- It knows no other class than these: an image of something else gets "
-      "one "
-      "of them.\n- The accuracy is that on images like the validation images, by which the best "
-      "epoch was chosen; on images of other cameras, places or times it may be lower.\n- " +
-      std::string(model.directory().calibration.answers.empty()
-                      ? "Its confidence is not calibrated.\n"
-                      : "Its confidence is calibrated on the validation images, and slightly "
-                        "optimistic on others.\n");
+  text += training_text(exported.config.trained_model_path, model);
+  text += "\n## Its limits\n\n- It knows no other class than these" +
+          std::string(model.rule().words().limits) +
+          "\n- The accuracy is that on images like the validation images, by which the best "
+          "epoch was chosen; on images of other cameras, places or times it may be lower.\n- " +
+          std::string(model.calibration().answers.empty() && model.calibration().labels.empty()
+                          ? "Its confidence is not calibrated.\n"
+                          : "Its confidence is calibrated on the validation images, and slightly "
+                            "optimistic on others.\n");
   if (preprocessing)
     text += formatted("- It sees images at %d x %d pixels: smaller details are lost.\n",
                       preprocessing->width, preprocessing->height);

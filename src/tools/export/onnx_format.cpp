@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -73,9 +74,8 @@ std::string lines_to_run(const ExportedModel& exported) {
                               : "Image.open(\"photo.jpg\")") +
          ".convert(\"RGB\")\n"
          "probabilities, = session.run([\"probabilities\"], {\"image\": "
-         "numpy.asarray(image)[None]})\n"
-         "print(labels[probabilities[0].argmax()], probabilities[0].max())\n```\n" +
-         facts;
+         "numpy.asarray(image)[None]})\n" +
+         exported.model.rule().python_of_onnx() + "```\n" + facts;
 }
 
 }  // namespace
@@ -88,9 +88,15 @@ std::string onnx_model(const ExportedModel& exported) {
   const std::string answers =
       add_network(graph, model.network(), spec ? spec->output : kAnySize, pixels);
   const std::string logits = graph.add("Identity", {answers}, {}, "logits");
-  const auto temperature = static_cast<float>(model.calibration().temperature);
-  graph.add("Softmax", {graph.add("Div", {logits, graph.number(temperature)})},
-            {{"axis", std::int64_t{1}}}, "probabilities");
+  const AnswerRule::OnnxAnswer last = model.rule().onnx();
+  const std::string temperatures = last.temperatures.dim() == 0
+                                       ? graph.number(last.temperatures.item<float>())
+                                       : graph.weights(last.temperatures);
+  std::vector<OnnxAttribute> attributes(last.attributes.size());
+  for (std::size_t i = 0; i < attributes.size(); ++i)
+    std::tie(attributes[i].name, attributes[i].value) = last.attributes[i];
+  graph.add(last.operation, {graph.add("Div", {logits, temperatures})}, attributes,
+            "probabilities");
   const std::vector<OnnxDimension> shape{"batch", static_cast<std::int64_t>(model.labels().size())};
   graph.add_output({"probabilities", OnnxType::kFloat, shape});
   graph.add_output({"logits", OnnxType::kFloat, shape});

@@ -70,7 +70,7 @@ std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
                                           const TransformSpec& plan, std::uint64_t seed) {
   AugmentedImage shown;
   shown.file = std::string(set.samples.file_name(i));
-  if (const int label = set.samples.label(i); label >= 0) shown.label = set.classes.at(label);
+  shown.label = set.label_text(set.samples.label(i));
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
@@ -151,7 +151,10 @@ int check_images(const Dataset& set, Report& report) {
 void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
-  for (const Sample& item : set.samples) ++(item.label < 0 ? unlabeled : counts.at(item.label));
+  for (const Sample& item : set.samples) {
+    set.for_each_class(item.label, [&](int id) { ++counts.at(id); });
+    unlabeled += item.label < 0;
+  }
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
   Report classes = Report::array();

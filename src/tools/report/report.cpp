@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -41,7 +42,14 @@ int run(const CompareConfig& config, Process& process) {
   Log& log = process.log;
   refuse_records(config.output_path, config.log_paths);
   std::vector<NamedRun> runs;
-  for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});
+  for (const std::string& path : config.log_paths) {
+    runs.push_back({path, read_run(path)});
+    if (runs.back().run.start.data.words != TaskWords())
+      throw Error(ErrorCode::kUserError,
+                  "Runs are compared by their top-1, which '" + path +
+                      "' does not have, since its images have several labels: compare the mean "
+                      "average precision on the pages that `kiln report` writes.");
+  }
   sort_by_accuracy(&runs);
   write_file_durably(config.output_path, comparison_html(runs));
   std::istringstream lines(comparison_text(runs));

@@ -181,7 +181,7 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
 // Logs what --answer-at amounts to on validation, and warns if there are too few validation answers
 // to rely on it. Does nothing without --answer-at.
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
-  if (!config.answer_at) return;
+  if (!config.answer_at || calibration.answers.empty()) return;
   const double threshold = answer_threshold(config.min_confidence, config.answer_at, calibration);
   const AnswerRate rate = answer_rate(calibration.answers, threshold);
   const Interval interval = rate.interval();
@@ -223,8 +223,13 @@ ScoreColumns columns_of(const ScoreConfig& config, const ScoreJob& job,
   const auto most = static_cast<int>(labels.size());
   const bool prints = config.output_path.empty();
   const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
-  return {labels, std::min(most, config.top_k > 0 ? config.top_k : usual), config.all_classes,
-          true_labels.any(), config.min_confidence || config.answer_at};
+  ScoreColumns columns{.labels = labels,
+                       .top_k = std::min(most, config.top_k > 0 ? config.top_k : usual),
+                       .all_classes = config.all_classes,
+                       .true_labels = true_labels.any(),
+                       .guesses = config.min_confidence || config.answer_at};
+  job.predictor->rule().fit_columns(columns);
+  return columns;
 }
 
 std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
@@ -244,8 +249,8 @@ class Scoring {
         log_(log),
         total_(job.rows.count()),
         true_labels_(job.set, job.predictor->labels()),
-        threshold_(answer_threshold(config.min_confidence, config.answer_at,
-                                    job.predictor->calibration())),
+        rule_(job.predictor->rule()),
+        thresholds_(rule_.thresholds(config.min_confidence, config.answer_at)),
         columns_(columns_of(config, job, true_labels_)),
         encoder_(job.format->encoder(columns_)),
         notable_(columns_.guesses),
@@ -394,9 +399,8 @@ class Scoring {
   }
 
   Ranked ranked_classes(const at::Tensor& logits) const {
-    const double temperature = config_.raw ? 1 : job_.predictor->calibration().temperature;
     Ranked ranked;
-    ranked.probabilities = (logits / temperature).softmax(1);
+    ranked.probabilities = rule_.probabilities(logits, config_.raw);
     if (scored_dataset_) ranked.plain = logits.softmax(1);
     std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
     return ranked;
@@ -413,8 +417,8 @@ class Scoring {
     const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
     for (std::size_t place = 0; place < top_k; ++place)
       row.best.push_back({static_cast<int>(id[place]), confidence[place]});
-    row.is_unsure = confidence[0] < threshold_;
     if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
+    rule_.tell(thresholds_, row);
   }
 
   // `may_be_right` is whether the model knows the true label.
@@ -422,7 +426,7 @@ class Scoring {
     ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
-    const bool is_right = is_judged && columns_.labels[row.best[0].id] == row.true_label;
+    const bool is_right = is_judged && label_text(columns_.labels, row) == row.true_label;
     so_far_.num_labeled += is_judged;
     so_far_.num_right += is_right;
     if (job_.explanations)
@@ -468,9 +472,9 @@ class Scoring {
                           grouped(so_far_.num_unsure).c_str()));
     if (so_far_.num_labeled > 0)
       log_.info(formatted(
-          "top-1 accuracy: %.2f %% of %s with a label that the model knows",
+          "%s: %.2f %% of %s with %s that the model knows", rule_.words().accuracy,
           100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
-          plural(so_far_.num_labeled, "image", "images").c_str()));
+          plural(so_far_.num_labeled, "image", "images").c_str(), rule_.words().known));
     for (const std::string& text :
          seen_texts({so_far_.num_seen_in_training, so_far_.num_seen_in_validation}))
       log_.warning(text);
@@ -500,7 +504,8 @@ class Scoring {
   Log& log_;
   const long long total_;  // 0: unknown, the images come from a growing list
   const TrueLabels true_labels_;
-  const double threshold_;
+  const AnswerRule& rule_;
+  const std::vector<double> thresholds_;
   const ScoreColumns columns_;
   const std::unique_ptr<ScoreEncoder> encoder_;
   std::optional<ScoredDataset> scored_dataset_;
@@ -525,10 +530,12 @@ const ScoreFormat* format_of(const std::string& output_path) {
 }
 
 void open_images(const ScoreConfig& config, ScoreJob& job) {
+  RecordOptions records = config.prediction.records;
+  if (job.predictor) records.task = job.predictor->spec().task;
   if (config.data_paths.size() > 1)
     job.set = read_image_files(config.data_paths, "Images");
   else if (config.files_from.empty())
-    job.set = read_every_image(config.data_path, "Images", config.prediction.records);
+    job.set = read_every_image(config.data_path, "Images", records);
   else
     job.list.emplace(config.files_from, config.data_path);
   job.rows = rows_of_job(config, job.set);
@@ -537,7 +544,13 @@ void open_images(const ScoreConfig& config, ScoreJob& job) {
 // Throws all problems together.
 void open_job(const ScoreConfig& config, ScoreJob& job) {
   Problems problems;
-  problems.collect([&] { job.predictor.emplace(job.inference.open(config.trained_model_path)); });
+  const std::string one_label = config.top_k > 0                 ? "--top-k"
+                                : !config.scored_dataset.empty() ? "--scored-dataset"
+                                                                 : "";
+  problems.collect([&] {
+    job.predictor.emplace(job.inference.open(config.trained_model_path));
+    job.predictor->rule().require_one_label(one_label);
+  });
   problems.collect([&] { open_images(config, job); });
   problems.collect([&] { job.format = format_of(config.output_path); });
   const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
@@ -606,20 +619,6 @@ ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_
   return {.begin = first_of(num_batches * (part.number - 1) / part.count),
           .end = first_of(num_batches * part.number / part.count),
           .num_images = num_images};
-}
-
-double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
-                        const Calibration& calibration) {
-  // Rounded to float, like the confidences that users read in the output and pass back here.
-  if (!answer_at) return static_cast<float>(min_confidence.value_or(0));
-  if (const auto rate = answer_rate_for(calibration.answers, *answer_at)) return rate->threshold;
-  const std::string wanted = formatted("--answer-at %g%%: ", 100 * *answer_at);
-  throw Error(ErrorCode::kUserError,
-              wanted + (calibration.answers.empty()
-                            ? "the model has no record of its validation accuracy "
-                              "(calibration.json). Use --min-confidence."
-                            : "the model did not reach this accuracy on validation at any "
-                              "confidence. Use a lower value, or --min-confidence."));
 }
 
 fs::path part_note_path(const fs::path& file) {

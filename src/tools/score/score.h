@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,12 +31,6 @@ ScoreRows rows_of_part(const JobPart& part, std::int64_t num_images, std::int64_
 // Where the note of a complete part is: scores.part-3-of-8.csv.json. In a folder of
 // Parquet files it begins with an underscore, so that their readers ignore it.
 std::filesystem::path part_note_path(const std::filesystem::path& file);
-
-// The confidence from which the model answers, by --min-confidence or --answer-at; 0: it always
-// answers. Throws Error kUserError if the validation results do not give a threshold for the
-// latter.
-double answer_threshold(std::optional<double> min_confidence, std::optional<double> answer_at,
-                        const Calibration& calibration);
 
 struct NotableAnswer {
   std::size_t image = 0;  // its index over all scored images

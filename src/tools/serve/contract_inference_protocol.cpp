@@ -64,11 +64,10 @@ OutputData data_of(const std::string& output, const ServedModel& model,
                    const std::vector<ServedAnswer>& answers) {
   OutputData data;
   for (const ServedAnswer& answer : answers) {
-    const auto& [id, confidence] = answer.score.best[0];
-    if (output == "confidence") data.add(confidence);
+    if (output == "confidence") data.add(answer.score.best[0].confidence);
     if (output == "label")
       data.add(answer.score.is_unsure ? std::string()
-                                      : as_utf8(model.labels()[static_cast<std::size_t>(id)]));
+                                      : as_utf8(label_text(model.labels(), answer.score)));
     if (output == "probabilities")
       for (const float probability : answer.score.probabilities) data.add(probability);
   }

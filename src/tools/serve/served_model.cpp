@@ -109,11 +109,13 @@ HostBatchLayout layout_for(const Inference& inference, const Normalization& norm
       [device = inference.device()](std::size_t bytes) { return pinned_memory(device, bytes); });
 }
 
-ScoreColumns columns_for(const std::vector<std::string>& labels, const ServeConfig& config) {
-  return {.labels = labels,
-          .top_k = 1,
-          .all_classes = true,
-          .guesses = config.min_confidence || config.answer_at};
+ScoreColumns columns_for(const Predictor& predictor, const ServeConfig& config) {
+  ScoreColumns columns{.labels = predictor.labels(),
+                       .top_k = 1,
+                       .all_classes = true,
+                       .guesses = config.min_confidence || config.answer_at};
+  predictor.rule().fit_columns(columns);
+  return columns;
 }
 
 }  // namespace
@@ -141,13 +143,13 @@ ServedModel::ServedModel(const fs::path& folder, const Inference& inference,
       input_bytes_(image_bytes(pixels_) * (layout_.scaling ? sizeof(float) : 1)),
       uploader_(inference.torch_device(), pixels_.output, inference.batch_size(),
                 predictor_.normalization()),
-      threshold_(
-          answer_threshold(config.min_confidence, config.answer_at, predictor_.calibration())),
-      columns_(columns_for(predictor_.labels(), config)) {
+      thresholds_(predictor_.rule().thresholds(config.min_confidence, config.answer_at)),
+      columns_(columns_for(predictor_, config)) {
   batch_.pixels =
       layout_.new_buffer(input_bytes_ * static_cast<std::size_t>(inference.batch_size()));
   if (columns_.guesses && !predictor_.calibration().answers.empty())
-    unsure_in_validation_ = 1 - answer_rate(predictor_.calibration().answers, threshold_).share();
+    unsure_in_validation_ =
+        1 - answer_rate(predictor_.calibration().answers, thresholds_.front()).share();
 }
 
 PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Decoder& decoder,
@@ -180,7 +182,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
   const at::Tensor input = uploader_.upload(batch_).images;
   const at::Tensor logits = predictor_.logits(input).take();
   const at::Tensor probabilities =
-      (logits / predictor_.calibration().temperature).softmax(1).contiguous();
+      predictor_.rule().probabilities(logits, /*is_raw=*/false).contiguous();
   const auto [confidences, ids] = at::topk(probabilities, 1, 1);
   const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
   std::vector<ServedAnswer> answers(images.size());
@@ -194,9 +196,9 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     }
     const auto id = static_cast<int>(ids.const_data_ptr<std::int64_t>()[i]);
     score.best = {{id, confidence}};
-    score.is_unsure = confidence < threshold_;
     const float* row = probabilities.const_data_ptr<float>() + i * num_classes;
     score.probabilities.assign(row, row + num_classes);
+    predictor_.rule().tell(thresholds_, score);
     if (images[i]->pixels.empty()) continue;
     const auto place = static_cast<std::int64_t>(i);
     const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];

@@ -61,7 +61,7 @@ class ServedModel {
   const std::size_t input_bytes_;
   DeviceUploader uploader_;
   HostBatch batch_;
-  const double threshold_;
+  const std::vector<double> thresholds_;
   const ScoreColumns columns_;
   std::optional<double> unsure_in_validation_;
 };

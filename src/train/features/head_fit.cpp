@@ -4,7 +4,6 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/stack.h>
@@ -144,7 +143,7 @@ class Path {
     at::Tensor weights = images_.weights.clone();
     if (left_out.defined()) weights.index_fill_(0, left_out, 0.0);
     weights.div_(weights.sum());
-    return {images_.coordinates, images_.labels, std::move(weights)};
+    return {images_.coordinates, images_.labels, std::move(weights), images_.task};
   }
   const at::Tensor& judged() const { return judged_; }
 
@@ -168,9 +167,9 @@ class Path {
                                    [&] { return watch.is_stopped() || is_late(watch, share); }});
       const auto judged = [&](const at::Tensor& all) { return all.index_select(0, rows_[fold]); };
       logits.push_back(logits_of(judged(images_.coordinates), layers_[fold]));
-      const at::Tensor of_labels =
-          logits.back().log_softmax(1).gather(1, judged(images_.labels).unsqueeze(1)).squeeze(1);
-      losses_[fold] = -of_labels.dot(judged(images_.weights)).item<double>();
+      const at::Tensor losses =
+          images_.task->loss_and_slope(logits.back(), judged(images_.labels)).first;
+      losses_[fold] = losses.dot(judged(images_.weights)).item<double>();
       sum += losses_[fold];
     }
     if (logits.size() == rows_.size()) keep_better(logits, sum);
@@ -219,7 +218,7 @@ void add(at::Tensor& sum, const at::Tensor& part) {
   sum = sum.defined() ? sum + part : part;
 }
 
-// The weighted mean of the cross-entropy plus the penalties, and its gradient.
+// The weighted mean of the losses plus the penalties, and its gradient.
 ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& weights,
                                 const RegressionPlan& plan) {
   const at::Tensor w = weights_part(weights), b = bias_part(weights);
@@ -231,11 +230,9 @@ ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& 
     const auto part = [&, count = std::min(most, num_images - begin)](const at::Tensor& all) {
       return all.narrow(0, begin, count);
     };
-    const at::Tensor labels = part(images.labels).unsqueeze(1);
-    const at::Tensor logs = logits_of(part(images.coordinates), weights).log_softmax(1);
-    loss -= logs.gather(1, labels).squeeze(1).dot(part(images.weights)).item<double>();
-    at::Tensor excess = logs.exp();  // predicted probabilities minus the one-hot labels
-    excess.scatter_add_(1, labels, at::full({excess.size(0), 1}, -1.0, at::kDouble));
+    auto [losses, excess] = images.task->loss_and_slope(
+        logits_of(part(images.coordinates), weights), part(images.labels));
+    loss += losses.dot(part(images.weights)).item<double>();
     excess.mul_(part(images.weights).unsqueeze(1));
     add(of_weights, part(images.coordinates).t().mm(excess));
     add(of_bias, excess.sum(0));
@@ -346,12 +343,14 @@ Folds divided_into_folds(std::span<const std::int32_t> labels,
 }
 
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
-                 const std::vector<double>& class_weights, const FitWatch& watch) {
+                 const std::vector<double>& class_weights, const FitWatch& watch,
+                 const Task& task) {
   const at::NoGradGuard no_grad;
   require_finite(images.rows);
   const FeatureSpace space(images.rows);
   const std::vector<std::int64_t> labels(images.labels.begin(), images.labels.end());
-  Path path({space.coordinates(), at::tensor(labels, at::kLong), weights_of(images, class_weights)},
+  Path path({space.coordinates(), at::tensor(labels, at::kLong), weights_of(images, class_weights),
+             &task},
             num_classes, folds);
   HeadFit fit;
   path.start = path.zeros();

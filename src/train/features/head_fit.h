@@ -13,6 +13,7 @@
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
 #include "record/vocabulary.h"
+#include "train/task.h"
 
 namespace kiln {
 
@@ -95,7 +96,8 @@ struct FitWatch {
 // `class_weights` are the weights of images in the loss, by class; empty: all 1. Throws Error
 // kFailedToCompleteOperation if features are not finite.
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
-                 const std::vector<double>& class_weights, const FitWatch& watch);
+                 const std::vector<double>& class_weights, const FitWatch& watch,
+                 const Task& task = single_label());
 
 // float32 [N, C], host.
 at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head);
@@ -103,8 +105,9 @@ at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head);
 // The memory needed by fit_head() and the features themselves, in bytes.
 double fit_memory(std::int64_t num_images, std::int64_t num_features, std::int64_t num_classes);
 
-// Softmax regression with an L2 penalty: a linear layer fitted to labeled features, in float64 on
-// the host. The loss is convex, so the solution does not depend on the starting point.
+// Softmax regression with an L2 penalty or, of several labels, a logistic regression for each
+// class: a linear layer fitted to labeled features, in float64 on the host. The loss is convex, so
+// the solution does not depend on the starting point.
 
 // The coordinates in which layers are fitted: features standardized to mean 0 and variance 1
 // (constant ones become 0). If there are fewer images than features, and no more than 1000, they
@@ -135,6 +138,7 @@ struct WeightedImages {
   at::Tensor coordinates;  // float64 [N, R]
   at::Tensor labels;       // int64 [N]
   at::Tensor weights;      // float64 [N], with sum 1; 0: the image is ignored
+  const Task* task = &single_label();
 };
 
 // L2 penalty on the bias. RegressionPlan::penalty, like --weight-decay, applies to the weights

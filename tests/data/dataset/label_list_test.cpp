@@ -31,8 +31,7 @@ class LabelList : public testing::Test {
   static Texts rows(const Dataset& set) {
     Texts texts;
     for (const Sample& item : set.samples)
-      texts.push_back(std::string(item.file_name) + "=" +
-                      (item.label < 0 ? "" : set.classes[static_cast<std::size_t>(item.label)]));
+      texts.push_back(std::string(item.file_name) + "=" + set.label_text(item.label));
     return texts;
   }
   void expect_rows(const std::string& name, const std::string& text, const Texts& expected,
@@ -224,8 +223,87 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
   expect_fault("l.manifest",
                "{\"source-ref\": \"dog/a.jpg\", \"x\": [1, 2], \"x-metadata\": {\"type\": "
                "\"groundtruth/image-classification-multilabel\"}}",
-               {"line 1", "multilabel"});
+               {"line 1", "several labels", "--task multi-label"});
   expect_fault("l.json", "{\"categories\": 1}", {"COCO", "Datumaro"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,cat\n",
+               {"1 fault", "line 2", "'dog;cat'", "--task multi-label"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,dog; owl\n",
+               {"2 faults", "line 2", "line 3"});
+  expect_fault("l.csv", "path,label,weight\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
+               {"line 3", "line 2", "weight 2"});
+  expect_fault("l.csv", "path,label,group\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
+               {"line 3", "line 2", "another group"});
+}
+
+TEST_F(LabelList, ANameMayHaveASemicolon) {
+  const std::string text = "path,label\ndog/a.jpg,\"dog; cat\"\ncat/a.jpg,owl\n";
+  expect_rows("l.csv", text, {"dog/a.jpg=dog; cat", "cat/a.jpg=owl"});
+  expect_rows("l.csv", text + "other/f.jpg,cat\n",
+              {"dog/a.jpg=dog; cat", "cat/a.jpg=owl", "other/f.jpg=cat"},
+              {.task = TaskKind::kSingleLabel});
+  scratch_.put("l.jsonl", "{\"path\": \"dog/a.jpg\", \"label\": [\"dog;cat\"]}\n");
+  const Error error = error_of(
+      [&] { read_dataset(scratch_ / "l.jsonl", "Data", {.task = TaskKind::kMultiLabel}); });
+  EXPECT_NE(error.message().find("'dog;cat'"), std::string::npos) << error.message();
+}
+
+TEST_F(LabelList, SeveralLabelsOfAnImage) {
+  const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  const Texts expected = {"dog/a.jpg=cat;dog", "cat/a.jpg=", "other/f.jpg=dog"};
+  expect_rows("l.csv", "path,label\ndog/a.jpg,dog; cat\ncat/a.jpg,\nother/f.jpg,dog\n", expected,
+              several);
+  expect_rows("l.csv", "path,tags\ndog/a.jpg,dog\ncat/a.jpg,\nother/f.jpg,dog\ndog/a.jpg,cat\n",
+              expected, several);
+  expect_rows("l.jsonl",
+              "{\"path\": \"dog/a.jpg\", \"labels\": [\"dog\", \"cat\"]}\n"
+              "{\"path\": \"cat/a.jpg\", \"labels\": []}\n"
+              "{\"path\": \"other/f.jpg\", \"labels\": \"dog\"}\n",
+              expected, several);
+  const std::string metadata =
+      "\"x-metadata\": {\"type\": \"groundtruth/image-classification-multilabel\", "
+      "\"class-map\": {\"0\": \"cat\", \"1\": \"dog\"}}}\n";
+  expect_rows("l.manifest",
+              "{\"source-ref\": \"dog/a.jpg\", \"x\": [0, 1], " + metadata +
+                  "{\"source-ref\": \"cat/a.jpg\", \"x\": [], " + metadata +
+                  "{\"source-ref\": \"other/f.jpg\", \"x\": [1], " + metadata,
+              expected, several);
+  const auto task = [](const std::string& path, const std::string& results) {
+    return "{\"data\": {\"image\": \"" + path + "\"}, \"annotations\": [{\"result\": [" + results +
+           "]}]}\n";
+  };
+  expect_rows("l.jsonl",
+              task("dog/a.jpg", "{\"value\": {\"choices\": [\"cat\", \"dog\"]}}") +
+                  task("cat/a.jpg", "") +
+                  task("other/f.jpg", "{\"value\": {\"choices\": [\"dog\"]}}"),
+              expected, several);
+  scratch_.put("l.json",
+               "{\"images\": [{\"id\": 1, \"file_name\": \"dog/a.jpg\"}, {\"id\": 2, "
+               "\"file_name\": \"cat/a.jpg\"}, {\"id\": 3, \"file_name\": \"other/f.jpg\"}], "
+               "\"annotations\": [{\"image_id\": 1, \"category_id\": 1, \"bbox\": []}, "
+               "{\"image_id\": 1, \"category_id\": 0}, {\"image_id\": 3, \"category_id\": 1}], "
+               "\"categories\": [{\"id\": 0, \"name\": \"cat\"}, {\"id\": 1, \"name\": \"dog\"}]}");
+  EXPECT_EQ(rows(read_dataset(scratch_ / "l.json", "Data", several)), expected);
+}
+
+TEST_F(LabelList, WhatHasNoClassIsNotWhatHasNoLabel) {
+  const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  scratch_.put("l.jsonl",
+               "{\"path\": \"dog/a.jpg\", \"label\": [\"dog\"]}\n"
+               "{\"path\": \"cat/a.jpg\", \"label\": \"\"}\n"
+               "{\"path\": \"other/f.jpg\", \"label\": null}\n"
+               "{\"path\": \"cat/b c.jpg\"}\n");
+  const Dataset set = read_labeled_dataset(scratch_ / "l.jsonl", "Data", several);
+  EXPECT_EQ(rows(set), (Texts{"dog/a.jpg=dog", "cat/a.jpg="}));
+  EXPECT_EQ(counts_by_class(set, 1), (std::vector<long long>{1}));
+  scratch_.put("v.csv", "path,label\ncat/a.jpg,dog;bird\n");
+  Dataset train = read_labeled_dataset(scratch_ / "l.jsonl", "Training dataset", several);
+  Dataset valid = read_labeled_dataset(scratch_ / "v.csv", "Validation dataset", several);
+  const Error error = error_of([&] { settle_labels(train, valid, {}); });
+  EXPECT_NE(error.message().find("'bird'"), std::string::npos) << error.message();
+  // Where each image has one class by its form, so it has here.
+  const Dataset folders = read_labeled_dataset(scratch_ / ".", "Data", several);
+  EXPECT_EQ(folders.labels.task(), TaskKind::kMultiLabel);
+  EXPECT_EQ(folders.label_text(folders.samples.label(0)), "cat");
 }
 
 }  // namespace

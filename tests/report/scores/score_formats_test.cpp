@@ -103,6 +103,23 @@ TEST(ScoreFormats, JsonLinesTakeFileNamesOfAnyBytes) {
             "\\xff.jpg");
 }
 
+TEST(ScoreFormats, SeveralLabelsHaveSemicolons) {
+  const ScoreColumns columns{
+      .labels = {"dog", "cat"}, .true_labels = true, .unsure_text = "none: "};
+  Score score{.path = "a.jpg",
+              .true_label = "dog",
+              .best = {{0, 0.75F}, {1, 0.5F}},
+              .probabilities = {},
+              .fault = {}};
+  score.told = {0, 1};
+  EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,cat;dog,0.75,dog,\r\n");
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 75.0 %, cat 50.0 % (true label: dog)\n");
+  score.told->clear();
+  score.is_unsure = true;
+  EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["label"], "");
+  EXPECT_EQ(row_of("", columns, score), "a.jpg: none: dog 75.0 %, cat 50.0 % (true label: dog)\n");
+}
+
 TEST(ScoreFormats, ReadableLinesNameClassesOrTheFault) {
   const ScoreColumns columns{.labels = {"dog", "cat"}, .top_k = 2};
   EXPECT_EQ(row_of("", columns, kCat), "a/1.jpg: cat 75.0 %, dog 20.0 % (true label: dog)\n");

@@ -1,0 +1,171 @@
+"""Several labels an image (--task multi-label): drawn shapes, several in a picture, are trained on, scored, evaluated, exported and
+served."""
+import csv
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+
+from flow import FlowTest, kiln, main
+from resumed_runs import Job, differences
+from serving import Server
+
+sys.path.append(os.environ.get("KILN_ONNX_ROOT") or str(pathlib.Path(__file__).parents[2] / ".deps/onnx"))
+
+SIDE = 32
+COLORS = {"bar": (40, 60, 230), "disk": (30, 200, 60), "square": (230, 40, 40)}
+
+
+def inside(shape, x, y):
+    if shape == "bar":
+        return abs(x) <= 5 and abs(y) <= 2
+    return x * x + y * y <= 25 if shape == "disk" else max(abs(x), abs(y)) <= 4
+
+
+def picture(draw, shapes):
+    """A PPM of these shapes on noise."""
+    pixels = [[[draw.randrange(90, 130)] * 3 for _ in range(SIDE)] for _ in range(SIDE)]
+    for shape in shapes:
+        at_x, at_y = (draw.randrange(6, SIDE - 6) for _ in range(2))
+        for y in range(SIDE):
+            for x in range(SIDE):
+                if inside(shape, x - at_x, y - at_y):
+                    pixels[y][x] = COLORS[shape]
+    return b"P6 %d %d 255\n" % (SIDE, SIDE) + bytes(value for row in pixels for pixel in row for value in pixel)
+
+
+class MultiLabelTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(5)
+        self.lists = {}
+        for part, count in (("train", 96), ("val", 36)):
+            (self.folder / "shapes" / part).mkdir(parents=True)
+            self.lists[part] = self.folder / "shapes" / f"{part}.csv"
+            rows = []
+            for i in range(count):
+                shapes = [shape for k, shape in enumerate(COLORS) if (i >> k) & 1]
+                (self.folder / "shapes" / part / f"{i}.ppm").write_bytes(picture(draw, shapes))
+                rows.append({"path": f"{part}/{i}.ppm", "label": ";".join(shapes)})
+            with open(self.lists[part], "w", newline="") as file:
+                writer = csv.DictWriter(file, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+
+    def fit(self, **options):
+        result = self.train(**{"task": "multi-label", "train_data_path": self.lists["train"], "valid_data_path": self.lists["val"],
+                               "learning_rate": 0.02, "epochs": 6, "batch_size": 12, **options})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def rows(self, path):
+        with open(path, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def onnx_answers(self, path, photo):
+        """What the exported file tells, if it can be run here."""
+        try:
+            import numpy
+            import onnxruntime
+            from PIL import Image
+        except ImportError:
+            return None
+        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        facts = session.get_modelmeta().custom_metadata_map
+        shares, = session.run(["probabilities"], {"image": numpy.asarray(Image.open(photo).convert("RGB"))[None]})
+        classes = json.loads(facts["calibration"])["classes"]
+        return [label for label, share, one in zip(json.loads(facts["labels"]), shares[0], classes) if share >= one[1]]
+
+    def test_trains_scores_evaluates_exports_and_serves(self):
+        self.assert_names(self.train(train_data_path=self.lists["train"], valid_data_path=self.lists["val"]).stderr,
+                          "line 5", "bar;disk", "--task multi-label")
+        self.fit(class_weights="sqrt", label_smoothing=0.02, mixup=0.1, cutmix=0.1)
+        epoch = self.training()["epochs"][self.training()["saved_epoch"] - 1]
+        self.assertGreater(epoch["mean_average_precision"], 0.8)
+        self.assertEqual(epoch["mean_average_precision"], max(one["mean_average_precision"] for one in self.training()["epochs"]))
+        model = ["--trained-model-path", self.folder / "model"]
+        self.assert_names((self.folder / "model/model_spec.yaml").read_text(), "pytorch-multi-label", "MultiLabelClassification")
+        self.assert_names((self.folder / "logs/report.html").read_text(), "mean-average-precision", "Surest labels that were missed")
+
+        scored = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "scores.csv")
+        self.assertEqual(scored.returncode, 0, scored.stderr)
+        rows, truth = self.rows(self.folder / "scores.csv"), self.rows(self.lists["val"])
+        self.assertEqual([row["true_label"] for row in rows], [row["label"] for row in truth])
+        hits = sum(len({*row["label"].split(";")} & {*row["true_label"].split(";")} - {""}) for row in rows)
+        self.assertGreater(hits, 36)
+        least = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "all.csv", "--min-confidence", 1e-9)
+        self.assertEqual(least.returncode, 0, least.stderr)
+        self.assertEqual({row["label"] for row in self.rows(self.folder / "all.csv")}, {"bar;disk;square"})
+
+        evaluated = kiln("evaluate", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "evaluation")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        found = json.loads((self.folder / "evaluation/evaluation.json").read_text())["models"][0]
+        self.assertAlmostEqual(found["mean_average_precision"], epoch["mean_average_precision"], delta=0.02)
+        exact = sum(row["label"] == row["true_label"] for row in rows) / len(rows)
+        self.assertAlmostEqual(found["exact_match"], exact)
+
+        exported = kiln("export", *model, "--output-path", self.folder / "model.onnx")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        server = Server(self, *model)
+        for number in (0, 7, 20):
+            photo = self.folder / f"shapes/val/{number}.ppm"
+            status, answer = server.json("POST", "/predict", photo.read_bytes())
+            self.assertEqual((status, answer["label"]), (200, rows[number]["label"]))
+            if (labels := self.onnx_answers(self.folder / "model.onnx", photo)) is not None:
+                self.assertEqual(";".join(labels), answer["label"])
+
+        lists = ["--data-path", self.lists["val"]]
+        for words in (["--top-k", 2], ["--answer-at", "90%"], ["--scored-dataset", self.folder / "scored"]):
+            self.assert_refused(kiln("score", *model, *lists, *words), 1, words[0])
+        for words in (["--top-k", 2], ["--explain", self.folder / "maps"]):
+            self.assert_refused(kiln("evaluate", *model, *lists, "--output-path", self.folder / "none", *words), 1, words[0])
+        self.assert_refused(kiln("export", *model, "--format", "mlflow", "--output-path", self.folder / "mlflow"), 1, "--format mlflow")
+        self.assert_refused(kiln("evaluate", *model, "--trained-model-path", self.trained_model, *lists, "--output-path",
+                                 self.folder / "both"), 1, "comparison")
+        self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
+        (self.folder / "model/calibration.json").unlink()
+        self.assert_refused(kiln("score", *model, *lists), 1, "calibration.json")
+
+    def test_one_dataset_is_divided_and_judged_by_what_was_asked(self):
+        self.fit(train_data_path=None, valid_data_path=None, data_path=self.lists["train"], epochs=2, best_by="macro-f1", freeze="backbone",
+                 augment="flip")
+        rows = self.rows(self.folder / "logs/split.csv")
+        valid = [row["label"] for row in rows if row["set"] == "valid"]
+        self.assertGreater(len(valid), 8)
+        self.assertLess(len(valid), 30)
+        for shape in COLORS:
+            self.assertGreater(sum(shape in label.split(";") for label in valid), 2)
+        self.fit(epochs=1, precision="bf16")
+        features = {"epochs": None, "freeze": "backbone", "augment": "none"}
+        self.fit(**features)
+        self.assert_names((self.folder / "logs/70_driver_log_0.txt").read_text(), "fitted in")
+        for words, name in (({"class_weights": "sqrt", **features}, "--class-weights"), ({"sample": "balanced"}, "--sample"),
+                            ({"folds": 3}, "--folds"), ({"best_by": "top1"}, "--best-by")):
+            self.assert_names(self.train(task="multi-label", **words).stderr, name)
+        self.assert_names(self.train(best_by="map").stderr, "--task multi-label")
+
+    def test_goes_on_to_the_bit_and_two_ranks_agree_with_one(self):
+        options = {"train_data_path": "data/train.csv", "valid_data_path": "data/val.csv", "task": "multi-label", "batch_size": 24}
+        jobs = {name: Job(self.folder / name, self.untrained, self.folder / "shapes", **options) for name in ("straight", "resumed")}
+        code, output = jobs["straight"].run()
+        self.assertEqual(code, 0, output)
+        jobs["resumed"].stop_after(3, signal.SIGTERM)
+        code, output = jobs["resumed"].run()
+        self.assertEqual(code, 0, output)
+        self.assertEqual(differences(jobs["straight"], jobs["resumed"]), [])
+        one = Job(self.folder / "one", self.untrained, self.folder / "shapes", **{**options, "epochs": 1, "sync_batch_norm": True})
+        two = Job(self.folder / "two", self.untrained, self.folder / "shapes", ranks=2,
+                  **{**options, "epochs": 1, "batch_size": 12, "lr_scaling": "none", "sync_batch_norm": True})
+        epochs = []
+        for job in (one, two):
+            code, output = job.run()
+            self.assertEqual(code, 0, output)
+            epochs.append(json.loads((job.folder / "model/training.json").read_text())["epochs"][0])
+        for key in ("valid_loss", "mean_average_precision", "micro_f1", "macro_f1", "exact_match"):
+            self.assertAlmostEqual(epochs[0][key], epochs[1][key], delta=1e-3)
+
+
+if __name__ == "__main__":
+    main()
