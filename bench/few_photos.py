@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What weights of others are worth with few photos: accuracy and seconds of four ways to train on them.
 
-    bench/few_photos.py KILN DATA OUT [--held-out N] [--seeds N] [--pretraining-epochs N] [--epochs N]
+    bench/few_photos.py KILN DATA OUT [--network NAME] [--held-out N] [--seeds N] [--pretraining-epochs N] [--epochs N]
 
-DATA holds class folders in train and in val, such as CIFAR-10 at 32x32. A ResNet-18 is trained on all classes but the
-last N first; its weights are those of others. Then 20, 50 and 100 images a class of the held-out ones are trained on,
+DATA holds class folders in train and in val, such as CIFAR-10 at 32x32. A network (ResNet-18) is trained on all classes but
+the last N first; its weights are those of others. Then 20, 50 and 100 images a class of the held-out ones are trained on,
 from scratch, with a frozen backbone, with --auto and fine-tuned, and judged by all other images of these classes.
 Writes a table as Markdown, and every figure to OUT/figures.json. Leave the machine alone meanwhile.
 """
@@ -19,7 +19,8 @@ import sys
 import time
 
 COUNTS = (20, 50, 100)
-NETWORK = "resnet18"
+# Networks with LayerNorm take their first steps with AdamW.
+PRETRAINING = {name: ["--optimizer", "adamw", "--learning-rate", 0.001] for name in ("convnext_tiny", "vit_s_16")}
 SEED = 1
 
 
@@ -49,10 +50,10 @@ def pretrained(options, others):
     if not model.exists():
         for part in ("train", "val"):
             link(images_of(options.data, others, [part]), options.out / "others" / part)
-        run(options.kiln, "train", "--model-name", NETWORK, "--train-data-path", options.out / "others/train",
+        run(options.kiln, "train", "--model-name", options.network, "--train-data-path", options.out / "others/train",
             "--valid-data-path", options.out / "others/val", "--trained-model-path", model, "--log-path",
             options.out / "pretraining-logs", "--epochs", options.pretraining_epochs, "--patience", 1000, "--batch-size",
-            32, "--learning-rate", 0.05, "--augment", "crop,flip")
+            32, "--augment", "crop,flip", *PRETRAINING.get(options.network, ["--learning-rate", 0.05]))
     return model
 
 
@@ -85,7 +86,7 @@ def measured(options, weights, names, count, seed):
     figures = {}
     for way, choices in ways(options, weights).items():
         model, page = place / way / "model", place / way / "page"
-        seconds = run(options.kiln, "train", "--data-path", place / "few", "--model-name", NETWORK, "--trained-model-path",
+        seconds = run(options.kiln, "train", "--data-path", place / "few", "--model-name", options.network, "--trained-model-path",
                       model, "--log-path", place / way / "logs", "--random-seed", seed, *choices)
         run(options.kiln, "evaluate", "--trained-model-path", model, "--data-path", place / "rest", "--output-path", page)
         accuracy = json.loads((page / "evaluation.json").read_text())["models"][0]["top1"]
@@ -108,6 +109,7 @@ def main():
     parser.add_argument("kiln", type=pathlib.Path)
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--network", default="resnet18")
     parser.add_argument("--held-out", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--pretraining-epochs", type=int, default=40)

@@ -282,9 +282,11 @@ void check_audit(Given& given, AuditConfig& config) {
 // All are free, because a run that resumes compares the network and its weights instead.
 Rows<NetworkConfig> network_rows() {
   using Config = NetworkConfig;
-  return {opt(&Config::model_name, "model-name", network_name(), {kModel, kFree, kFirst},
+  return {opt(&Config::model_name, "model-name", network_name(/*or_auto=*/true),
+              {kModel, kFree, kFirst},
               "Network to train, instead of --untrained-model-path: from --weights or from "
-              "scratch. Default: the one in the name of --weights, else resnet18."),
+              "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
+              "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
           opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
               kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
           opt(&Config::zero_init_residual, "zero-init-residual", on_off(),
@@ -332,7 +334,7 @@ void check_network(Given& given, const NetworkConfig& config) {
 CommandInfo init_model_command() {
   using Config = InitModelConfig;
   return command<InitModelConfig>(
-      "init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
+      "init-model", "Create a network with random or pretrained weights.",
       "MODEL --untrained-model-path DIR [options]",
       {opt(&Config::model_name, "model-name", network_name(),
            {kModel, kPositional, kRequired, kParameter},

@@ -371,8 +371,10 @@ Reader<std::string> one_of(std::vector<std::string> choices) {
           same_text};
 }
 
-Reader<std::string> network_name() {
-  return {{.value_name = "MODEL", .kind = ValueKind::kModelName, .choices = network_names()},
+Reader<std::string> network_name(bool or_auto) {
+  std::vector<std::string> names = network_names();
+  if (or_auto) names.emplace_back(kAutoNetwork);
+  return {{.value_name = "MODEL", .kind = ValueKind::kModelName, .choices = std::move(names)},
           choice_value,
           same_text};
 }

@@ -92,7 +92,7 @@ using Words = std::vector<std::pair<std::string, Value>>;
 Reader<std::string> path(std::string value_name);
 Reader<std::string> regular_expression();  // for paths
 Reader<std::string> one_of(std::vector<std::string> choices);
-Reader<std::string> network_name();
+Reader<std::string> network_name(bool or_auto = false);
 Reader<bool> true_or_false();
 Reader<bool> on_off();  // True if given without a value
 Reader<bool> flag();    // takes no value

@@ -68,9 +68,11 @@ struct CropSize {
 // Which ranks see which images (--shard-by).
 enum class ShardBy { kRank, kNone, kTrain, kRecord, kHost };
 
+inline constexpr std::string_view kAutoNetwork = "auto";  // until the images are counted
+
 // The network to train and its initial weights, if they do not come from a model directory.
 struct NetworkConfig {
-  std::string model_name;  // empty: the one in untrained_model_path
+  std::string model_name;  // empty: the one in untrained_model_path; or kAutoNetwork
   std::string weights;     // a path or a URL; empty: random init
   bool zero_init_residual = false;
 };

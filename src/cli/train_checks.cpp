@@ -365,10 +365,17 @@ void note_choices(Given& given, bool has_named_network) {
 
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
+  const NetworkConfig& network = config.data.network;
+  if (network.model_name == kAutoNetwork && given.has("weights")) {
+    std::erase_if(given.values,
+                  [](const RawValue& value) { return value.option->name == "model-name"; });
+    given.imply("model-name", network_of(network.weights));
+    given.notes.push_back(formatted("%-18s%s, by the name of --weights",
+                                    "network:", network_of(network.weights).c_str()));
+  }
   const bool has_named_network = given.has("model-name");
   imply_by_task(given);
-  if (!given.has("untrained-model-path"))
-    given.imply("model-name", network_of(config.data.network.weights));
+  if (!given.has("untrained-model-path")) given.imply("model-name", network_of(network.weights));
   if (given.has_bare_path) imply_helpful(given, config);
   note_choices(given, has_named_network);
 }

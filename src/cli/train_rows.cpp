@@ -267,7 +267,7 @@ Rows<OptimizationConfig> optimization_rows() {
           {kTraining, kResult},
           "Layers that are not trained. backbone: all but the last linear layer; with --augment "
           "none each image goes through the network once, and the layer is fitted to the features "
-          "instead of training for epochs. norm: BatchNorm."),
+          "instead of training for epochs. norm: BatchNorm and LayerNorm."),
       opt(&Config::head_learning_rate, "head-learning-rate", above_zero(1000), {kTraining, kResult},
           "Learning rate of the last linear layer, scheduled and scaled like --learning-rate, "
           "which is the default."),

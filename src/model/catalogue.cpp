@@ -5,48 +5,24 @@
 #include "base/error.h"
 
 namespace kiln {
-namespace {
-
-constexpr std::string_view kDinoV2Small =
-    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
-constexpr std::string_view kDinoV2Base =
-    "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
-
-}  // namespace
 
 const std::vector<NetworkFamily>& network_families() {
-  static const std::vector<NetworkFamily> kFamilies{{.name = "ResNet",
-                                                     .designer_module = "resnet",
-                                                     .first_layer = "conv1.weight",
-                                                     .options = {kZeroInitResidual},
-                                                     .stride_rounding_up = 32,
-                                                     .stride_rounding_down = 1},
-                                                    {.name = "DenseNet",
-                                                     .designer_module = "densenet",
-                                                     .first_layer = "features.conv0.weight",
-                                                     .options = {kMemoryEfficient},
-                                                     .stride_rounding_up = 4,
-                                                     .stride_rounding_down = 8},
-                                                    {.name = "MobileNetV3",
-                                                     .first_layer = "features.0.0.weight",
-                                                     .stride_rounding_up = 32,
-                                                     .stride_rounding_down = 1},
-                                                    {.name = "EfficientNet",
-                                                     .first_layer = "features.0.0.weight",
-                                                     .stride_rounding_up = 32,
-                                                     .stride_rounding_down = 1},
-                                                    {.name = "ConvNeXt",
-                                                     .first_layer = "features.0.0.weight",
-                                                     .stride_rounding_up = 1,
-                                                     .stride_rounding_down = 32},
-                                                    {.name = "ViT",
-                                                     .first_layer = "conv_proj.weight",
-                                                     .stride_rounding_up = 1,
-                                                     .stride_rounding_down = 16}};
+  static const std::vector<NetworkFamily> kFamilies{
+      {"ResNet", "resnet", "conv1.weight", {kZeroInitResidual}, 32, 1},
+      {"DenseNet", "densenet", "features.conv0.weight", {kMemoryEfficient}, 4, 8},
+      {"MobileNetV3", "", "features.0.0.weight", {}, 32, 1},
+      {"EfficientNet", "", "features.0.0.weight", {}, 32, 1},
+      {"ConvNeXt", "", "features.0.0.weight", {}, 1, 32},
+      {"ViT", "", "conv_proj.weight", {}, 1, 16},
+  };
   return kFamilies;
 }
 
 const std::vector<KnownNetwork>& known_networks() {
+  constexpr std::string_view kDinoV2Small =
+      "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
+  constexpr std::string_view kDinoV2Base =
+      "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
   static const std::vector<KnownNetwork> kNetworks{
       {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
       {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},

@@ -102,9 +102,10 @@ class NetworkModel : public ImageModel {
       for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
       for (const NamedTensor& item : head()) item.tensor.set_requires_grad(true);
     } else if (what == Freeze::kNorm) {
-      for (const auto& norm : norms_)
-        for (const at::Tensor& parameter : norm->parameters(/*recurse=*/false))
-          parameter.set_requires_grad(false);
+      for (const auto& module : network_->modules())
+        if (module->as<BatchNorm2d>() != nullptr || module->as<LayerNorm>() != nullptr)
+          for (const at::Tensor& parameter : module->parameters(/*recurse=*/false))
+            parameter.set_requires_grad(false);
     }
   }
 

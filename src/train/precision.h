@@ -37,8 +37,8 @@ struct PrecisionChoice {
 // pixels; 0: for inference. Throws as require_possible().
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
                                  int training_side);
-// Measured (docs/performance.md, "Cores that other programs use"): below, bfloat16 is faster alone,
-// and slower than float32 beside other programs.
+// Measured (docs/performance.md, "Sharing a machine"): below, bfloat16 is faster alone, and slower
+// than float32 beside other programs.
 inline constexpr int kBfloat16Side = 128;
 
 // Throws Error kUserError if the units do not support what was asked.

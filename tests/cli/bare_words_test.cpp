@@ -63,6 +63,14 @@ TEST_F(BareWords, LeaveWhatIsGiven) {
   EXPECT_EQ(found["time-limit"], "");
 }
 
+TEST_F(BareWords, NetworkIsThatOfWeightsOrDecidedLater) {
+  EXPECT_EQ(options({path("photos"), "--model-name", "auto"})["model-name"], "auto");
+  const TrainConfig config =
+      trained({path("photos"), "--model-name", "auto", "--weights", "convnext_tiny-1.pth"});
+  EXPECT_EQ(config.data.network.model_name, "convnext_tiny");
+  EXPECT_NE(config.notes[0].find("convnext_tiny, by the name of --weights"), std::string::npos);
+}
+
 TEST_F(BareWords, StandForTwoFoldersWhereThereAreTwo) {
   for (const Words& words : {Words{path("both")}, Words{path("both/train"), path("both/val")},
                              Words{"--data-path", path("both")},

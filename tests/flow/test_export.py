@@ -52,6 +52,12 @@ class ExportTest(FlowTest):
         self.assert_refused(self.export("--format", "mlflow", "--half"), 2, "--half")
         self.assertFalse((self.folder / "exported").exists())
 
+    def test_a_network_that_torchvision_lacks(self):
+        made = self.train(untrained_model_path=None, model_name="vit_s_16", image_size=32, steps=1)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        result = self.export("--format", "torchvision", model=self.folder / "model")
+        self.assert_refused(result, 1, "torchvision has no vit_s_16", "onnx")
+
     def test_images_that_onnx_cannot_prepare(self):
         model = self.copy_model()
         how = json.loads((model / "preprocessing.json").read_text())

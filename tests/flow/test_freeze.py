@@ -97,7 +97,7 @@ class EpochsTest(FreezeTest):
 
     def test_frozen_norms_train(self):
         output = self.ended(self.job("run", freeze="norm", epochs=1))
-        self.assertRegex(output, r"frozen: +BatchNorm; [\d,]+ of [\d,]+ parameters are trained")
+        self.assertRegex(output, r"frozen: +the norms; [\d,]+ of [\d,]+ parameters are trained")
 
 
 class RefusalTest(FreezeTest):

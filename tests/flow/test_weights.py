@@ -82,7 +82,7 @@ class WeightsTest(FlowTest):
         source = self.folder / "imagenet.pth"
         write_zip(source, torchvision_names(read_zip(self.untrained / "model")))
         self.assert_trained(self.train_named(weights=source), "120 of 122 tensors", "(a state dict)", "fresh: fc.weight, fc.bias",
-                            "1000 outputs and the data 3 classes", "imagenet (unknown for these weights)")
+                            "1,000 outputs and the data 3 classes", "imagenet (unknown for these weights)")
         made = read_zip(self.folder / "model/model")
         self.assertEqual(list(made)[-2:], ["model.fc.weight", "model.fc.bias"])
         self.assertEqual(made["model.fc.weight"].shape, (3, 512))
@@ -106,6 +106,15 @@ class WeightsTest(FlowTest):
         self.assert_trained(result, "122 of 122 tensors")
         last = self.losses_in(self.logs)[-1]
         self.assertLess(self.losses_in(self.folder / "logs")[0], (self.losses_in(self.logs)[0] + last) / 2)
+
+    def test_a_network_by_the_number_of_images(self):
+        """On all ranks the same; a run that resumes keeps it, though it has less time than before."""
+        options = {"model_name": "auto", "train_data_path": None, "valid_data_path": None, "data_path": self.data / "train",
+                   "checkpoint_path": self.folder / "checkpoints", "ranks": 2, "threads": 1, "batch_size": 12}
+        self.assert_trained(self.train_named(**options), "model-name:       resnet18 (48 images, no weights)")
+        self.assert_trained(self.train_named(epochs=2, **options), "model-name:       resnet18 (as before)")
+        short = {**options, "time_limit": "1s", "ranks": None, "checkpoint_path": None}
+        self.assert_trained(self.train_named(**short), "mobilenet_v3_large (48 images, no weights, no time for resnet18)")
 
     def test_what_cannot_be_used(self):
         """Together with what is wrong with the data."""

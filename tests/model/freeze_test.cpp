@@ -9,6 +9,7 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "model/image_model.h"
@@ -81,6 +82,19 @@ TEST(Freeze, OfNormsLeavesTheRest) {
   }
   EXPECT_EQ(num_norms, 40U);
   expect_frozen_pass(*model);
+}
+
+TEST(Freeze, OfNormsIsOfLayerNormToo) {
+  for (const auto& [network, num_norms] : {std::pair{"convnext_tiny", std::ptrdiff_t{23}},
+                                           std::pair{"vit_s_16", std::ptrdiff_t{25}}}) {
+    const auto model = model_of({.model_name = network, .num_classes = 4}, Freeze::kNorm);
+    const auto all = model->parameters();
+    EXPECT_EQ(std::ranges::count_if(all, [](const auto& one) { return !one.requires_grad(); }),
+              2 * num_norms);
+    EXPECT_TRUE(std::ranges::none_of(model->trained_parameters(), [](const NamedTensor& item) {
+      return item.name.find("norm") != std::string::npos;
+    }));
+  }
 }
 
 // Backward computes the frozen layers again as forward had them.

@@ -37,11 +37,12 @@ PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "exam
 SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(torch_packages.ROOT).parent / "shared"))
 MODELS = ["resnet18", "resnext50_32x4d", "densenet121"]
 # Of pixels alone: random ones amplify what a resized photo is rounded by.
-OF_PIXELS = ["mobilenet_v3_large", "efficientnet_b0", "convnext_tiny"]
+OF_PIXELS = ["mobilenet_v3_large", "efficientnet_b0", "efficientnet_v2_s", "convnext_tiny"]
+TRAINED = ["efficientnet_v2_s"]  # of a random one all answers are rounding, PyTorch's too
 OTHERS = ["resnet34", "resnet50", "resnet101", "resnet152", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2",
           "densenet161", "densenet169", "densenet201"]
-OTHERS_OF_PIXELS = ["convnext_small"]  # not efficientnet_v2_s: of a random one all answers are rounding, PyTorch's too
-FAMILIES = {"densenet": "DenseNet", "mobilenet": "MobileNetV3", "efficientnet": "EfficientNet", "convnext": "ConvNeXt"}
+OTHERS_OF_PIXELS = ["convnext_small"]
+FAMILIES = {"densenet": "DenseNet", "mobilenet": "MobileNetV3", "efficientnet": "EfficientNet", "convnext": "ConvNeXt", "vit": "ViT"}
 LABELS = ["ant", "bee, wild", "cät", "dog", "eel"]
 SIZE, SHORT = 64, 73
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -90,6 +91,8 @@ class Model:
             for key, value in network.named_parameters():
                 if key.endswith("layer_scale"):
                     value.uniform_(0.5, 1.0)
+            if name in TRAINED:
+                train(network, torch.stack([PREDICT["prepare"](photo, self.how) for photo in photos[:16]]))
             if name in OF_PIXELS:  # statistics of images, or else all answers are the same but for rounding
                 network.train()(torch.stack([PREDICT["prepare"](photo, self.how) for photo in photos[:32]]))
                 for module in network.modules():
@@ -120,7 +123,16 @@ class Model:
         (folder / "calibration.json").write_text(json.dumps({"version": 1, "temperature": 1.5, "answers": []}))
 
     def network(self, state):
-        """torchvision's, with this state."""
+        """torchvision's, with this state; a transformer for images of one size."""
+        if self.name.startswith("vit"):
+            network = torchvision.models.get_model(self.name, num_classes=len(LABELS), image_size=SIZE)
+            own = {key.removeprefix("model."): value for key, value in state.items()}
+            first, others = own["encoder.pos_embedding"].split([1, 14 * 14], 1)
+            others = torch.nn.functional.interpolate(others.reshape(1, 14, 14, -1).permute(0, 3, 1, 2), (SIZE // 16, SIZE // 16),
+                                                     mode="bicubic", antialias=True)
+            own["encoder.pos_embedding"] = torch.cat([first, others.flatten(2).permute(0, 2, 1)], 1)
+            network.load_state_dict(own)
+            return network.eval()
         torch.save(state, self.folder / "model")
         return PREDICT["load_network"](self.folder)
 
@@ -136,6 +148,16 @@ class Model:
         output = self.folder.with_suffix(suffix)
         run(kiln, "export", "--trained-model-path", self.folder, "--output-path", output, *words)
         return output
+
+
+@torch.enable_grad()
+def train(network, images):
+    """Some steps, until the answers to the images differ."""
+    optimizer, labels = torch.optim.AdamW(network.parameters(), 1e-3), torch.arange(len(images)) % len(LABELS)
+    for _ in range(12):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network.train()(images), labels).backward()
+        optimizer.step()
 
 
 def run(*words):
@@ -301,6 +323,7 @@ def main(kiln):
             model = Model(folder / name, name, sorted(crops.iterdir()))
             worst = check_pixels(kiln, model, crops, FROM_PIXELS_OF_ALL if NIGHTLY else FROM_PIXELS)
             print(f"{name}: probabilities from pixels within {worst:.1e}")
+        check_torchvision(kiln, Model(folder / "vit_b_16", "vit_b_16", sorted(crops.iterdir())), crops)
         check_preparations(kiln, folder, photos, crops)
         for name in MODELS + (OTHERS if NIGHTLY else []):
             model = Model(folder / name, name, sorted(photos.iterdir()), with_output_layer=name == "resnet18")

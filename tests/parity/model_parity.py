@@ -1,10 +1,12 @@
 """Kiln's networks against torchvision's, or timm's where it has none: fresh weights, tensor by tensor; logits in float32, and in
 float64 with the weights of either side; class maps, against Grad-CAM by autograd; gradients, BatchNorm statistics and loss of one
 training step in float64 (DenseNet with recomputation), without drops and with Kiln's own. By day one network of each kind; with
-KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. Networks of timm's are left out, with a
-line that says so, where timm is not installed (beside torchvision, or KILN_TIMM).
+KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. Then files of timm's, through `kiln
+init-model`: its weights of the same networks, which answer as timm's do, and those of relatives, which are refused by name. What
+is timm's is left out, with a line that says so, where timm is not installed (beside torchvision, or KILN_TIMM).
 
-    model_parity.py --tool build/release/kiln_model_tool [--models NAME …] [--device cuda] [--logits-limit X] [--step-limit X]
+    model_parity.py --tool build/release/kiln_model_tool [--kiln build/release/kiln] [--models NAME …]
+                    [--device cuda] [--logits-limit X] [--step-limit X]
 
 Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
 (KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
@@ -34,6 +36,18 @@ MODELS = ["resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet161", "effi
 STEP_MODELS = ["resnet50"]  # in place of the first of its family
 DESIGNERS = ("ResNet", "DenseNet")  # the families whose fresh weights tests/model checks
 TIMM = {"vit_s_16": "vit_small_patch16_224", "vit_s_14": "vit_small_patch14_dinov2", "vit_b_14": "vit_base_patch14_dinov2"}
+# torchvision's networks that have other names in timm, or BatchNorm another constant.
+TIMM_NAMES = {"mobilenet_v3_large": "mobilenetv3_large_100", "efficientnet_b0": "efficientnet_b0", "convnext_tiny": "convnext_tiny",
+              "efficientnet_v2_s": "efficientnetv2_s", "vit_b_16": "vit_base_patch16_224", "resnet50": "resnet50",
+              "densenet121": "densenet121"}
+RELATIVES = [("convnext_tiny", "convnextv2_tiny", "those of a ConvNeXt V2"),
+             ("vit_s_14", "vit_small_patch14_reg4_dinov2", "those of a ViT with registers"),
+             ("vit_s_16", "vit_small_patch16_dinov3", "those of a DINOv3"),
+             ("vit_s_16", "deit_small_distilled_patch16_224", "those of a distilled ViT"),
+             ("vit_s_14", "vit_small_patch16_224", "those of vit_s_16"),
+             ("efficientnet_v2_s", "efficientnetv2_rw_t", "not those of efficientnet_v2_s"),
+             ("mobilenet_v3_large", "mobilenetv3_small_100", "not those of mobilenet_v3_large"),
+             ("convnext_tiny", "convnext_small", "those of convnext_small")]
 SIZE = 64
 SIZES = {"vit_s_14": 70, "vit_b_14": 70}
 
@@ -69,9 +83,9 @@ def image_size(name):
     return SIZES.get(name, SIZE)
 
 
-def make_model(name):
+def make_model(name, model=None):
     """Random weights, with parameters and statistics of norms that differ from channel to channel."""
-    model = reference(name)
+    model = model or reference(name)
     with torch.no_grad():
         for key, value in model.named_parameters():
             if value.dim() == 2 and value.abs().max() == 0:
@@ -276,9 +290,46 @@ def check_one_step(arguments, name, mode, failures):
     return worst
 
 
+def init_model(kiln, name, weights, folder):
+    return subprocess.run([kiln, "init-model", name, "--weights", weights, "--untrained-model-path", folder],
+                          capture_output=True, text=True, check=False)
+
+
+def check_timm(arguments, name, failures):
+    """What init-model makes of a file of timm's, whose tensors are in the order of their names, answers as timm does."""
+    torch.manual_seed(len(name))
+    theirs = make_model(name, timm.create_model(TIMM_NAMES[name], dynamic_img_size=True) if name.startswith("vit")
+                        else timm.create_model(TIMM_NAMES[name])).eval()
+    images = torch.randn(2, 3, image_size(name), image_size(name), dtype=torch.float64)
+    with tempfile.TemporaryDirectory() as folder:
+        weights, untrained = os.path.join(folder, "timm.safetensors"), os.path.join(folder, "untrained")
+        save_file(theirs.state_dict(), weights)
+        done = init_model(arguments.kiln, name, weights, untrained)
+        if done.returncode != 0:
+            failures.append(f"{name} of timm: {done.stderr.strip()[-500:]}")
+            return float("inf")
+        state = torch.load(os.path.join(untrained, "model"))
+    ours = reference(name)
+    ours.load_state_dict({key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")})
+    with torch.no_grad():
+        share = difference(ours.double().eval()(images), theirs.double()(images))
+    check(failures, f"{name} of timm", share, arguments.logits_limit)
+    return share
+
+
+def check_relative(arguments, name, relative, said, failures):
+    with tempfile.TemporaryDirectory() as folder:
+        weights = os.path.join(folder, "timm.safetensors")
+        save_file(timm.create_model(relative).state_dict(), weights)
+        done = init_model(arguments.kiln, name, weights, os.path.join(folder, "untrained"))
+        if done.returncode == 0 or said not in done.stderr:
+            failures.append(f"{relative} as {name}: {done.returncode}, {done.stderr.strip()[-500:]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
+    parser.add_argument("--kiln", help="the program; without it, no files of timm's")
     parser.add_argument("--models", nargs="+", help="these alone")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the tool; Python computes on the CPU")
     parser.add_argument("--logits-limit", type=float, default=1e-4, help="TF32 needs a higher one")
@@ -298,13 +349,18 @@ def main():
     models = arguments.models or (known if os.environ.get("KILN_NIGHTLY") == "1" else MODELS + first)
     failures = []
     fresh = [name for name, family in known.items() if family not in DESIGNERS]
+    files = TIMM_NAMES if arguments.kiln and timm is not None else []
     for kind, check_model, names in (("fresh", check_fresh, fresh), ("logits", check_logits, known), ("maps", check_maps, first),
-                                     ("step", check_step, steps)):
+                                     ("step", check_step, steps), ("timm", check_timm, files)):
         for name in (name for name in names if name in models):
             begin = time.time()
             share = check_model(arguments, name, failures)
             print(f"{kind:6} {name:18} largest difference {share:.2g} of the largest value, "
                   f"{time.time() - begin:.1f} s", flush=True)
+    for name, relative, said in RELATIVES if arguments.kiln and timm is not None else []:
+        if name in models:
+            check_relative(arguments, name, relative, said, failures)
+            print(f"weights of {relative} are refused as those of {name}")
     for failure in failures[:20]:
         print("FAILED", failure)
     return 1 if failures else 0

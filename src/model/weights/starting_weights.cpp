@@ -247,20 +247,18 @@ NearestNetwork nearest_network(const StateDict& state) {
 
 // A network that is like a known one, by a part that only it has.
 std::string relative_of(const StateDict& state) {
-  struct Relative {
-    std::string_view part, name;
-  };
-  constexpr std::array kRelatives{Relative{"register_tokens", "a ViT with registers"},
-                                  Relative{"reg_token", "a ViT with registers"},
-                                  Relative{"storage_tokens", "a DINOv3"},
-                                  Relative{"rope_embed", "a DINOv3"},
-                                  Relative{"dist_token", "a distilled ViT"},
-                                  Relative{"grn", "a ConvNeXt V2"}};
-  for (const StoredTensor& tensor : state)
-    for (const Relative& relative : kRelatives)
-      if (("." + tensor.name + ".").find("." + std::string(relative.part) + ".") !=
-          std::string::npos)
-        return std::string(relative.name);
+  using Relative = std::pair<std::string_view, std::string_view>;  // part, name
+  static constexpr std::array<Relative, 7> kRelatives{{{"gamma_1", "a DINOv3, an EVA or a BEiT"},
+                                                       {"register_tokens", "a ViT with registers"},
+                                                       {"reg_token", "a ViT with registers"},
+                                                       {"storage_tokens", "a DINOv3"},
+                                                       {"rope_embed", "a DINOv3"},
+                                                       {"dist_token", "a distilled ViT"},
+                                                       {"grn", "a ConvNeXt V2"}}};
+  for (const auto& [part, name] : kRelatives)
+    for (const StoredTensor& tensor : state)
+      if (("." + tensor.name + ".").find("." + std::string(part) + ".") != std::string::npos)
+        return std::string(name);
   return "";
 }
 

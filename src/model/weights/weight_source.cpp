@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "data/archive/archive.h"
 #include "model/catalogue.h"
+#include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 
 namespace kiln {
@@ -156,9 +157,6 @@ constexpr std::array<std::string_view, 6> kWrappers{"module",
                                                     "_forward_module",
                                                     "_fsdp_wrapped_module",
                                                     "_checkpoint_wrapped_module"};
-// Of torchvision's ViT, in the files that it publishes.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOldLayers{
-    {{".mlp.linear_1.", ".mlp.0."}, {".mlp.linear_2.", ".mlp.3."}}};
 constexpr std::size_t kMaxNetworks = 20;  // in one state dict; more are not offered
 constexpr const char* kForms =
     "Give a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint.";
@@ -202,11 +200,6 @@ bool keep_below(StateDict& state, const std::string& prefix) {
   return true;
 }
 
-void erase_below(StateDict& state, const std::string& prefix) {
-  std::erase_if(state,
-                [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix + "."); });
-}
-
 // Throws FormatFault if two tensors get the same name.
 void rename_all(StateDict& state, const auto& new_name) {
   std::unordered_map<std::string, std::string> old_names;  // by new name
@@ -221,15 +214,11 @@ void rename_all(StateDict& state, const auto& new_name) {
   }
 }
 
-std::set<std::string_view> first_layers() {
-  std::set<std::string_view> layers{"patch_embed.proj.weight"};  // timm's ViT
-  for (const NetworkFamily& family : network_families()) layers.insert(family.first_layer);
-  return layers;
-}
-
 // What the names of each network in a state dict begin with; first an empty one, if there is one.
 std::vector<std::string> networks_in(const StateDict& state) {
-  const std::set<std::string_view> layers = first_layers();
+  std::set<std::string_view> layers{"patch_embed.proj.weight", "conv_stem.weight",
+                                    "stem.0.weight"};  // timm's
+  for (const NetworkFamily& family : network_families()) layers.insert(family.first_layer);
   std::vector<std::string> prefixes;
   for (const StoredTensor& tensor : state) {
     if (tensor.shape.size() != 4 || tensor.shape[1] != 3) continue;
@@ -404,16 +393,18 @@ void to_own_names(StateDict& state, StateDictParts& parts) {
   const std::vector<std::string> networks = networks_in(state);
   const bool is_whole = networks.empty() || networks.front().empty();
   if (!is_whole && networks.size() > 1) throw FormatFault(parts.fault());
-  for (const std::string& other : networks)
-    if (is_whole && !other.empty()) erase_below(state, other);
+  std::erase_if(state, [&](const StoredTensor& tensor) {
+    return is_whole && std::ranges::any_of(networks, [&](const std::string& other) {
+             return !other.empty() && tensor.name.starts_with(other + ".");
+           });
+  });
   const std::string prefix = is_whole ? "" : networks.front() + ".";
   if (!is_whole) parts.taken = enter(networks.front());
   rename_all(state, [&](const std::string& name) {
-    std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-    for (const auto& [old, now] : kOldLayers)
-      if (const std::size_t at = own.find(old); at != own.npos) own.replace(at, old.size(), now);
+    const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
     return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
+  take_torchvision_names(state);
   rename_old_densenet_keys(state);
 }
 
@@ -475,16 +466,12 @@ std::string fingerprint_of(const WeightSource& source) {
 
 constexpr std::size_t kNamedRows = 10;  // classes listed in the log
 
-static std::string count_text(std::int64_t count, const char* one, const char* more) {
-  return std::to_string(count) + " " + (count == 1 ? one : more);
-}
-
 static ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
   ClassRows match{std::vector<std::int64_t>(num_classes, kFreshRow), ""};
   if (static_cast<std::int64_t>(num_classes) != num_rows) {
     match.text = "the last layer is fresh, since the weights have " +
-                 count_text(num_rows, "output", "outputs") + " and the data " +
-                 count_text(static_cast<std::int64_t>(num_classes), "class", "classes");
+                 plural(num_rows, "output", "outputs") + " and the data " +
+                 plural(static_cast<long long>(num_classes), "class", "classes");
     return match;
   }
   std::iota(match.rows.begin(), match.rows.end(), 0);

@@ -48,11 +48,11 @@ std::string fingerprint_of(const WeightSource& source);
 
 // Renames tensors to the names used in model directories: removes what module wrappers add to each
 // name, at any place (`module.`, `_orig_mod.`, `model.`, …), and another prefix that the network's
-// first layer has, adds `model.`, and uses torchvision's current names for DenseNet's layers.
-// Leaves out counters that no network needs, such as `n_averaged`. Of several networks below
-// different prefixes takes the one that `parts` wants or that has no prefix, and notes in `parts`
-// which one it is. Throws FormatFault if there is none, or naming both if two tensors get the same
-// name.
+// first layer has, adds `model.`, and uses torchvision's current names where a file has its old
+// ones or timm's. Leaves out counters that no network needs, such as `n_averaged`. Of several
+// networks below different prefixes takes the one that `parts` wants or that has no prefix, and
+// notes in `parts` which one it is. Throws FormatFault if there is none, or naming both if two
+// tensors get the same name.
 void to_own_names(StateDict& state, StateDictParts& parts);
 
 // Matches the rows of a source's last layer to classes.

@@ -279,11 +279,10 @@ class Finder {
     }
     if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
     // bfloat16 kernels busy-wait at barriers, even while the thread they wait for is not running.
-    const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16) &&
-                         !run_.start.precision_reason.starts_with("auto");
+    const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16);
     warn("The run got only " + percent(used / wall) +
          " of the CPU time of its compute threads: other programs used the same cores." +
-         (is_bf16 ? " With small images, `--precision auto` is faster there." : ""));
+         (is_bf16 ? " With small images, `--precision fp32` is faster there." : ""));
   }
 
   void bad_images() {

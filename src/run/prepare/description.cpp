@@ -143,7 +143,7 @@ std::string frozen_text(const Run& run, long long num_parameters) {
   for (const NamedTensor& item : run.state->model->trained_parameters())
     num_trained += item.tensor.numel();
   const bool is_norm = run.plan.recipe.freeze == Freeze::kNorm;
-  return std::string(is_norm ? "BatchNorm" : "the backbone") + "; " + grouped(num_trained) +
+  return std::string(is_norm ? "the norms" : "the backbone") + "; " + grouped(num_trained) +
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 

@@ -240,7 +240,7 @@ PrecisionChoice precision_of(const PlanInputs& given, const PixelPlan& pixels, W
   const std::optional<Precision> asked = given.config.optimization.precision;
   const Device& device = given.machine.device;
   const ImageSize size = pixels.train.output;
-  const auto side = static_cast<int>(std::max(size.width, size.height));
+  const int side = std::max(size.width, size.height);
   PrecisionChoice choice = agreed_precision(world, asked, device, side);
   if (asked || !given.resume) return choice;
   const std::optional<Precision> saved = precision_named(given.resume->run.precision);

@@ -1,10 +1,12 @@
 #include "run/prepare/prepare.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "data/dataset/image_bytes.h"
+#include "data/stream/record_stream.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "parallel/processors/processors.h"
@@ -138,6 +141,35 @@ void tell_replaced_model(const std::string& folder, const std::optional<ResumePo
     log.info("This run will replace the model in '" + folder + "': " + model + ".");
 }
 
+// What --model-name auto is, for weights from the seed: of the networks that so many images can
+// train, the largest that has time to see each 30 times.
+Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
+  struct Candidate {
+    const char* name;
+    std::size_t images;   // that it needs
+    double core_seconds;  // of a processor, to train on an image of 224 pixels so often
+  };
+  constexpr std::array kCandidates{Candidate{"resnet50", 20'000, 10}, Candidate{"resnet18", 0, 3},
+                                   Candidate{"mobilenet_v3_large", 0, 1.5}};
+  const double cores = has_gpu ? 100 : at::get_num_threads();
+  const std::string& path = data.split.data_path.empty() ? data.train_path : data.split.data_path;
+  if (is_stream_path(path))
+    throw Error(ErrorCode::kUserError,
+                "--model-name auto counts the images, but those of a stream come only once: name a "
+                "network, such as resnet18.");
+  const std::size_t images = read_dataset(path, "Training dataset").samples.size();
+  const double side = data.image_size.last > 0 ? data.image_size.last : 224;
+  std::string name, reason = grouped(static_cast<long long>(images)) + " images, no weights";
+  for (const Candidate& candidate : kCandidates) {
+    if (images < candidate.images) continue;
+    if (!name.empty()) reason += ", no time for " + name;
+    name = candidate.name;
+    const double seconds = candidate.core_seconds / cores * side * side / (224 * 224);
+    if (time_limit_s == 0 || static_cast<double>(images) * seconds <= time_limit_s) break;
+  }
+  return {"model-name", name, reason};
+}
+
 // What was read, and where results will go.
 struct Read {
   Sources sources;
@@ -207,11 +239,21 @@ void share_weights(World& world, Fingerprints& fingerprints, PixelPlan& pixels) 
 }
 
 // Reads the sources, and shares them between the ranks. A collective.
-Read read_and_share(const TrainConfig& config, std::optional<Exif> exif, const Machine& machine,
-                    World& world, Log& log) {
+Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
+                    const Machine& machine, World& world, Log& log) {
   const OpenFile valid_stream = spool_valid_stream(world, config, log);
-  const DataConfig part = part_of_rank(config.data, exif, world);
+  DataConfig part = part_of_rank(
+      config.data, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt, world);
+  std::optional<Choice> network;
+  if (std::string& name = part.network.model_name; name == kAutoNetwork)
+    name = world.from_leader([&] {
+      network = resume
+                    ? Choice{"model-name", resume->run.model, "as before"}
+                    : network_for(part, config.optimization.time_limit_s, machine.device.is_cuda);
+      return network->value;
+    });
   Read read = read_own(config, part, valid_stream, machine, world, log);
+  if (network) choose(read.choices, *network);
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
@@ -340,9 +382,7 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
                  config.data.loader_threads, world, machine);
 
   world.enter("reading the data", /*patient=*/true);
-  Read read =
-      read_and_share(config, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt,
-                     machine, world, log);
+  Read read = read_and_share(config, resume, machine, world, log);
   follow_length(config, read.division.steps_per_epoch, read.pixels.train.short_side > 0);
   read.pixels.train.augment = config.data.augment;
   Plan plan =

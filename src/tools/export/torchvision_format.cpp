@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "model/catalogue.h"
+#include "model/positions.h"
 #include "model/weights/starting_weights.h"
 #include "store/state_dict_file.h"
 #include "tools/export/export.h"
@@ -21,6 +22,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kPrefix = "model.";
+constexpr std::string_view kPositions = "encoder.pos_embedding";  // of vit_b_16, for one size
 
 // The parameters of the last layer by name. A pretrained network's two are multiplied into one, in
 // double, so that torchvision's network has them.
@@ -70,6 +72,9 @@ std::string lines_to_load(const ExportedModel& exported) {
          "from torchvision.transforms import functional\n\n"
          "network = torchvision.models.get_model(\"" +
          model.spec().model_name + "\", num_classes=" + std::to_string(model.labels().size()) +
+         (known_network(model.spec().model_name).patch > 0
+              ? ", image_size=" + std::to_string(model.pixels()->output.height)
+              : "") +
          ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
          "))\nlabels = " + quoted_list(model.labels()) + "\nimage = Image.open(\"photo.jpg\")\n" +
          preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
@@ -80,17 +85,25 @@ std::string lines_to_load(const ExportedModel& exported) {
 }  // namespace
 
 std::vector<OutputFile> torchvision_files(const ExportedModel& exported) {
-  if (const std::string& name = exported.model.spec().model_name; known_network(name).patch > 0)
-    throw Error(ErrorCode::kUserError,
-                "torchvision has no " + name +
-                    " that takes images of any size: use another --format, such as onnx.");
+  const std::string& name = exported.model.spec().model_name;
+  const int patch = known_network(name).patch;
+  const ImageSize size = exported.model.pixels() ? exported.model.pixels()->output : ImageSize{};
+  if (const bool is_there = name == "vit_b_16";
+      patch > 0 && !(is_there && size.height == size.width && size.height > 0))
+    throw Error(ErrorCode::kUserError, "torchvision has no " + name +
+                                           (is_there ? " of images that are no squares" : "") +
+                                           ": use another --format, such as onnx.");
   const StateDict head = last_layer(exported.model.network());
   StateDict state;
   for (StoredTensor& tensor : read_model_directory(exported.config.trained_model_path).state) {
     if (!tensor.name.starts_with(kPrefix)) continue;  // the output layer, which is in the head
     const auto combined = std::ranges::find(head, tensor.name, &StoredTensor::name);
-    state.push_back(combined == head.end() ? std::move(tensor) : *combined);
+    state.push_back(combined == head.end() ? tensor : *combined);
     state.back().name.erase(0, kPrefix.size());
+    if (StoredTensor& last = state.back(); last.name == kPositions) {
+      const int side = size.height / patch;
+      last = to_state_dict({{last.name, resampled_positions(view_of(last), side, side)}}).front();
+    }
   }
   return {{".md", model_card(exported, lines_to_load(exported))}, {"", write_torch_zip(state)}};
 }

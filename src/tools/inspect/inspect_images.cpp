@@ -293,14 +293,13 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
                           size.height, fault.c_str()));
   PredictionConfig wanted;
   wanted.device = job.device;
-  wanted.precision = job.precision;
+  wanted.precision = choose_precision(job.precision, units_of(choose_device(job.device)),
+                                      std::max(size.width, size.height))
+                         .precision;
   const Inference inference(wanted);
-  const PrecisionChoice precision =
-      choose_precision(job.precision, units_of(inference.device()),
-                       static_cast<int>(std::max(size.width, size.height)));
   const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
   const Pace pace = pace_of(
-      job, size, precision.precision, inference.torch_device(),
+      job, size, inference.precision(), inference.torch_device(),
       [&](double share) { log.progress(share_line("measuring " + job.model_name, share, live)); });
   const double epoch_seconds = static_cast<double>(set.samples.size()) / pace.images_per_second;
   const double run_seconds = epoch_seconds * config.epochs;

@@ -131,7 +131,8 @@ TEST(RequireWeightsOf, SaysWhereNothingIsAlike) {
 TEST(RequireWeightsOf, NamesRelatives) {
   for (const auto& [part, name] :
        {std::pair{"register_tokens", "registers"}, std::pair{"reg_token", "registers"},
-        std::pair{"dist_token", "a distilled ViT"}, std::pair{"storage_tokens", "DINOv3"}}) {
+        std::pair{"dist_token", "a distilled ViT"}, std::pair{"storage_tokens", "DINOv3"},
+        std::pair{"blocks.0.gamma_1", "a DINOv3, an EVA"}}) {
     WeightSource source = kernels_of("vit_s_14");
     source.state.push_back({std::string("model.") + part, DType::kFloat32, {1, 4, 384}, ""});
     EXPECT_TRUE(contains(fault_of("vit_s_14", source), name)) << part;

@@ -35,7 +35,7 @@ TEST(MatchClasses, GoesByTheirNumberWhereNamesAreNotKnown) {
   EXPECT_EQ(match_classes({"x", "y"}, {}, 2).rows, (Rows{0, 1}));
   const ClassRows other = match_classes({"x", "y", "z"}, {}, 1000);
   EXPECT_FALSE(other.any());
-  EXPECT_TRUE(contains(other.text, "the weights have 1000 outputs and the data 3 classes"));
+  EXPECT_TRUE(contains(other.text, "the weights have 1,000 outputs and the data 3 classes"));
   EXPECT_FALSE(match_classes({"x", "y"}, {"x", "y"}, 1000).any()) << "names of other rows";
 }
 

@@ -75,6 +75,36 @@ TEST(ToOwnNames, TakesOffWhatWrapsANetwork) {
             (Names{"model.features.denseblock1.denselayer2.norm1.weight"}));
 }
 
+// tests/parity/model_parity.py loads timm's own files.
+TEST(ToOwnNames, TakesThoseOfTimm) {
+  StateDict state =
+      state_of({"conv_stem.weight", "bn1.bias", "blocks.0.0.conv_dw.weight", "blocks.0.0.bn1.bias",
+                "blocks.0.0.conv_pw.weight", "blocks.0.0.bn2.bias", "blocks.1.0.conv_pw.weight",
+                "blocks.1.0.bn3.running_var", "blocks.1.0.conv_dw.weight",
+                "blocks.1.0.se.conv_reduce.bias", "blocks.1.0.conv_pwl.weight",
+                "blocks.2.0.conv.weight", "conv_head.weight", "classifier.bias"});
+  state.front().shape = {1, 3, 1, 1};
+  state[12].shape = {1, 1, 1, 1};
+  StateDictParts parts;
+  to_own_names(state, parts);
+  EXPECT_EQ(names_in(state),
+            (Names{"model.features.0.0.weight", "model.features.0.1.bias",
+                   "model.features.1.block.0.0.weight", "model.features.1.block.0.1.bias",
+                   "model.features.1.block.1.0.weight", "model.features.1.block.1.1.bias",
+                   "model.features.2.block.0.0.weight", "model.features.2.block.3.1.running_var",
+                   "model.features.2.block.1.0.weight", "model.features.2.block.2.fc1.bias",
+                   "model.features.2.block.3.0.weight", "model.features.3.0.weight",
+                   "model.classifier.0.weight", "model.classifier.3.bias"}));
+  EXPECT_EQ(state[12].shape, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(state[7].bytes, tensor("", 1 + 1e-5F - 1e-3F).bytes);
+  StateDict next = state_of({"stem.0.weight", "stages.1.blocks.2.gamma", "head.norm.bias"});
+  next.front().shape = {1, 3, 1, 1};
+  to_own_names(next, parts);
+  EXPECT_EQ(names_in(next), (Names{"model.features.0.0.weight", "model.features.3.2.layer_scale",
+                                   "model.classifier.0.bias"}));
+  EXPECT_EQ(next[1].shape, (std::vector<std::int64_t>{1, 1, 1}));
+}
+
 TEST(ToOwnNames, TakesOneNetwork) {
   const Names own = {"model.conv1.weight", "model.fc.bias"};
   std::string taken;

@@ -1,0 +1,125 @@
+#include "model/weights/timm_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+// Parts of names, theirs and ours in turns. The first two are of torchvision's published files.
+constexpr const char* kViT =
+    ".mlp.linear_1. .mlp.0. .mlp.linear_2. .mlp.3. .mlp.fc1. .mlp.0. .mlp.fc2. .mlp.3. "
+    ".cls_token .class_token .pos_embed .encoder.pos_embedding .patch_embed.proj. .conv_proj. "
+    ".blocks. .encoder.layers.encoder_layer_ .norm1. .ln_1. .norm2. .ln_2. "
+    ".attn.qkv. .self_attention.in_proj_ .attn.proj. .self_attention.out_proj. "
+    "model.norm. model.encoder.ln. model.head. model.heads.head.";
+constexpr const char* kConvNeXt =
+    ".stem. .features.0. .stages.0.blocks. .features.1. .stages.1.downsample. .features.2. "
+    ".stages.1.blocks. .features.3. .stages.2.downsample. .features.4. .stages.2.blocks. "
+    ".features.5. .stages.3.downsample. .features.6. .stages.3.blocks. .features.7. "
+    ".head.norm. .classifier.0. .head.fc. .classifier.2. .gamma .layer_scale .conv_dw. .block.0. "
+    ".norm. .block.2. .mlp.fc1. .block.3. .mlp.fc2. .block.5.";
+
+using Layers = std::set<std::string>;  // of a block: "bn1", "conv_dw", …
+
+// Of a layer among those of its block, where a norm has its convolution's place.
+std::ptrdiff_t position(const Layers& layers, const std::string& layer) {
+  constexpr std::string_view kOrder = "conv_exp conv_pw conv_dw se conv_pwl ";
+  const bool narrows = layers.contains("conv_pwl");  // else that is conv_pw
+  const auto rank = [&](const std::string& one) {
+    return kOrder.find(one == "conv_pw" && !narrows ? "conv_pwl " : one + " ");
+  };
+  if (!layer.starts_with("bn"))
+    return std::ranges::count_if(layers,
+                                 [&](const auto& other) { return rank(other) < rank(layer); });
+  const int number = layer.back() - '1';  // squeeze and excitation is before the last
+  return number + (layers.contains("se") && !layers.contains("bn" + std::to_string(number + 2)));
+}
+
+// The parts of MobileNetV3's names and EfficientNet's, whose blocks have different layers.
+std::string parts_of_inverted(const StateDict& state, bool is_mobilenet) {
+  std::map<std::pair<int, int>, Layers> blocks;  // by stage and place in it
+  for (const StoredTensor& tensor : state) {
+    std::pair<int, int> place;
+    std::array<char, 16> layer{};
+    if (std::sscanf(tensor.name.c_str(), "model.blocks.%3d.%3d.%15[a-z_0-9].", &place.first,
+                    &place.second, layer.data()) == 3)
+      blocks[place].insert(layer.data());
+  }
+  std::string parts;
+  int number = 0;
+  for (const auto& [place, layers] : blocks) {
+    const std::string stage = std::to_string(place.first), one = std::to_string(place.second),
+                      own = is_mobilenet ? std::to_string(++number)
+                                         : std::to_string(place.first + 1) + "." + one;
+    const bool is_last = is_mobilenet && layers.contains("conv");  // no block
+    for (const std::string& layer : layers)
+      parts += "model.blocks." + stage + "." + one + "." + layer + ". model.features." + own +
+               (is_last ? "" : ".block." + std::to_string(position(layers, layer))) +
+               (layer == "se"             ? ". "
+                : layer.starts_with("bn") ? ".1. "
+                                          : ".0. ");
+  }
+  const int stages = blocks.empty() ? 0 : blocks.rbegin()->first.first + 1;
+  const std::string last = " model.features." + std::to_string(stages + 1);
+  return parts + ".conv_reduce. .fc1. .conv_expand. .fc2. model.bn2." + last +
+         ".1. model.conv_stem. model.features.0.0. model.bn1. model.features.0.1. " +
+         (is_mobilenet
+              ? "model.classifier. model.classifier.3. model.conv_head. model.classifier.0."
+              : "model.classifier. model.classifier.1. model.conv_head." + last + ".0.");
+}
+
+// What BatchNorm adds to variances, timm's and torchvision's: the sums stay the same.
+void take_epsilon(std::string& variances) {
+  constexpr double kTheirs = 1e-5, kOurs = 1e-3;
+  for (std::size_t at = 0; at + sizeof(float) <= variances.size(); at += sizeof(float)) {
+    float variance = 0;
+    std::memcpy(&variance, &variances[at], sizeof variance);
+    variance = static_cast<float>(variance + (kTheirs - kOurs));
+    std::memcpy(&variances[at], &variance, sizeof variance);
+  }
+}
+
+}  // namespace
+
+void take_torchvision_names(StateDict& state) {
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const StoredTensor& tensor : state) shapes[tensor.name] = tensor.shape;
+  const std::vector<std::int64_t> base{768, 3, 16, 16};
+  const bool is_inverted = shapes.contains("model.conv_stem.weight");
+  const bool is_mobilenet = is_inverted && !shapes.contains("model.bn2.weight");
+  const bool differs = is_mobilenet || shapes.contains("model.blocks.1.0.conv_exp.weight");
+  std::string parts;
+  if (shapes.contains("model.conv_proj.weight") || shapes["model.patch_embed.proj.weight"] == base)
+    parts = kViT;
+  else if (shapes.contains("model.stem.0.weight"))
+    parts = kConvNeXt;
+  else if (is_inverted)
+    parts = parts_of_inverted(state, is_mobilenet);
+  std::vector<std::pair<std::string, std::string>> renamings(1);
+  for (std::istringstream words(parts); words >> renamings.back().first >> renamings.back().second;)
+    renamings.emplace_back();
+  renamings.pop_back();
+  for (StoredTensor& tensor : state) {
+    for (const auto& [theirs, ours] : renamings)
+      if (const std::size_t at = tensor.name.find(theirs); at != std::string::npos)
+        tensor.name.replace(at, theirs.size(), ours);
+    if (tensor.name.ends_with(".layer_scale") && tensor.shape.size() == 1)
+      tensor.shape.resize(3, 1);
+    if (is_mobilenet && tensor.name == "model.classifier.0.weight" && tensor.shape.size() == 4)
+      tensor.shape = {tensor.shape[0], tensor.shape[1] * tensor.shape[2] * tensor.shape[3]};
+    if (differs && tensor.name.ends_with(".running_var") && tensor.dtype == DType::kFloat32)
+      take_epsilon(tensor.bytes);
+  }
+}
+
+}  // namespace kiln
