@@ -6,10 +6,10 @@
     bench/trust.py simulated      # the rules for a threshold, with confidences that are right as often as they say
 
 TRAIN and VALID hold the same class folders, such as OUT/data/final and OUT/data/val of bench/recipes.py. A ResNet-18 learns
-every second class; its weights are those of others. Of the other classes' images in TRAIN, the first half is what 10, 20 and 50
-images a class are drawn from, the second half judges. --draws subsets of each size (100) go through --freeze backbone --folds 5:
-is the held-back accuracy in the 95 % interval, and of the answers above the threshold of "90 % right", are so many right?
-(The held-back images pass through the same backbone once, in PyTorch: PYTHONPATH as for tests/parity.)
+every second class. Of the other classes' images in TRAIN, 10, 20 or 50 a class are drawn anew for each subset, and all others
+are held back. --draws subsets of each size (100) go through --freeze backbone --folds 5: is the held-back accuracy in the 95 %
+interval, and of the answers above the threshold of "90 % right", are so many right? (All images pass through the same backbone
+once, in PyTorch: PYTHONPATH as for tests/parity.)
 --tuned subsets of each size (10) go through --auto True: how often is the worse of its two models kept?
 
 Each subset adds a line to FILE (bench/trust.jsonl), and a second start goes on with what is missing.
@@ -64,12 +64,11 @@ class Bench:
         self.kiln, self.out, self.features = options.kiln, options.out.resolve(), None
         train, valid = options.train.resolve(), options.valid.resolve()
         names = sorted(path.name for path in train.iterdir())
-        images = {name: sorted((train / name).iterdir()) for name in names[1::2]}
-        self.pool = {name: found[:len(found) // 2] for name, found in images.items()}
-        self.rest, self.backbone = self.out / "rest", self.out / "backbone"
-        if not self.rest.exists():
-            link([image for found in images.values() for image in found[len(found) // 2:]], self.out / "rest.part")
-            (self.out / "rest.part").rename(self.rest)
+        self.images = {name: sorted((train / name).iterdir()) for name in names[1::2]}
+        self.all, self.backbone = self.out / "all", self.out / "backbone"
+        if not self.all.exists():
+            link([image for found in self.images.values() for image in found], self.out / "all.part")
+            (self.out / "all.part").rename(self.all)
         if not self.backbone.exists():
             for side, folder in (("train", train), ("valid", valid)):
                 shutil.rmtree(self.out / side, ignore_errors=True)
@@ -83,19 +82,19 @@ class Bench:
         shutil.rmtree(self.out / f"logs-{name}")
         return json.loads((self.out / name / "training.json").read_text())
 
-    def judged(self, name):
+    def judged(self, name, drawn):
         """(confidence, whether it is right) of each held-back image."""
         table = self.out / f"{name}.csv"
-        run(self.kiln, "score", "--data-path", self.rest, "--trained-model-path", self.out / name, "--output-path", table,
+        run(self.kiln, "score", "--data-path", self.all, "--trained-model-path", self.out / name, "--output-path", table,
             "--threads", 1, "--loader-threads", 1)
         with open(table) as file:
             rows = [(float(row["confidence"]), row["label"] == pathlib.PurePath(row["path"]).parent.name)
-                    for row in csv.DictReader(file)]
+                    for row in csv.DictReader(file) if pathlib.PurePath(row["path"]).parts[-2:] not in drawn]
         table.unlink()
         return rows
 
-    def rest_features(self):
-        """(features [N, D], labels [N], classes) of the held-back images, as torch's tensors."""
+    def all_features(self):
+        """(features [N, D], labels [N], (class, name) of each image), the first two as torch's tensors."""
         import torch
         import torchvision
         from torchvision.transforms import v2
@@ -107,37 +106,42 @@ class Bench:
         model.fc = torch.nn.Identity()
         model.eval()
         half = [0.5] * 3
-        images = torchvision.datasets.ImageFolder(self.rest, v2.Compose([
+        images = torchvision.datasets.ImageFolder(self.all, v2.Compose([
             v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(half, half)]))
         with torch.no_grad():
             pairs = [(model(batch), labels) for batch, labels in torch.utils.data.DataLoader(images, 250)]
         features, labels = (torch.cat(values) for values in zip(*pairs, strict=True))
-        return features, labels
+        return features, labels, [pathlib.PurePath(path).parts[-2:] for path, _ in images.samples]
 
-    def judged_head(self, name, temperature):
+    def judged_head(self, name, drawn, temperature):
         """The same as judged(), for a head on the backbone's features."""
         import torch
         with lock:
             if self.features is None:
-                self.features = self.rest_features()
-        features, labels = self.features
+                self.features = self.all_features()
+        features, labels, names = self.features
         weight, bias = (torch.frombuffer(bytearray(values), dtype=torch.float32).reshape(shape)
                         for end in ("fc.weight", "fc.bias")
                         for tensor, shape, values in tensors(self.out / name) if tensor.endswith(end))
         confidences, guesses = torch.softmax((features @ weight.T + bias) / temperature, 1).max(1)
-        return list(zip(confidences.tolist(), (guesses == labels).tolist(), strict=True))
+        return [row for row, image in zip(zip(confidences.tolist(), (guesses == labels).tolist(), strict=True), names, strict=True)
+                if image not in drawn]
 
-    def drawn(self, count, draw, name):
+    def draw(self, count, draw, name):
+        """The images drawn, and the words that train on them."""
         shutil.rmtree(self.out / f"{name}-few", ignore_errors=True)
         chosen = random.Random(f"{count} {draw}")
-        link([image for found in self.pool.values() for image in chosen.sample(found, count)], self.out / f"{name}-few")
-        return ["--data-path", self.out / f"{name}-few", "--weights", self.backbone, "--random-seed", draw]
+        images = [image for found in self.images.values() for image in chosen.sample(found, count)]
+        link(images, self.out / f"{name}-few")
+        return ({image.parts[-2:] for image in images},
+                ["--data-path", self.out / f"{name}-few", "--weights", self.backbone, "--random-seed", draw])
 
     def folds(self, count, draw):
         name = f"folds-{count}-{draw}"
-        record = self.train(name, *self.drawn(count, draw, name), "--freeze", "backbone", "--folds", 5)
+        drawn, few = self.draw(count, draw, name)
+        record = self.train(name, *few, "--freeze", "backbone", "--folds", 5)
         calibration = json.loads((self.out / name / "calibration.json").read_text())
-        judged = self.judged_head(name, calibration["temperature"])
+        judged = self.judged_head(name, drawn, calibration["temperature"])
         answers = [[low, sum(1 for confidence, _ in judged if confidence >= low),
                     sum(right for confidence, right in judged if confidence >= low)] for low, *_ in calibration["answers"]]
         totals = record["out_of_fold"]["totals"]
@@ -146,11 +150,11 @@ class Bench:
 
     def tuned(self, count, draw):
         name = f"tuned-{count}-{draw}"
-        few = self.drawn(count, draw, name)
+        drawn, few = self.draw(count, draw, name)
         automatic = self.train(name, *few, "--auto", "True")
         self.train(f"{name}-head", *few, "--freeze", "backbone")
         self.train(f"{name}-tuned", *few[:2], *few[4:], "--weights", self.out / f"{name}-head", *TUNING, "--patience", 1000)
-        tops = [sum(right for _, right in self.judged(f"{name}{way}")) for way in ("-head", "-tuned")]
+        tops = [sum(right for _, right in self.judged(f"{name}{way}", drawn)) for way in ("-head", "-tuned")]
         return {"kept": "tuned" if automatic["automatic"]["keeps_tuned"] else "head", "head": tops[0], "tuned": tops[1]}
 
 

@@ -78,7 +78,7 @@ def main():
     calibration = folder / "calibration.json"
     fitted = json.loads(calibration.read_text()) if calibration.exists() else {"temperature": 1}
     if "classes" in fitted:
-        sys.exit("The model tells several labels of an image: use kiln score, or the file of kiln export.")
+        sys.exit("The model predicts several labels for an image: use kiln score, or the file of kiln export.")
     temperature = fitted["temperature"]
     with open(folder / "index_to_label.csv", newline="", encoding="utf-8") as file:
         labels = [row["label"] for row in csv.DictReader(file)]

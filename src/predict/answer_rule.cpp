@@ -13,6 +13,13 @@
 namespace kiln {
 namespace {
 
+Error unreached(double answer_at) {
+  return {ErrorCode::kUserError,
+          formatted("--answer-at %g%%: the validation images do not show this accuracy at any "
+                    "confidence. Use a lower value, more of them, or --min-confidence.",
+                    100 * answer_at)};
+}
+
 class OneLabel final : public AnswerRule {
  public:
   explicit OneLabel(Calibration calibration) : calibration_(std::move(calibration)) {}
@@ -29,7 +36,16 @@ class OneLabel final : public AnswerRule {
                                  std::optional<double> answer_at) const override {
     return {answer_threshold(min_confidence, answer_at, calibration_)};
   }
-  void tell(const std::vector<double>& thresholds, Score& score) const override {
+  void log_answers(double, const std::vector<double>& thresholds, Log& log) const override {
+    const AnswerRate rate = answer_rate(calibration_.answers, thresholds[0]);
+    const Interval interval = rate.interval();
+    log.info(formatted(
+        "answers:   with confidence %.3f or higher; on validation this answered %.1f %% of "
+        "the images, %.1f %% of them correctly (95 %% interval %.1f to %.1f %%)",
+        thresholds[0], 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
+        100 * interval.high));
+  }
+  void decide(const std::vector<double>& thresholds, Score& score) const override {
     score.is_unsure = score.best[0].confidence < thresholds[0];
   }
   void fit_columns(ScoreColumns&) const override {}
@@ -57,7 +73,7 @@ class SeveralLabels final : public AnswerRule {
 
   const Words& words() const override {
     static constexpr Words kWords{"exact match", "labels", "label of an image", "labels of images",
-                                  ", and tells several of an image, or none."};
+                                  ", and predicts several for an image, or none."};
     return kWords;
   }
   at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const override {
@@ -65,25 +81,39 @@ class SeveralLabels final : public AnswerRule {
   }
   std::vector<double> thresholds(std::optional<double> min_confidence,
                                  std::optional<double> answer_at) const override {
-    require_one_label(answer_at ? "--answer-at" : "");
     std::vector<double> thresholds;
-    for (const LabelCalibration& label : labels_)
-      thresholds.push_back(min_confidence.value_or(label.threshold));
+    for (const LabelCalibration& label : labels_) {
+      const auto rate = answer_at ? answer_rate_for(label.answers, *answer_at) : std::nullopt;
+      thresholds.push_back(rate        ? rate->threshold
+                           : answer_at ? kNever
+                                       : min_confidence.value_or(label.threshold));
+    }
+    if (answer_at && std::ranges::count(thresholds, kNever) == std::ssize(thresholds))
+      throw unreached(*answer_at);
     return thresholds;
   }
-  void tell(const std::vector<double>& thresholds, Score& score) const override {
-    std::vector<RankedClass> told;
-    score.told.emplace();
+  void log_answers(double answer_at, const std::vector<double>& thresholds,
+                   Log& log) const override {
+    const auto never = std::ranges::count(thresholds, kNever);
+    log.info(
+        formatted("answers:   on validation %s of %zu reached a precision of %g %%; the "
+                  "others are never predicted",
+                  plural(std::ssize(thresholds) - never, "class", "classes").c_str(),
+                  thresholds.size(), 100 * answer_at));
+  }
+  void decide(const std::vector<double>& thresholds, Score& score) const override {
+    std::vector<RankedClass> chosen;
+    score.labels.emplace();
     for (std::size_t c = 0; c < thresholds.size(); ++c) {
       const float probability = score.probabilities[c];
       if (probability < static_cast<float>(thresholds[c])) continue;
-      told.push_back({static_cast<int>(c), probability});
-      score.told->push_back(static_cast<int>(c));
+      chosen.push_back({static_cast<int>(c), probability});
+      score.labels->push_back(static_cast<int>(c));
     }
-    score.is_unsure = told.empty();
-    if (told.empty()) return;
-    std::ranges::stable_sort(told, std::ranges::greater{}, &RankedClass::confidence);
-    score.best = std::move(told);
+    score.is_unsure = chosen.empty();
+    if (chosen.empty()) return;
+    std::ranges::stable_sort(chosen, std::ranges::greater{}, &RankedClass::confidence);
+    score.best = std::move(chosen);
   }
   void fit_columns(ScoreColumns& columns) const override {
     columns.top_k = 1;
@@ -94,7 +124,7 @@ class SeveralLabels final : public AnswerRule {
   void require_one_label(const std::string& what) const override {
     if (!what.empty())
       throw Error(ErrorCode::kUserError,
-                  what + " needs a model of one label an image, but this one tells several.");
+                  what + " needs a model of one label an image, but this one predicts several.");
   }
 
   OnnxAnswer onnx() const override { return {temperatures(), "Sigmoid", {}}; }
@@ -113,6 +143,8 @@ class SeveralLabels final : public AnswerRule {
   }
 
  private:
+  static constexpr double kNever = 2;  // above all probabilities
+
   at::Tensor temperatures() const {
     std::vector<double> values;
     for (const LabelCalibration& label : labels_) values.push_back(label.temperature);
@@ -140,13 +172,11 @@ double answer_threshold(std::optional<double> min_confidence, std::optional<doub
   // Rounded to float, like the confidences that users read in the output and pass back here.
   if (!answer_at) return static_cast<float>(min_confidence.value_or(0));
   if (const auto rate = answer_rate_for(calibration.answers, *answer_at)) return rate->threshold;
-  const std::string wanted = formatted("--answer-at %g%%: ", 100 * *answer_at);
+  if (!calibration.answers.empty()) throw unreached(*answer_at);
   throw Error(ErrorCode::kUserError,
-              wanted + (calibration.answers.empty()
-                            ? "the model has no record of its validation accuracy "
-                              "(calibration.json). Use --min-confidence."
-                            : "the validation images do not show this accuracy at any "
-                              "confidence. Use a lower value, more of them, or --min-confidence."));
+              formatted("--answer-at %g%%: the model has no record of its validation accuracy "
+                        "(calibration.json). Use --min-confidence.",
+                        100 * *answer_at));
 }
 
 }  // namespace kiln

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "record/training_record.h"
 #include "report/scores/score_formats.h"
 #include "store/model_spec.h"
@@ -37,13 +38,16 @@ class AnswerRule {
 
   // Logits [N, C] on the CPU -> the probabilities of the classes. `is_raw`: all temperatures are 1.
   virtual at::Tensor probabilities(const at::Tensor& logits, bool is_raw) const = 0;
-  // From which probabilities on it answers: one number, or one for each class. By --min-confidence
-  // or --answer-at. Throws as answer_threshold().
+  // From which probabilities on it answers: one number, or one for each class, above 1 for those
+  // that never reach --answer-at. By --min-confidence or --answer-at. Throws as answer_threshold().
   virtual std::vector<double> thresholds(std::optional<double> min_confidence,
                                          std::optional<double> answer_at) const = 0;
+  // Logs what these thresholds of --answer-at amount to on the validation images.
+  virtual void log_answers(double answer_at, const std::vector<double>& thresholds,
+                           Log& log) const = 0;
   // Completes a score that has its most probable classes and, if the columns ask, all
   // probabilities.
-  virtual void tell(const std::vector<double>& thresholds, Score& score) const = 0;
+  virtual void decide(const std::vector<double>& thresholds, Score& score) const = 0;
   virtual void fit_columns(ScoreColumns& columns) const = 0;
   // Throws Error kUserError if `what` cannot be used with this model. Empty: nothing is asked.
   virtual void require_one_label(const std::string& what) const = 0;

@@ -65,30 +65,44 @@ double average_precision(std::span<const LabelAnswer> ranked) {
   if (all == 0) return NAN;
   double sum = 0;
   std::int64_t before = 0;
-  for_each_threshold(ranked, [&](std::size_t told, std::int64_t hits) {
-    const double precision = static_cast<double>(hits) / static_cast<double>(told);
+  for_each_threshold(ranked, [&](std::size_t predicted, std::int64_t hits) {
+    const double precision = static_cast<double>(hits) / static_cast<double>(predicted);
     sum += static_cast<double>(hits - before) / static_cast<double>(all) * precision;
     before = hits;
   });
   return sum;
 }
 
+std::vector<double> precision_by_recall(std::span<const LabelAnswer> ranked) {
+  constexpr std::size_t kSteps = 20;
+  const std::int64_t all = count_there(ranked);
+  if (all == 0) return {};
+  std::vector<double> curve(kSteps + 1);
+  for_each_threshold(ranked, [&](std::size_t predicted, std::int64_t hits) {
+    const double precision = static_cast<double>(hits) / static_cast<double>(predicted);
+    const auto reached = static_cast<std::size_t>(hits) * kSteps / static_cast<std::size_t>(all);
+    curve[reached] = std::max(curve[reached], precision);
+  });
+  for (std::size_t i = kSteps; i > 0; --i) curve[i - 1] = std::max(curve[i - 1], curve[i]);
+  return curve;
+}
+
 std::size_t best_by_f1(std::span<const LabelAnswer> ranked) {
   const std::int64_t all = count_there(ranked);
   std::size_t best = 0;
   double best_f1 = 0;
-  for_each_threshold(ranked, [&](std::size_t told, std::int64_t hits) {
-    const double f1 =
-        2.0 * static_cast<double>(hits) / (static_cast<double>(told) + static_cast<double>(all));
-    if (f1 > best_f1) best_f1 = f1, best = told;
+  for_each_threshold(ranked, [&](std::size_t predicted, std::int64_t hits) {
+    const double f1 = 2.0 * static_cast<double>(hits) /
+                      (static_cast<double>(predicted) + static_cast<double>(all));
+    if (f1 > best_f1) best_f1 = f1, best = predicted;
   });
   return best;
 }
 
-LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_told) {
+LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted) {
   return {.images = count_there(ranked),
-          .told = static_cast<std::int64_t>(num_told),
-          .hits = count_there(ranked.first(num_told)),
+          .predicted = static_cast<std::int64_t>(num_predicted),
+          .hits = count_there(ranked.first(num_predicted)),
           .average_precision = average_precision(ranked)};
 }
 
@@ -103,32 +117,67 @@ void keep_surest(std::vector<LabelMistake>& mistakes, std::size_t most) {
 
 }  // namespace
 
-ToldLabels what_is_told(const LabelAnswers& answers,
-                        const std::vector<LabelCalibration>& calibration, std::size_t most) {
-  ToldLabels judged;
+PredictedLabels predicted_labels(const LabelAnswers& answers,
+                                 const std::vector<LabelCalibration>& calibration,
+                                 std::size_t most) {
+  PredictedLabels judged;
   for (std::size_t c = 0; c < answers.num_classes; ++c) {
     const auto id = static_cast<int>(c);
     const std::vector<LabelAnswer> ranked = ranked_answers(answers, c);
-    std::size_t num_told = 0;
+    std::size_t num_predicted = 0;
     for (const LabelAnswer& answer : ranked) {
       const double probability = calibration[c].probability(answer.logit);
-      const bool is_told = calibration[c].tells(answer.logit);
-      num_told += is_told ? 1 : 0;
-      if (is_told && !answer.is_there) judged.told.push_back({answer.image, id, probability});
-      if (!is_told && answer.is_there) judged.missed.push_back({answer.image, id, 1 - probability});
+      const bool is_predicted = calibration[c].predicts(answer.logit);
+      num_predicted += is_predicted ? 1 : 0;
+      if (is_predicted && !answer.is_there) judged.extra.push_back({answer.image, id, probability});
+      if (!is_predicted && answer.is_there)
+        judged.missed.push_back({answer.image, id, 1 - probability});
     }
-    judged.scores.push_back(score_of(ranked, num_told));
-    keep_surest(judged.told, most);
+    judged.scores.push_back(score_of(ranked, num_predicted));
+    keep_surest(judged.extra, most);
     keep_surest(judged.missed, most);
   }
   return judged;
+}
+
+std::vector<LabelPair> label_pairs(const LabelAnswers& answers,
+                                   const std::vector<LabelCalibration>& calibration,
+                                   std::size_t most) {
+  const std::size_t width = answers.num_classes;
+  if (width > kMaxPairedClasses) return {};
+  std::vector<LabelPair> pairs(width * width);  // [first, second]
+  const auto count = [&](const std::vector<int>& ids, std::int64_t LabelPair::*counter) {
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      for (std::size_t j = i + 1; j < ids.size(); ++j)
+        ++(pairs[static_cast<std::size_t>(ids[i]) * width + static_cast<std::size_t>(ids[j])].*
+           counter);
+  };
+  std::vector<int> predicted;
+  for (std::size_t image = 0; image < answers.labels.size(); ++image) {
+    count(answers.sets[static_cast<std::size_t>(answers.labels[image])], &LabelPair::images);
+    predicted.clear();
+    for (std::size_t c = 0; c < width; ++c)
+      if (calibration[c].predicts(answers.logit(image, c)))
+        predicted.push_back(static_cast<int>(c));
+    count(predicted, &LabelPair::predicted);
+  }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i].first = static_cast<int>(i / width);
+    pairs[i].second = static_cast<int>(i % width);
+  }
+  std::erase_if(pairs, [](const LabelPair& pair) { return pair.images + pair.predicted == 0; });
+  std::ranges::stable_sort(pairs, std::ranges::greater{}, [](const LabelPair& pair) {
+    return std::max(pair.images, pair.predicted);
+  });
+  if (pairs.size() > most) pairs.resize(most);
+  return pairs;
 }
 
 LabelMetrics metrics_of(std::span<const LabelScore> scores) {
   std::int64_t hits = 0, others = 0;
   for (const LabelScore& score : scores) {
     hits += score.hits;
-    others += score.images + score.told;
+    others += score.images + score.predicted;
   }
   return {
       .mean_average_precision =
@@ -139,7 +188,7 @@ LabelMetrics metrics_of(std::span<const LabelScore> scores) {
 
 LabelMetrics metrics_of(const LabelAnswers& answers) {
   return metrics_of(
-      what_is_told(answers, std::vector<LabelCalibration>(answers.num_classes), 0).scores);
+      predicted_labels(answers, std::vector<LabelCalibration>(answers.num_classes), 0).scores);
 }
 
 std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {
@@ -154,13 +203,14 @@ std::vector<Figure> figures_of(const LabelMetrics& metrics, double exact) {
 
 namespace {
 
-constexpr std::size_t kMaxRows = 1000, kMostMistakes = 16;
+constexpr std::size_t kMaxRows = 1000, kMostPairs = 30, kMostMistakes = 16;
 
 std::string share_text(double share) {
   return std::isnan(share) ? "–" : percent(share);
 }
 
-ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibration& calibration,
+ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<LabelScore>& scores,
+                             const Calibration& calibration,
                              const std::vector<std::string>& classes) {
   std::vector<std::size_t> order(scores.size());
   for (std::size_t c = 0; c < order.size(); ++c) order[c] = c;
@@ -171,11 +221,12 @@ ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibr
       .id = "classes",
       .heading = "Results by class",
       .lead =
-          "A class is told of an image if its probability reaches the threshold. Average "
-          "precision does not depend on it: it is the mean precision over all recalls.",
+          "A class is predicted if its probability reaches the threshold. Average "
+          "precision does not depend on it: it is the mean precision over all recalls, which the "
+          "curve shows from recall 0 % on the left to 100 % on the right.",
       .caption = "Classes, lowest average precision first",
       .columns = {"class", "average precision", "precision", "recall", "F1", "threshold", "images",
-                  "told"},
+                  "predicted", "precision by recall"},
       .rows = {}};
   if (order.size() > kMaxRows) {
     table.lead += formatted(" Showing %zu of %zu classes.", kMaxRows, order.size());
@@ -187,8 +238,27 @@ ResultTable table_of_classes(const std::vector<LabelScore>& scores, const Calibr
                           share_text(score.precision()), share_text(score.recall()),
                           share_text(score.f1()),
                           formatted("%.3f", calibration.labels[c].threshold), grouped(score.images),
-                          grouped(score.told)});
+                          grouped(score.predicted)});
+    table.curves.push_back(precision_by_recall(ranked_answers(answers, c)));
   }
+  return table;
+}
+
+ResultTable table_of_pairs(const std::vector<LabelPair>& pairs,
+                           const std::vector<std::string>& classes) {
+  ResultTable table{
+      .id = "pairs",
+      .heading = "Classes that occur together",
+      .lead =
+          "Two classes that are predicted together far more or less often than images have "
+          "both: the model takes one for a sign of the other, or hides it.",
+      .caption = "Pairs of classes, most images first",
+      .columns = {"class", "and", "images with both", "both predicted"},
+      .rows = {}};
+  for (const LabelPair& pair : pairs)
+    table.rows.push_back({classes[static_cast<std::size_t>(pair.first)],
+                          classes[static_cast<std::size_t>(pair.second)], grouped(pair.images),
+                          grouped(pair.predicted)});
   return table;
 }
 
@@ -208,7 +278,7 @@ TaskVerdict verdict_of(double precision, const std::vector<LabelScore>& scores,
 LabelResults label_results(const LabelAnswers& answers, const Calibration& calibration,
                            const std::vector<std::string>& classes,
                            const std::function<JudgedImage(const LabelMistake&)>& show) {
-  ToldLabels found = what_is_told(answers, calibration.labels, kMostMistakes);
+  PredictedLabels found = predicted_labels(answers, calibration.labels, kMostMistakes);
   const LabelMetrics metrics = metrics_of(found.scores);
   LabelResults results{std::move(found.scores), {}};
   ValidationDetails& details = results.details;
@@ -216,16 +286,18 @@ LabelResults label_results(const LabelAnswers& answers, const Calibration& calib
   details.figures = figures_of(metrics, NAN);
   details.verdict =
       verdict_of(metrics.mean_average_precision, results.scores, std::ssize(answers.labels));
-  details.tables.push_back(table_of_classes(results.scores, calibration, classes));
+  details.tables.push_back(table_of_classes(answers, results.scores, calibration, classes));
+  if (const auto pairs = label_pairs(answers, calibration.labels, kMostPairs); !pairs.empty())
+    details.tables.push_back(table_of_pairs(pairs, classes));
   const auto add = [&](const std::vector<LabelMistake>& mistakes, PictureList list) {
     for (const LabelMistake& mistake : mistakes) list.images.push_back(show(mistake));
     if (!mistakes.empty()) details.pictures.push_back(std::move(list));
   };
-  add(found.told, {"mistakes",
-                   "Surest labels that are not there",
-                   "The images lack these labels, or were given too few.",
-                   "told",
-                   {}});
+  add(found.extra, {"mistakes",
+                    "Surest labels that are not there",
+                    "The images lack these labels, or were given too few.",
+                    "predicted",
+                    {}});
   add(found.missed, {"missed",
                      "Surest labels that were missed",
                      "The images have these labels, which the model is surest that they lack.",

@@ -1,5 +1,5 @@
 // Metrics of several labels an image: how well the images are ranked for each class, and what is
-// told from thresholds.
+// predicted from thresholds on.
 #pragma once
 
 #include <cstddef>
@@ -42,17 +42,21 @@ std::vector<LabelAnswer> ranked_answers(const LabelAnswers& answers, std::size_t
 // recall from the n-th on: scikit-learn's average_precision_score. NaN if no image has the class.
 double average_precision(std::span<const LabelAnswer> ranked);
 
-// The number of answers, from the first, with the highest F1 of all that a threshold can tell; 0 if
-// no image has the class.
+// The highest precision of a threshold that recalls at least 0, 1/20, 2/20 ... 1 of the images with
+// the class; empty if there are none.
+std::vector<double> precision_by_recall(std::span<const LabelAnswer> ranked);
+
+// The number of answers, from the first, with the highest F1 of all that a threshold can separate;
+// 0 if no image has the class.
 std::size_t best_by_f1(std::span<const LabelAnswer> ranked);
 
-// What is told of one class, from its threshold on.
+// What is predicted of one class, from its threshold on.
 struct LabelScore {
-  std::int64_t images = 0, told = 0, hits = 0;  // with the class; told it; both
-  double average_precision = NAN;               // not a number if no image has the class
+  std::int64_t images = 0, predicted = 0, hits = 0;  // with the class; predicted to have it; both
+  double average_precision = NAN;                    // not a number if no image has the class
   double recall() const { return share_of(hits, images); }
-  double precision() const { return share_of(hits, told); }
-  double f1() const { return share_of(2 * hits, images + told); }
+  double precision() const { return share_of(hits, predicted); }
+  double f1() const { return share_of(2 * hits, images + predicted); }
 };
 
 // Of all classes; not a number if no image has a class.
@@ -60,28 +64,41 @@ struct LabelMetrics {
   double mean_average_precision = 0, micro_f1 = 0, macro_f1 = 0;
 };
 
-// What is told of one class by its first `num_told` answers.
-LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_told);
+// What is predicted of one class, by its first `num_predicted` answers.
+LabelScore score_of(std::span<const LabelAnswer> ranked, std::size_t num_predicted);
 
 // Means over the classes. The F1 is that of probabilities from one half on. Macro means are over
-// classes that images have and, for the F1, that are told of images.
+// classes that images have and, for the F1, that are predicted.
 LabelMetrics metrics_of(const LabelAnswers& answers);
 LabelMetrics metrics_of(std::span<const LabelScore> scores);
 
-// A label that is told and not there, or there and not told.
+// Two classes, the first with the lower id, and in how many images both are, and are predicted.
+struct LabelPair {
+  int first = 0, second = 0;
+  std::int64_t images = 0, predicted = 0;
+};
+// At most `most` pairs, those that most images have or are predicted to have first. None of more
+// than kMaxPairedClasses classes.
+inline constexpr std::size_t kMaxPairedClasses = 300;
+std::vector<LabelPair> label_pairs(const LabelAnswers& answers,
+                                   const std::vector<LabelCalibration>& calibration,
+                                   std::size_t most);
+
+// A label that is predicted and not there, or there and not predicted.
 struct LabelMistake {
   std::uint32_t image = 0;  // its place among the answers
   int label = 0;
   double confidence = 0;  // that it is there, or that it is not
 };
 
-// What is told from the thresholds of `calibration`, which has each class.
-struct ToldLabels {
-  std::vector<LabelScore> scores;          // by class
-  std::vector<LabelMistake> told, missed;  // at most `most` each, the surest first
+// What is predicted from the thresholds of `calibration`, which has each class.
+struct PredictedLabels {
+  std::vector<LabelScore> scores;           // by class
+  std::vector<LabelMistake> extra, missed;  // at most `most` each, the surest first
 };
-ToldLabels what_is_told(const LabelAnswers& answers,
-                        const std::vector<LabelCalibration>& calibration, std::size_t most);
+PredictedLabels predicted_labels(const LabelAnswers& answers,
+                                 const std::vector<LabelCalibration>& calibration,
+                                 std::size_t most);
 
 // The metrics as figures, the leading one first. `exact`: the share of images whose labels are all
 // right; not a number: left out.

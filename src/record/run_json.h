@@ -132,6 +132,7 @@ void visit_fields(Is<Figure> auto& figure, auto&& field) {
 void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
   field("temperature", label.temperature);
   field("threshold", label.threshold);
+  field("answers", label.answers);
 }
 
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
@@ -277,6 +278,7 @@ void visit_fields(Is<ResultTable> auto& table, auto&& field) {
   field("caption", table.caption);
   field("columns", table.columns);
   field("rows", table.rows);
+  field("curves", table.curves);
 }
 
 void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {

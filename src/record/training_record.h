@@ -106,11 +106,14 @@ inline bool is_at_limit(double temperature) {
 }
 
 // Of one class, where an image may have several: sigmoid(logit / temperature) is calibrated, and
-// the class is told from `threshold` on, which gave the best F1 in validation.
+// the class is predicted from `threshold` on, which gave the best F1 in validation.
 struct LabelCalibration {
   double temperature = 1, threshold = 0.5;
+  // The validation images by calibrated probability, right if they have the class: as few bins as
+  // give answer_rate_for() of every precision.
+  std::vector<AnswerBin> answers = {};
   double probability(double logit) const { return 1 / (1 + std::exp(-logit / temperature)); }
-  bool tells(double logit) const { return probability(logit) >= threshold; }
+  bool predicts(double logit) const { return probability(logit) >= threshold; }
   bool operator==(const LabelCalibration&) const = default;
 };
 
@@ -236,11 +239,13 @@ struct JudgedImage {
   Thumbnail thumbnail;
 };
 
-// A section with a table of plain texts, the first of each row its heading.
+// A section with a table of plain texts, the first of each row its heading. `curves`: of each row,
+// values from 0 to 1, evenly spaced, in a last column; may be empty.
 struct ResultTable {
   std::string id, heading, lead, caption;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<double>> curves = {};
 };
 
 // Whether the model learned, with the figure that says so. Without text: as top-1 says.

@@ -456,20 +456,37 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
 
 namespace {
 
+std::vector<AnswerBin> parse_answers(const JsonFile& file, const char* key, const Json& given) {
+  std::vector<AnswerBin> bins;
+  for (const Json& bin : given) {
+    if (!is_bin(bin, bins.empty() ? -1 : bins.back().from))
+      file.fail(std::string("its key '") + key + "' has " + shown(bin) +
+                " instead of a higher confidence, images, and correct images");
+    bins.push_back({bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
+  }
+  return bins;
+}
+
+nlohmann::ordered_json answers_json(const std::vector<AnswerBin>& bins) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const AnswerBin& bin : bins) json.push_back({bin.from, bin.images, bin.right});
+  return json;
+}
+
 std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
   file.refuse_unknown_keys({"version", "classes"});
   const Json& classes = file.at("classes");
   if (!classes.is_array() || classes.empty()) file.refuse("classes", "a list");
   std::vector<LabelCalibration> labels;
-  for (const Json& pair : classes) {
-    const bool has_two =
-        pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
-    const double temperature = has_two ? pair[0].get<double>() : 0;
-    const double threshold = has_two ? pair[1].get<double>() : 0;
+  for (const Json& one : classes) {
+    const bool has_all = one.is_array() && one.size() == 3 && one[0].is_number() &&
+                         one[1].is_number() && one[2].is_array();
+    const double temperature = has_all ? one[0].get<double>() : 0;
+    const double threshold = has_all ? one[1].get<double>() : 0;
     if (!(temperature > 0 && temperature <= kMaxTemperature && threshold >= 0 && threshold <= 1))
-      file.fail("its key 'classes' has " + shown(pair) +
-                " instead of a temperature above 0 and a threshold from 0 to 1");
-    labels.push_back({temperature, threshold});
+      file.fail("its key 'classes' has " + shown(one) +
+                " instead of a temperature above 0, a threshold from 0 to 1 and a list of answers");
+    labels.push_back({temperature, threshold, parse_answers(file, "classes", one[2])});
   }
   return labels;
 }
@@ -488,13 +505,7 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
     file.refuse("temperature", "a number above 0");
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
-  for (const Json& bin : answers) {
-    if (!is_bin(bin, calibration.answers.empty() ? -1 : calibration.answers.back().from))
-      file.fail("its key 'answers' has " + shown(bin) +
-                " instead of a higher confidence, images, and correct images");
-    calibration.answers.push_back(
-        {bin[0].get<double>(), bin[1].get<std::int64_t>(), bin[2].get<std::int64_t>()});
-  }
+  calibration.answers = parse_answers(file, "answers", answers);
   return calibration;
 }
 
@@ -502,14 +513,12 @@ std::string format_calibration(const Calibration& calibration) {
   if (!calibration.labels.empty()) {
     nlohmann::ordered_json json = {{"version", kVersionOfLabels}, {"classes", Json::array()}};
     for (const LabelCalibration& label : calibration.labels)
-      json["classes"].push_back({label.temperature, label.threshold});
+      json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
     return json.dump() + "\n";
   }
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
-  for (const AnswerBin& bin : calibration.answers)
-    answers.push_back({bin.from, bin.images, bin.right});
-  const nlohmann::ordered_json json = {
-      {"version", kVersion}, {"temperature", calibration.temperature}, {"answers", answers}};
+  const nlohmann::ordered_json json = {{"version", kVersion},
+                                       {"temperature", calibration.temperature},
+                                       {"answers", answers_json(calibration.answers)}};
   return json.dump() + "\n";
 }
 

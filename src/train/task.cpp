@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "record/evaluation.h"
 #include "train/evaluation.h"
 
 namespace kiln {
@@ -113,6 +114,29 @@ std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,
   return std::make_shared<SeveralLabels>(sets, num_classes, device);
 }
 
+namespace {
+
+// Merges into each bin those above it from which on less is shown.
+std::vector<AnswerBin> rising(const std::vector<AnswerBin>& bins) {
+  AnswerRate rate = answer_rate(bins, 0);
+  double best = -1;
+  std::vector<AnswerBin> steps;
+  for (const AnswerBin& bin : bins) {
+    if (bin.images == 0) continue;
+    if (const double shown = rate.interval().low; shown > best) {
+      best = shown;
+      steps.push_back({bin.from});
+    }
+    steps.back().images += bin.images;
+    steps.back().right += bin.right;
+    rate.answered -= bin.images;
+    rate.right -= bin.right;
+  }
+  return steps;
+}
+
+}  // namespace
+
 LabelCalibration calibrated(std::span<const LabelAnswer> ranked) {
   LabelCalibration result;
   // The softmax of the logits 0 and x is the sigmoid of x.
@@ -123,11 +147,15 @@ LabelCalibration calibrated(std::span<const LabelAnswer> ranked) {
     labels.push_back(answer.is_there ? 1 : 0);
   }
   result.temperature = fit_temperature({logits, labels, 2});
-  if (const std::size_t told = best_by_f1(ranked); told > 0) {
-    const double last = ranked[told - 1].logit;
-    const double next = told < ranked.size() ? ranked[told].logit : last - 1;
+  if (const std::size_t chosen = best_by_f1(ranked); chosen > 0) {
+    const double last = ranked[chosen - 1].logit;
+    const double next = chosen < ranked.size() ? ranked[chosen].logit : last - 1;
     result.threshold = result.probability((last + next) / 2);
   }
+  std::vector<AnswerBin> bins = empty_answer_bins();
+  for (const LabelAnswer& answer : ranked)
+    count_answer(result.probability(answer.logit), answer.is_there, bins);
+  result.answers = rising(bins);
   return result;
 }
 

@@ -48,7 +48,7 @@ const Task& single_label() noexcept;
 std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,
                                     std::size_t num_classes, const at::Device& device = at::kCPU);
 
-// Fits what is told of one class: the temperature of its probability, sigmoid(logit / temperature),
+// Fits how one class is predicted: the temperature of its probability, sigmoid(logit / temperature),
 // as fit_temperature() does, and the threshold with the highest F1. Throws as that does.
 LabelCalibration calibrated(std::span<const LabelAnswer> ranked);
 

@@ -65,7 +65,7 @@ class MultiLabelTest(FlowTest):
             return list(csv.DictReader(file))
 
     def onnx_answers(self, path, photo):
-        """What the exported file tells, if it can be run here."""
+        """What the exported file predicts, if it can be run here."""
         try:
             import numpy
             import onnxruntime
@@ -117,7 +117,13 @@ class MultiLabelTest(FlowTest):
                 self.assertEqual(";".join(labels), answer["label"])
 
         lists = ["--data-path", self.lists["val"]]
-        for words in (["--top-k", 2], ["--answer-at", "90%"], ["--scored-dataset", self.folder / "scored"]):
+        sure = kiln("score", *model, *lists, "--output-path", self.folder / "sure.csv", "--answer-at", "60%")
+        self.assertEqual(sure.returncode, 0, sure.stderr)
+        for shape in COLORS:
+            found = [shape in row["true_label"].split(";") for row in self.rows(self.folder / "sure.csv") if shape in row["label"].split(";")]
+            self.assertGreaterEqual(sum(found), 0.6 * len(found))
+        self.assert_refused(kiln("score", *model, *lists, "--answer-at", "99.9%"), 1, "--answer-at 99.9%")
+        for words in (["--top-k", 2], ["--scored-dataset", self.folder / "scored"]):
             self.assert_refused(kiln("score", *model, *lists, *words), 1, words[0])
         for words in (["--top-k", 2], ["--explain", self.folder / "maps"]):
             self.assert_refused(kiln("evaluate", *model, *lists, "--output-path", self.folder / "none", *words), 1, words[0])

@@ -36,12 +36,12 @@ def kilns(tool, logits, truth, weights, smoothing):
 
 
 def expected(logits, truth, weights, smoothing):
-    exact, told = torch.from_numpy(logits.astype(np.float64)), logits >= 0
+    exact, guessed = torch.from_numpy(logits.astype(np.float64)), logits >= 0
     target = torch.from_numpy(truth.astype(np.float64)) * (1 - smoothing) + smoothing / 2
     loss = torch.nn.functional.binary_cross_entropy_with_logits(exact, target, pos_weight=torch.tensor(weights), reduction="mean")
     precisions = [average_precision_score(truth[:, c], logits[:, c]) if truth[:, c].any() else np.nan for c in range(truth.shape[1])]
-    return [loss.item() * len(logits), (told == truth).all(1).sum(), np.nanmean(precisions),
-            f1_score(truth, told, average="micro", zero_division=np.nan), f1_score(truth, told, average="macro", zero_division=np.nan),
+    return [loss.item() * len(logits), (guessed == truth).all(1).sum(), np.nanmean(precisions),
+            f1_score(truth, guessed, average="micro", zero_division=np.nan), f1_score(truth, guessed, average="macro", zero_division=np.nan),
             *precisions]
 
 
@@ -51,7 +51,7 @@ def main(tool):
         truth = (random.random((images, classes)) < random.random(classes) / 3).astype(int)
         logits = np.round(random.normal(size=(images, classes)) + 2 * truth - 1, digits).astype(np.float32)  # few digits: ties
         if classes == 30:
-            truth[:, 3] = 0  # a class that no image has, and is not told
+            truth[:, 3] = 0  # a class that no image has, and is not predicted
             logits[:, 3] = -1
         weights = random.random(classes) * 4 + 0.2
         with warnings.catch_warnings():

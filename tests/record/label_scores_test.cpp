@@ -26,11 +26,11 @@ TEST_F(LabelScores, AveragePrecisionIsScikitLearns) {
   EXPECT_NEAR(average_precision(ranked_answers(tied, 0)), 0.75, 1e-12);
 }
 
-TEST_F(LabelScores, MeansAreOverClassesThatAreThereOrTold) {
+TEST_F(LabelScores, MeansAreOverClassesThatAreThereOrPredicted) {
   const LabelMetrics metrics = metrics_of(answers_);
   const double first = (1 + 2.0 / 3 + 3.0 / 4) / 3;
   EXPECT_NEAR(metrics.mean_average_precision, (first + 1) / 2, 1e-12);
-  // Told are three of class 0 (two right) and two of class 1 (one right).
+  // Predicted are three of class 0 (two right) and two of class 1 (one right).
   EXPECT_NEAR(metrics.macro_f1, (4.0 / 6 + 2.0 / 3) / 2, 1e-12);
   EXPECT_NEAR(metrics.micro_f1, 6.0 / 9, 1e-12);
 }
@@ -41,20 +41,39 @@ TEST_F(LabelScores, TheBestThresholdDividesEqualAnswersNever) {
   EXPECT_EQ(best_by_f1(ranked_answers(answers_, 2)), 0U);
   const LabelScore score = score_of(ranked, 3);
   EXPECT_EQ(score.images, 3);
-  EXPECT_EQ(score.told, 3);
+  EXPECT_EQ(score.predicted, 3);
   EXPECT_EQ(score.hits, 2);
 }
 
-TEST_F(LabelScores, JudgesWhatIsToldFromThresholds) {
-  const ToldLabels judged = what_is_told(answers_, std::vector<LabelCalibration>(3), 2);
-  EXPECT_EQ(judged.scores[0].told, 3);
+TEST_F(LabelScores, JudgesWhatIsPredictedFromThresholds) {
+  const PredictedLabels judged = predicted_labels(answers_, std::vector<LabelCalibration>(3), 2);
+  EXPECT_EQ(judged.scores[0].predicted, 3);
   EXPECT_EQ(judged.scores[1].hits, 1);
-  ASSERT_EQ(judged.told.size(), 2U);
-  EXPECT_EQ(judged.told[0].image, 1U);
-  EXPECT_EQ(judged.told[0].label, 0);
-  EXPECT_NEAR(judged.told[0].confidence, 1 / (1 + std::exp(-2.0)), 1e-9);
+  ASSERT_EQ(judged.extra.size(), 2U);
+  EXPECT_EQ(judged.extra[0].image, 1U);
+  EXPECT_EQ(judged.extra[0].label, 0);
+  EXPECT_NEAR(judged.extra[0].confidence, 1 / (1 + std::exp(-2.0)), 1e-9);
   ASSERT_EQ(judged.missed.size(), 1U);
   EXPECT_EQ(judged.missed[0].image, 3U);
+}
+
+TEST_F(LabelScores, HavePrecisionByRecall) {
+  const std::vector<double> curve = precision_by_recall(ranked_answers(answers_, 0));
+  ASSERT_EQ(curve.size(), 21U);
+  EXPECT_EQ(curve[0], 1);
+  EXPECT_EQ(curve[6], 1);  // one of three
+  EXPECT_EQ(curve[7], 0.75);
+  EXPECT_EQ(curve[20], 0.75);
+  EXPECT_TRUE(precision_by_recall(ranked_answers(answers_, 2)).empty());
+}
+
+TEST_F(LabelScores, CountPairsOfClasses) {
+  const auto pairs = label_pairs(answers_, std::vector<LabelCalibration>(3), 5);
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].first, 0);
+  EXPECT_EQ(pairs[0].second, 1);
+  EXPECT_EQ(pairs[0].images, 1);
+  EXPECT_EQ(pairs[0].predicted, 2);
 }
 
 TEST_F(LabelScores, GivesReportsTablesAndPictures) {
@@ -65,8 +84,9 @@ TEST_F(LabelScores, GivesReportsTablesAndPictures) {
   };
   const auto [scores, details] = label_results(answers_, calibration, {"a", "b", "c"}, show);
   EXPECT_EQ(scores.size(), 3U);
-  ASSERT_EQ(details.tables.size(), 1U);
+  ASSERT_EQ(details.tables.size(), 2U);
   EXPECT_EQ(details.tables[0].rows.size(), 3U);
+  EXPECT_EQ(details.tables[0].curves.size(), 3U);
   EXPECT_EQ(details.tables[0].rows[2][0], "c");  // no image has it
   ASSERT_EQ(details.pictures.size(), 2U);
   EXPECT_EQ(details.pictures[1].images[0].file, "3");

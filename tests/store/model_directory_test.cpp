@@ -40,13 +40,15 @@ TEST(CalibrationFile, ReadsWhatItWrites) {
 
 TEST(CalibrationFile, OfSeveralLabelsHasEachClass) {
   Calibration several;
-  several.labels = {{1.5, 0.25}, {1, 0.5}};
+  several.labels = {{1.5, 0.25, {{0.5, 3, 2}}}, {1, 0.5}};
   const std::string json = format_calibration(several);
   EXPECT_EQ(parse_calibration(json, "x"), several);
-  EXPECT_EQ(json, "{\"version\":2,\"classes\":[[1.5,0.25],[1.0,0.5]]}\n");
+  EXPECT_EQ(json, "{\"version\":2,\"classes\":[[1.5,0.25,[[0.5,3,2]]],[1.0,0.5,[]]]}\n");
   for (const char* bad :
        {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [[1]]})",
-        R"({"version": 2, "classes": [[1, 2]]})", R"({"version": 2, "classes": [[0, 1]]})"})
+        R"({"version": 2, "classes": [[1, 2, []]]})", R"({"version": 2, "classes": [[0, 1, []]]})",
+        R"({"version": 2, "classes": [[1, 0.5]]})",
+        R"({"version": 2, "classes": [[1, 0.5, [[0.5, 2, 3]]]]})"})
     EXPECT_THROW(parse_calibration(bad, "x"), Error) << bad;
 }
 

@@ -92,8 +92,13 @@ TEST(Task, FitsTemperatureAndThresholdOfAClass) {
   const LabelCalibration fitted = calibrated(ranked);
   EXPECT_NEAR(fitted.probability(8), 0.8, 1e-4);
   EXPECT_NEAR(fitted.probability(-8), 0.2, 1e-4);
-  EXPECT_TRUE(fitted.tells(8));
-  EXPECT_FALSE(fitted.tells(-8));
+  EXPECT_TRUE(fitted.predicts(8));
+  EXPECT_FALSE(fitted.predicts(-8));
+  const auto rate = answer_rate_for(fitted.answers, 0.6);
+  ASSERT_TRUE(rate.has_value());
+  EXPECT_EQ(rate->answered, 50);
+  EXPECT_NEAR(rate->threshold, 0.8, 2e-3);
+  EXPECT_FALSE(answer_rate_for(fitted.answers, 0.7).has_value());
   const std::vector<LabelAnswer> never = {answer(1, false), answer(-1, false)};
   EXPECT_EQ(calibrated(never).threshold, 0.5);
 }

@@ -8,6 +8,20 @@
 namespace kiln {
 namespace {
 
+// Values from 0 to 1, from left to right.
+std::string curve_html(const std::vector<double>& values) {
+  constexpr double kWidth = 80, kHeight = 24, kEdge = 2;
+  std::string points;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    points += formatted("%.1f,%.1f ",
+                        kWidth * static_cast<double>(i) / static_cast<double>(values.size() - 1),
+                        kEdge + (kHeight - 2 * kEdge) * (1 - values[i]));
+  return element(formatted("svg class=\"curve\" width=\"%.0f\" height=\"%.0f\" "
+                           "aria-hidden=\"true\"",
+                           kWidth, kHeight),
+                 values.size() < 2 ? "" : "<polyline points=\"" + points + "\"/>");
+}
+
 std::string table_html(const ResultTable& given) {
   std::vector<Column> columns;
   for (const std::string& title : given.columns)
@@ -17,6 +31,8 @@ std::string table_html(const ResultTable& given) {
     Cells& cells = rows.emplace_back();
     for (const std::string& text : texts)
       cells.push_back(cells.empty() ? name_html(text) : escaped(text));
+    if (rows.size() <= given.curves.size())
+      cells.push_back(curve_html(given.curves[rows.size() - 1]));
   }
   return section(given.id, given.heading,
                  element("p", escaped(given.lead)) + table(given.caption, columns, rows));

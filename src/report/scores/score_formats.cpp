@@ -195,9 +195,9 @@ constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
 }  // namespace
 
 std::string label_text(const std::vector<std::string>& labels, const Score& score) {
-  if (!score.told) return labels[static_cast<std::size_t>(score.best[0].id)];
+  if (!score.labels) return labels[static_cast<std::size_t>(score.best[0].id)];
   std::vector<std::string> names;
-  for (const int id : *score.told) names.push_back(labels[static_cast<std::size_t>(id)]);
+  for (const int id : *score.labels) names.push_back(labels[static_cast<std::size_t>(id)]);
   std::ranges::sort(names);
   return joined(names, std::string(1, kLabelSeparator));
 }

@@ -29,8 +29,8 @@ struct Score {
   std::vector<RankedClass> best;     // most probable first
   std::vector<float> probabilities;  // by class id, if all are requested
   bool is_unsure = false;            // best[0] is only a guess, not an answer
-  // The ids of the classes that it is told to have, if that is not always best[0].
-  std::optional<std::vector<int>> told = {};
+  // The ids of the classes that it is predicted to have, if that is not always best[0].
+  std::optional<std::vector<int>> labels = {};
   std::string fault;  // why the image is bad, or what is damaged; empty: neither
 };
 

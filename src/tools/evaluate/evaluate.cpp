@@ -543,8 +543,8 @@ class LabelEvaluator final : public Evaluator {
       const LabelScore& score = results.scores[c];
       classes.push_back({{"label", predictor_.labels()[c]},
                          {"images", score.images},
-                         {"told", score.told},
-                         {"hits", score.hits},
+                         {"predicted", score.predicted},
+                         {"correct", score.hits},
                          {"average_precision", number(score.average_precision)},
                          {"precision", number(score.precision())},
                          {"recall", number(score.recall())},
@@ -569,12 +569,12 @@ class LabelEvaluator final : public Evaluator {
     row.probabilities.assign(shares, shares + width);
     const auto likeliest = std::ranges::max_element(row.probabilities);
     row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
-    predictor_.rule().tell(thresholds_, row);
+    predictor_.rule().decide(thresholds_, row);
     if (!true_labels_.is_known(i)) return true;
     labels_.push_back(set_.samples.label(i));
     logits_.insert(logits_.end(), own, own + width);
     images_.push_back(i);
-    num_exact_ += row.told == sets_[static_cast<std::size_t>(labels_.back())] ? 1 : 0;
+    num_exact_ += row.labels == sets_[static_cast<std::size_t>(labels_.back())] ? 1 : 0;
     return true;
   }
 
@@ -614,7 +614,7 @@ void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
       json_text({{"data_path", config.data_path}, {"models", Json::array({model})}}, 2) + "\n");
   files.commit(*parts.output);
   if (mlflow_settings_of_environment())
-    log.warning("MLflow is told nothing of this evaluation, which is of several labels an image.");
+    log.warning("This evaluation is not sent to MLflow, which gets none of several labels an image.");
   for (const Figure& figure : results.details.figures)
     log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");

@@ -178,19 +178,6 @@ std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
   return "";
 }
 
-// Logs what --answer-at amounts to on validation. Does nothing without --answer-at.
-void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
-  if (!config.answer_at || calibration.answers.empty()) return;
-  const double threshold = answer_threshold(config.min_confidence, config.answer_at, calibration);
-  const AnswerRate rate = answer_rate(calibration.answers, threshold);
-  const Interval interval = rate.interval();
-  log.info(
-      formatted("answers:   with confidence %.3f or higher; on validation this answered %.1f %% of "
-                "the images, %.1f %% of them correctly (95 %% interval %.1f to %.1f %%)",
-                threshold, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
-                100 * interval.high));
-}
-
 // What the command reads and writes.
 struct ScoreJob {
   explicit ScoreJob(const ScoreConfig& config)
@@ -251,7 +238,7 @@ class Scoring {
         faults_(config.prediction.max_bad_images, log),
         progress_(total_, log) {
     warn_of_unknown_labels();
-    log_answer_threshold(config_, job_.predictor->calibration(), log_);
+    if (config_.answer_at) rule_.log_answers(*config_.answer_at, thresholds_, log_);
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
     if (job_.file) begin_file(*job_.file);
@@ -412,7 +399,7 @@ class Scoring {
     for (std::size_t place = 0; place < top_k; ++place)
       row.best.push_back({static_cast<int>(id[place]), confidence[place]});
     if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
-    rule_.tell(thresholds_, row);
+    rule_.decide(thresholds_, row);
   }
 
   // `may_be_right` is whether the model knows the true label.

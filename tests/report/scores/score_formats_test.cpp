@@ -111,10 +111,10 @@ TEST(ScoreFormats, SeveralLabelsHaveSemicolons) {
               .best = {{0, 0.75F}, {1, 0.5F}},
               .probabilities = {},
               .fault = {}};
-  score.told = {0, 1};
+  score.labels = {0, 1};
   EXPECT_EQ(row_of(".csv", columns, score), "a.jpg,cat;dog,0.75,dog,\r\n");
   EXPECT_EQ(row_of("", columns, score), "a.jpg: dog 75.0 %, cat 50.0 % (true label: dog)\n");
-  score.told->clear();
+  score.labels->clear();
   score.is_unsure = true;
   EXPECT_EQ(nlohmann::json::parse(row_of(".jsonl", columns, score))["label"], "");
   EXPECT_EQ(row_of("", columns, score), "a.jpg: none: dog 75.0 %, cat 50.0 % (true label: dog)\n");
