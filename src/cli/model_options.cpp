@@ -390,7 +390,8 @@ CommandInfo audit_command() {
        opt(&Config::top, "top", from(1, 10'000, "images"), kAnswers,
            "Images per list on the page, the most doubtful first. The files list all."),
        seed_row<Config>(kAnswers, "Seed for the folds."),
-       within(&Config::prediction, prediction_rows())},
+       within(&Config::prediction, prediction_rows()),
+       within(&Config::prediction, within(&PredictionConfig::records, task_rows()))},
       check_audit, {imply_backbone});
 }
 

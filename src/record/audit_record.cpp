@@ -57,7 +57,8 @@ const char* set_name(const AuditedImage& image) {
 
 std::int64_t num_probably_wrong(const AuditRecord& record) {
   std::int64_t count = 0;
-  for (const AuditedClass& audited : record.classes) count += audited.wrong;
+  for (const AuditedClass& audited : record.classes)
+    count += audited.wrong + (record.has_several_labels ? audited.missing : 0);
   return count;
 }
 
@@ -72,7 +73,7 @@ std::string audit_json(const AuditRecord& record) {
                {"data_path", record.data_path},
                {"backbone", record.backbone},
                {"images", record.num_images},
-               {"bad_images", record.num_images - record.num_judged},
+               {"bad_images", record.num_bad},
                {"folds", record.num_folds},
                {"agreed", record.num_agreed},
                {"agreed_interval", {interval.low, interval.high}},

@@ -46,7 +46,7 @@ struct OddImage {
 struct AuditedClass {
   std::string name;
   std::int64_t images = 0;
-  std::int64_t wrong = 0;         // how many of them probably belong to another class
+  std::int64_t wrong = 0;         // how many of them probably belong to another class, or not to it
   std::string belongs_to;         // the class that most of those probably belong to; empty: none
   std::int64_t missing = 0;       // images of this class that probably have another label
   std::int64_t num_doubtful = 0;  // entries in the list of doubtful labels
@@ -60,8 +60,12 @@ struct AuditRecord {
   TextPairs options, versions;
   std::string device, precision;
   std::int64_t num_images = 0;  // labeled images in the dataset
-  std::int64_t num_judged = 0;  // the same without bad images
-  std::int64_t num_seen = 0;    // of those judged, images that the backbone was trained on
+  std::int64_t num_bad = 0;     // of these
+  // Of several labels an image, num_judged and num_agreed count labels: those that are given or
+  // predicted, and both.
+  bool has_several_labels = false;
+  std::int64_t num_judged = 0;  // images that are not bad
+  std::int64_t num_seen = 0;    // images that are not bad and that the backbone was trained on
   int num_folds = 0;
   // Images for which models that have not seen them predict the given label.
   std::int64_t num_agreed = 0;

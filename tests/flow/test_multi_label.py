@@ -130,9 +130,27 @@ class MultiLabelTest(FlowTest):
         self.assert_refused(kiln("export", *model, "--format", "mlflow", "--output-path", self.folder / "mlflow"), 1, "--format mlflow")
         self.assert_refused(kiln("evaluate", *model, "--trained-model-path", self.trained_model, *lists, "--output-path",
                                  self.folder / "both"), 1, "comparison")
-        self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
+        self.audit_finds_planted_labels(model)
         (self.folder / "model/calibration.json").unlink()
         self.assert_refused(kiln("score", *model, *lists), 1, "calibration.json")
+
+    def audit_finds_planted_labels(self, model):
+        self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
+        rows, planted = self.rows(self.lists["train"]), {}
+        for number in range(7, 96, 16):  # all have all three
+            planted[rows[number]["path"]] = rows[number]["label"]
+            rows[number]["label"] = "bar;disk"
+        with open(self.folder / "shapes/planted.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        audited = kiln("audit", self.folder / "shapes/planted.csv", *model, "--task", "multi-label", "--output-path", self.folder / "audit")
+        self.assertEqual(audited.returncode, 0, audited.stderr)
+        found = [row["path"] for row in self.rows(self.folder / "audit/doubtful.csv")
+                 if row["reason"] == "label" and row["suggested"] == planted.get(row["path"])]
+        self.assertGreaterEqual(len(found), len(planted) // 2, audited.stdout)
+        record = json.loads((self.folder / "audit/audit.json").read_text())
+        self.assertGreater({one["label"]: one["probably_missing"] for one in record["classes"]}["square"], 2)
 
     def test_one_dataset_is_divided_and_judged_by_what_was_asked(self):
         self.fit(train_data_path=None, valid_data_path=None, data_path=self.lists["train"], epochs=2, best_by="macro-f1", freeze="backbone",

@@ -32,6 +32,13 @@ double agreed_share(const AuditRecord& record) {
   return record.num_judged > 0 ? share_of(record.num_agreed, record.num_judged) : 0;
 }
 
+// "1,000 images"
+std::string judged_text(const AuditRecord& record) {
+  return record.has_several_labels
+             ? plural(record.num_judged, "label given or predicted", "labels given or predicted")
+             : plural(record.num_judged, "image", "images");
+}
+
 std::size_t copies_between_classes(const AuditRecord& record) {
   return static_cast<std::size_t>(std::ranges::count_if(
       record.copies, [](auto& copy) { return copy.first.label != copy.other.label; }));
@@ -63,8 +70,10 @@ std::string what_to_do(const AuditRecord& record) {
     add("Open `doubtful.csv`, next to this page: its rows are in the order of the pictures below.");
     add("If a `label` is wrong, change it. Delete the rows that are right. `suggested` is a guess, "
         "so look at the picture first.");
-    add("Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the same "
-        "data. The image files stay unchanged.");
+    add(record.has_several_labels
+            ? "Correct the list that your labels are from in the same way, and train again."
+            : "Train again with the corrected labels: `kiln train --labels doubtful.csv`, with the "
+              "same data. The image files stay unchanged.");
   }
   if (record.copies.size() + record.flawed.size() > 0)
     add("Remove duplicates and empty images; `duplicates.csv` lists the duplicates.");
@@ -85,14 +94,19 @@ std::string pictures_section(const char* id, const char* heading, const std::str
                  element("p", lead + how_many_shown(entries.size(), shown, files)) + gallery(html));
 }
 
+// With several labels an image, there may be none.
+std::string label_or_none(const std::string& label) {
+  return label.empty() ? "no class" : name_html(label);
+}
+
 std::string doubtful_picture(const DoubtfulLabel& doubtful) {
   const AuditedImage& image = doubtful.image;
-  return captioned(
-      picture(image.thumbnail, image.label + ", perhaps " + doubtful.suggested),
-      caption_line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
-          caption_line("truth", "labeled " + name_html(image.label) + ", " +
-                                    percent(doubtful.self_confidence)) +
-          caption_line("file", name_html(image.file)));
+  return captioned(picture(image.thumbnail, image.label + ", perhaps " + doubtful.suggested),
+                   caption_line("guess", label_or_none(doubtful.suggested) + "? " +
+                                             percent(doubtful.confidence)) +
+                       caption_line("truth", "labeled " + label_or_none(image.label) + ", " +
+                                                 percent(doubtful.self_confidence)) +
+                       caption_line("file", name_html(image.file)));
 }
 
 std::string copy_picture(const CopiedImage& copy) {
@@ -159,8 +173,7 @@ Finding audit_verdict(const AuditRecord& record) {
                                   percent(agreed_share(record)) +
                                   "). Use weights trained on more similar images."};
   if (record.doubtful.empty())
-    return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
-                               " looks wrong to these models."};
+    return {Judged::kGood, "No label of " + judged_text(record) + " looks wrong to these models."};
   const std::int64_t wrong = num_probably_wrong(record);
   return {Judged::kNote,
           "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
@@ -177,14 +190,17 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     findings.push_back({judged, text});
   };
   const double agreed = agreed_share(record);
-  const std::string judged = plural(record.num_judged, "image", "images");
+  const std::string judged = judged_text(record);
   if (record.num_seen > 0)
     add(Judged::kWarning, "The network itself was trained on " + grouped(record.num_seen) + " of " +
-                              judged +
+                              plural(record.num_images - record.num_bad, "image", "images") +
                               ": it knows their labels, so it hardly doubts them. For a fair "
                               "judgment use weights that were trained on other images.");
-  const std::string lead = "Last layers fitted without the image agree with its label for " +
-                           percent(agreed) + " of " + judged + ". ";
+  const std::string lead =
+      "Last layers fitted without the image agree with " +
+      (record.has_several_labels ? percent(agreed) + " of "
+                                 : "its label for " + percent(agreed) + " of ") +
+      judged + ". ";
   if (!can_judge(record))
     add(Judged::kWarning, lead +
                               "That is too seldom to doubt any label: the lists have copies, "
@@ -203,9 +219,9 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     add(Judged::kWarning,
         plural(count, "copy of an image is", "copies of images are") +
             " on the other side of the split: the validation accuracy is too optimistic.");
-  if (record.num_images > record.num_judged)
-    add(Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
-                              " could not be decoded or judged.");
+  if (record.num_bad > 0)
+    add(Judged::kWarning,
+        plural(record.num_bad, "image", "images") + " could not be decoded or judged.");
   if (can_judge(record) && record.num_judged < kFewImages)
     add(Judged::kNote, "With " + judged +
                            " the number of wrong labels is a rough estimate; the ranking of the "

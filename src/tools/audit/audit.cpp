@@ -1,4 +1,3 @@
-#include <ATen/ops/softmax.h>
 #include <c10/core/Device.h>
 
 #include <algorithm>
@@ -35,11 +34,12 @@
 #include "report/page/page.h"
 #include "run/process/versions.h"
 #include "tools/audit/image_checks.h"
+#include "tools/audit/label_checks.h"
 #include "tools/commands.h"
 #include "tools/report/report_folder.h"
 #include "tools/score/scoring_progress.h"
-#include "train/features/confident_learning.h"
 #include "train/features/head_fit.h"
+#include "train/task.h"
 
 namespace kiln {
 namespace {
@@ -137,18 +137,16 @@ struct AuditFindings {
   const ImageLooks& looks;
   // Includes the images of `valid`, which are numbered after those of `set`.
   const std::vector<ImageCopy>& copies;
-  // One row for each judged image; `images` gives the image of each row.
-  const JudgedLabels& judged;
+  // One row for each judged image, of CheckedLabels too; `images` gives the image of each row.
+  const CheckedLabels& checked;
   const FeatureRows& features;
   std::span<const std::uint32_t> images;
   TransformSpec pixels;  // for thumbnails
   AuditRecord& record;
-  const LabelNoise noise = estimate_label_noise(judged);
   std::vector<bool> is_doubtful = std::vector<bool>(set.samples.size());  // by image
 
   void add_all() {
     add_labels();
-    add_classes();
     add_copies();
     add_outliers();
     add_flawed();
@@ -156,35 +154,20 @@ struct AuditFindings {
 
   void add_labels() {
     record.num_images = static_cast<std::int64_t>(set.samples.size());
-    record.num_judged = static_cast<std::int64_t>(judged.labels.size());
-    record.num_agreed = judged.num_agreed();
-    if (!can_judge(record)) return;
-    for (const std::uint32_t row : probably_wrong(judged, noise)) {
-      const std::uint32_t image = images[row];
-      const std::int32_t best = judged.best(row);
+    record.num_bad = record.num_images - std::ssize(images);
+    record.has_several_labels = !set.labels.sets.empty();
+    record.num_judged = checked.num_judged;
+    record.num_agreed = checked.num_agreed;
+    record.classes = checked.classes;
+    for (const LabelDoubt& doubt : checked.doubts) {
+      const std::uint32_t image = images[doubt.row];
       is_doubtful[image] = true;
-      record.doubtful.push_back({audited(image, record.doubtful.size()), class_of(best),
-                                 static_cast<double>(judged.row(row)[best]),
-                                 static_cast<double>(judged.self_confidence(row))});
+      record.doubtful.push_back({audited(image, record.doubtful.size()), doubt.suggested,
+                                 doubt.confidence, doubt.self_confidence});
+      set.for_each_class(set.samples.label(image), [&](int id) {
+        ++record.classes[static_cast<std::size_t>(id)].num_doubtful;
+      });
     }
-  }
-
-  void add_classes() {
-    for (std::size_t c = 0; c < set.classes.size(); ++c) {
-      AuditedClass& audited =
-          record.classes.emplace_back(AuditedClass{set.classes[c], noise.images(c), 0, "", 0, 0});
-      if (!can_judge(record)) continue;
-      audited.wrong = noise.wrong(c);
-      audited.missing = noise.missing(c);
-      std::int64_t most = 0;
-      for (std::size_t truth = 0; truth < set.classes.size(); ++truth)
-        if (truth != c && noise.at(c, truth) > most) {
-          most = noise.at(c, truth);
-          audited.belongs_to = set.classes[truth];
-        }
-    }
-    for (std::size_t i = 0; i < is_doubtful.size(); ++i)
-      if (is_doubtful[i]) ++record.classes[set.samples.label(i)].num_doubtful;
   }
 
   void add_copies() {
@@ -223,14 +206,12 @@ struct AuditFindings {
           {audited(image, record.flawed.size()), flaw_name(flaw.flaw), flaw.reason, flaw.extent});
   }
 
-  std::string class_of(std::int32_t label) const { return set.classes[label]; }
-
   // The image to show at `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
     const bool validates = image >= set.samples.size();
     const Dataset& its = validates ? *valid : set;
     const std::size_t i = validates ? image - set.samples.size() : image;
-    return {std::string(its.samples.file_name(i)), its.classes[its.samples.label(i)],
+    return {std::string(its.samples.file_name(i)), its.label_text(its.samples.label(i)),
             place < record.num_shown ? thumbnail_of(its, i, pixels) : Thumbnail(), validates};
   }
 };
@@ -274,10 +255,11 @@ Dataset read_images(const AuditConfig& config) {
   std::vector<std::string> present;
   for (std::size_t c = 0; c < counts.size(); ++c)
     if (counts[c] > 0) present.push_back(set.classes[c]);
-  if (present.size() < 2)
+  if (present.size() < 2 && set.labels.sets.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
-                "Images '" + config.data_path + "': all belong to the class '" + present.front() +
-                    "'. An audit needs at least two classes: give a folder that has them.");
+                "Images '" + config.data_path + "': all belong to " +
+                    (present.empty() ? "no class" : "the class '" + present.front() + "'") +
+                    ". An audit needs at least two classes: give a folder that has them.");
   return set;
 }
 
@@ -322,9 +304,9 @@ void log_start(const Parts& parts, Log& log) {
                 ".");
 }
 
-// Whether at least two classes have images in more than one fold. The model that judges a fold does
-// not know a class that lies within that fold.
-bool has_two_judged_classes(const std::vector<std::int32_t>& labels, const Folds& folds) {
+// Whether at least two labels have images in more than one fold. The model that judges a fold does
+// not know a label that lies within that fold.
+bool has_two_judged_labels(const std::vector<std::int32_t>& labels, const Folds& folds) {
   std::map<std::int32_t, std::set<int>> parts;
   for (std::size_t i = 0; i < labels.size(); ++i) parts[labels[i]].insert(folds.of[i]);
   return std::ranges::count_if(parts, [](const auto& part) { return part.second.size() > 1; }) > 1;
@@ -336,17 +318,13 @@ Folds divide(const AuditConfig& config, const LabeledFeatures& features,
   for (const std::uint32_t image : features.samples) of_rows.push_back(groups[image]);
   Folds folds = divided_into_folds(features.labels, of_rows, config.folds,
                                    static_cast<std::uint64_t>(config.random_seed));
-  if (folds.count >= 2 && has_two_judged_classes(features.labels, folds)) return folds;
+  if (folds.count >= 2 && has_two_judged_labels(features.labels, folds)) return folds;
   throw Error(ErrorCode::kInvalidDataset,
               "Images '" + config.data_path +
                   "' cannot be split into folds: those that can be decoded have only one class, or "
                   "all images of a class belong together" +
                   (config.group_by.empty() ? " as copies" : ", by --group-by or as duplicates") +
                   ". Give more images" + (config.group_by.empty() ? "." : ", or another pattern."));
-}
-
-std::span<const float> numbers_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
 // `pairs` are the copies among the images that are judged.
@@ -385,19 +363,20 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   // seen none of them.
   const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
   record.num_folds = folds.count;
-  const std::size_t num_classes = parts.set.classes.size();
-  const HeadFit head = fit_head(features, static_cast<int>(num_classes), folds,
-                                /*class_weights=*/{}, {[] { return false; }});
-  const at::Tensor probabilities = head.out_of_fold_logits.softmax(1).contiguous();
+  const auto task = task_of(parts.set.labels.sets, parts.set.classes.size());
+  const HeadFit head = fit_head(features, static_cast<int>(parts.set.classes.size()), folds,
+                                /*class_weights=*/{}, {[] { return false; }}, *task);
+  const CheckedLabels checked = check_labels(head.out_of_fold_logits, features.labels, parts.set);
   const at::Tensor rows = features.rows.contiguous();
-  const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};
-  const FeatureRows vectors{numbers_of(rows), features.labels,
-                            static_cast<std::size_t>(rows.size(1)), num_classes};
+  const FeatureRows vectors{{rows.const_data_ptr<float>(), static_cast<std::size_t>(rows.numel())},
+                            features.labels,
+                            static_cast<std::size_t>(rows.size(1)),
+                            parts.set.num_labels()};
   AuditFindings{parts.set,
                 parts.valid ? &*parts.valid : nullptr,
                 looks,
                 copies,
-                judged,
+                checked,
                 vectors,
                 features.samples,
                 parts.backbone->pixels,

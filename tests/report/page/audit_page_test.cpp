@@ -14,6 +14,7 @@ AuditedImage image(const std::string& file, const std::string& label) {
 AuditRecord sample() {
   AuditRecord record;
   record.num_images = 1000;
+  record.num_bad = 1;
   record.num_judged = 999;
   record.num_agreed = 900;
   record.num_folds = 5;
