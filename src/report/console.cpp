@@ -73,6 +73,7 @@ std::string accuracy_text(double value, const Interval& interval) {
 
 std::string figures_text(const std::vector<Figure>& figures) {
   std::vector<std::string> texts;
+  texts.reserve(figures.size());
   for (const Figure& figure : figures)
     texts.push_back(short_title(figure) + " " + percent(figure.value));
   return joined(texts, ", ");

@@ -121,8 +121,8 @@ std::string format_preprocessing(const Preprocessing& preprocessing);
 // All keys are required and no others are allowed. Directories written by an older version or by
 // another program have no such file; their temperature is 1. Of a model for several labels an image
 // the version is 2, and instead of the last two keys there is "classes", a list by class id of
-// [temperature, threshold, answers]: the probability is sigmoid(logit / temperature), and the class is told
-// from the threshold on.
+// [temperature, threshold, answers]: the probability is sigmoid(logit / temperature), an image has
+// the class from the threshold up, and is right among the answers if it has.
 //
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 inline constexpr std::size_t kMaxCalibrationBytes = 64 << 20;

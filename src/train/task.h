@@ -48,8 +48,9 @@ const Task& single_label() noexcept;
 std::shared_ptr<const Task> task_of(const std::vector<std::vector<int>>& sets,
                                     std::size_t num_classes, const at::Device& device = at::kCPU);
 
-// Fits how one class is predicted: the temperature of its probability, sigmoid(logit / temperature),
-// as fit_temperature() does, and the threshold with the highest F1. Throws as that does.
+// Fits how one class is predicted: the temperature of its probability, sigmoid(logit /
+// temperature), as fit_temperature() does, the threshold with the highest F1, and the answers.
+// Throws as that does.
 LabelCalibration calibrated(std::span<const LabelAnswer> ranked);
 
 }  // namespace kiln

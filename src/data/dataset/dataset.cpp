@@ -422,7 +422,7 @@ std::string reading_text(const RecordOptions& records) {
   usual.list_sets = records.list_sets;
   usual.requires_sets = records.requires_sets;
   usual.task = records.task;
-  const std::string task = task_text(records);
+  std::string task = task_text(records);
   if (records == usual) return task;
   std::string contents;
   try {

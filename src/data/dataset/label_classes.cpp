@@ -16,7 +16,7 @@ TaskKind LabelClasses::task() const {
 
 int LabelSets::label_of(std::vector<int> ids) {
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const auto [known, is_new] = labels_.emplace(ids, static_cast<int>(sets_.size()));
   if (is_new) sets_.push_back(std::move(ids));
   return known->second;

@@ -199,11 +199,11 @@ class ArrowReader : public ParquetReader {
     require(reader_->GetSchema(&schema_));
     const parquet::SchemaDescriptor& leaves = *reader_->parquet_reader()->metadata()->schema();
     for (int i = 0; i < leaves.num_columns(); ++i) {
-      std::string column = leaves.Column(i)->path()->ToDotString();
+      const std::string column = leaves.Column(i)->path()->ToDotString();
       const auto field = schema_->GetFieldByName(column.substr(0, column.find('.')));
       const bool is_list = field != nullptr &&
                            dynamic_cast<const arrow::BaseListType*>(field->type().get()) != nullptr;
-      columns_.push_back(is_list ? field->name() : std::move(column));
+      columns_.push_back(is_list ? field->name() : column);
     }
   }
 

@@ -614,7 +614,7 @@ void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
       json_text({{"data_path", config.data_path}, {"models", Json::array({model})}}, 2) + "\n");
   files.commit(*parts.output);
   if (mlflow_settings_of_environment())
-    log.warning("This evaluation is not sent to MLflow, which gets none of several labels an image.");
+    log.warning("This evaluation is not sent to MLflow, since its images have several labels.");
   for (const Figure& figure : results.details.figures)
     log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
