@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "record/evaluation.h"
 #include "train/evaluation.h"
 #include "train/loss.h"
 
