@@ -137,20 +137,22 @@ class MultiLabelTest(FlowTest):
     def audit_finds_planted_labels(self, model):
         self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
         rows, planted = self.rows(self.lists["train"]), {}
-        for number in range(7, 96, 16):  # all have all three
-            planted[rows[number]["path"]] = rows[number]["label"]
-            rows[number]["label"] = "bar;disk"
+        for number, row in enumerate(rows):
+            if number % 16 in (2, 7):  # of a disk alone, and of all three
+                planted[row["path"]] = row["label"]
+                row["label"] = {2: "square", 7: "bar;disk"}[number % 16]
         with open(self.folder / "shapes/planted.csv", "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
         audited = kiln("audit", self.folder / "shapes/planted.csv", *model, "--task", "multi-label", "--output-path", self.folder / "audit")
         self.assertEqual(audited.returncode, 0, audited.stderr)
-        found = [row["path"] for row in self.rows(self.folder / "audit/doubtful.csv")
-                 if row["reason"] == "label" and row["suggested"] == planted.get(row["path"])]
-        self.assertGreaterEqual(len(found), len(planted) // 2, audited.stdout)
+        doubted = [row for row in self.rows(self.folder / "audit/doubtful.csv") if row["reason"] == "label"]
+        found = [row for row in doubted if row["path"] in planted]
+        self.assertGreaterEqual(len(found), max(3, len(doubted) / 2), audited.stdout)
+        self.assertTrue(any(row["suggested"] == planted[row["path"]] for row in found), found)
         record = json.loads((self.folder / "audit/audit.json").read_text())
-        self.assertGreater({one["label"]: one["probably_missing"] for one in record["classes"]}["square"], 2)
+        self.assertGreater({one["label"]: one["probably_missing"] for one in record["classes"]}["square"], 0)
 
     def test_one_dataset_is_divided_and_judged_by_what_was_asked(self):
         self.fit(train_data_path=None, valid_data_path=None, data_path=self.lists["train"], epochs=2, best_by="macro-f1", freeze="backbone",

@@ -41,7 +41,7 @@ std::vector<ImageCopy> copies_of(const std::vector<const Dataset*>& sets,
   std::vector<std::int32_t> labels;
   for (const Dataset* set : sets)
     for (std::size_t i = 0; i < set->samples.size(); ++i) {
-      const std::string& name = set->classes[set->samples.label(i)];
+      const std::string name = set->label_text(set->samples.label(i));
       const auto next = static_cast<std::int32_t>(numbers.size());
       labels.push_back(numbers.emplace(name, next).first->second);
     }
