@@ -104,7 +104,7 @@ class SuccessTest(SageMakerTest):
         self.lay_out({"model_name": "\"resnet18\"", "random_seed": "1"}, with_model=False)
         result = self.start()
         self.assert_trained(result)
-        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(self.train(untrained_model_path=None, model_name="resnet18").returncode, 0)
         self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
         run, = re.findall(r"equivalent command: kiln (.*)", result.stdout)
         self.assertLessEqual({"--model-name=resnet18", f"--log-path={self.tree}/output/data/logs"}, set(shlex.split(run)))
