@@ -45,7 +45,7 @@ class WeightsTest(FlowTest):
             return [float(row["Train loss"]) for row in csv.DictReader(file)]
 
     def test_a_network_by_its_name_is_that_of_init_model(self):
-        by_name = self.assert_trained(self.train_named(), "fresh weights from the seed", "normalization:    half")
+        by_name = self.assert_trained(self.train_named(learning_rate=0.001), "fresh weights from the seed", "normalization:    half")
         self.assertTrue(by_name == self.assert_trained(self.train()), "the models differ")
 
     def test_a_trained_model_goes_on(self):
