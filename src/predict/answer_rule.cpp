@@ -95,11 +95,10 @@ class SeveralLabels final : public AnswerRule {
   void log_answers(double answer_at, const std::vector<double>& thresholds,
                    Log& log) const override {
     const auto never = std::ranges::count(thresholds, kNever);
-    log.info(
-        formatted("answers:   on validation %s of %zu reached a precision of %g %%; the "
-                  "others are never predicted",
-                  plural(std::ssize(thresholds) - never, "class", "classes").c_str(),
-                  thresholds.size(), 100 * answer_at));
+    log.info(formatted("answers:   on validation %s of %zu reached a precision of %g %%%s",
+                       plural(std::ssize(thresholds) - never, "class", "classes").c_str(),
+                       thresholds.size(), 100 * answer_at,
+                       never > 0 ? "; the others are never predicted" : ""));
   }
   void decide(const std::vector<double>& thresholds, Score& score) const override {
     std::vector<RankedClass> chosen;
