@@ -65,6 +65,7 @@ std::string task_text(const RecordOptions& records) {
 void renumber(const std::vector<int>& new_ids, Dataset& set) {
   for (std::vector<int>& ids : set.labels.sets) {
     for (int& id : ids) id = new_ids[static_cast<std::size_t>(id)];
+    std::erase_if(ids, [](int id) { return id < 0; });
     std::ranges::sort(ids);
   }
   for (std::size_t i = 0; set.labels.sets.empty() && i < set.samples.size(); ++i)

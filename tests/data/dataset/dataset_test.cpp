@@ -223,6 +223,15 @@ TEST(MapClasses, MapsByName) {
   EXPECT_EQ(valid.samples[3].label, -1);
 }
 
+TEST(MapClasses, OfSeveralLabelsLeavesOutWhatNoImageHas) {
+  const Dataset train = labeled({"ant", "bee", "cat"}, {0, 1, 2});
+  Dataset valid = labeled({"bee", "cat", "unused"}, {0, 1});
+  valid.labels.sets = {{1}, {0, 1}, {2}};
+  map_classes(train, valid);
+  EXPECT_EQ(valid.labels.sets, (std::vector<std::vector<int>>{{2}, {1, 2}, {}}));
+  EXPECT_EQ(valid.label_text(valid.samples.label(1)), "bee;cat");
+}
+
 TEST(MapClasses, NamesClassesMissingFromTraining) {
   const Dataset train = labeled({"ant"}, {0});
   Dataset valid = labeled({"ant", "dog"}, {0, 1, 1});
