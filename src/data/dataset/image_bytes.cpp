@@ -118,16 +118,17 @@ void require_consistent(const Dataset& set) {
   const auto is_class = [&](int id) {
     return id >= 0 && id < num_classes && is_found[static_cast<std::size_t>(id)];
   };
-  for (const std::vector<int>& ids : set.labels.sets)
-    good = good && std::ranges::all_of(ids, is_class);
+  const std::vector<std::vector<int>>& label_sets = set.labels.sets;
+  for (const std::vector<int>& ids : label_sets) good = good && std::ranges::all_of(ids, is_class);
+  const auto is_label = [&](int label) {
+    return label_sets.empty() ? is_class(label) : label < std::ssize(label_sets);
+  };
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     const int label = set.samples.label(i);
-    good = label >= -1 && label < static_cast<std::int64_t>(set.num_labels()) &&
+    good = (label == -1 || (label >= 0 && is_label(label))) &&
            (member == nullptr || member->archive < set.archives.size());
   }
-  for (std::size_t i = 0; good && i < set.samples.size(); ++i)
-    set.for_each_class(set.samples.label(i), [&](int id) { good = good && is_class(id); });
   if (!good) throw InternalError("the image list is inconsistent");
 }
 
