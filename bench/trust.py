@@ -30,6 +30,7 @@ import threading
 
 COUNTS = (10, 20, 50)  # images a class
 PROMISE = 0.9
+SPREAD = 1.5  # images judged out of folds count as so many fewer: out_of_fold_interval() in src/record/run_summary.h
 BACKBONE = ["--epochs", 20, "--batch-size", 128, "--learning-rate", 0.04, "--lr-schedule", "cosine", "--num-warmup-steps", 1,
             "--augment", "flip", "--patience", 1000]
 TUNING = ["--epochs", 5, "--learning-rate", 0.0048, "--augment", "flip"]  # what --auto sets, from its own head
@@ -155,7 +156,10 @@ class Bench:
         self.train(f"{name}-head", *few, "--freeze", "backbone")
         self.train(f"{name}-tuned", *few[:2], *few[4:], "--weights", self.out / f"{name}-head", *TUNING, "--patience", 1000)
         tops = [sum(right for _, right in self.judged(f"{name}{way}", drawn)) for way in ("-head", "-tuned")]
-        return {"kept": "tuned" if automatic["automatic"]["keeps_tuned"] else "head", "head": tops[0], "tuned": tops[1]}
+        found = automatic["automatic"]
+        said = {name: {"right": found[name]["top1"], "images": found[name]["images"], "loss_sum": found[name]["loss_sum"]}
+                for name in ("frozen", "tuned")}
+        return {"kept": "tuned" if found["keeps_tuned"] else "head", "head": tops[0], "tuned": tops[1], "said": said}
 
 
 def work(bench, path, kind, count, draw):
@@ -204,7 +208,7 @@ def tables(rows):
         if runs:
             said, truth = (100 * sum(values) / len(runs) for values in ([row["right"] / row["images"] for row in runs],
                                                                         [row["truth"] for row in runs]))
-            intervals = [(row, *wilson(row["right"], row["images"])) for row in runs]
+            intervals = [(row, *wilson(row["right"] / SPREAD, row["images"] / SPREAD)) for row in runs]
             inside = sum(low <= row["truth"] <= high for row, low, high in intervals)
             print(f"| {count} | {said:.1f} % | {truth:.1f} % | {held(inside, len(runs))} |")
     print(f'\n| images a class | rule for "at {100 * PROMISE:g} % right" | runs that promise | kept on held-back images | '

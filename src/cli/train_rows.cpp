@@ -280,9 +280,9 @@ Rows<OptimizationConfig> optimization_rows() {
           {opt(&AutoConfig::asked, "auto", true_or_false(), {kTraining, kResult, kFirst},
                "True: fit the last linear layer to the features of the frozen network, then "
                "fine-tune the entire network from there while --time-limit allows, and keep that "
-               "only if it is better on the validation images by McNemar's test at 5 %. Default: "
-               "True for --data-path with given weights and under 5000 images, unless an option "
-               "that it decides is given, such as --freeze, --epochs or --learning-rate.")}),
+               "unless the first is better on the validation images. Default: True for --data-path "
+               "with given weights and under 5000 images, unless an option that it decides is "
+               "given, such as --freeze, --epochs or --learning-rate.")}),
       opt(&Config::time_limit_s, "time-limit", duration(), {kTraining, kResult, kForOneRun, kFirst},
           "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
           "best model so far. After the first epoch the schedule is set to as many epochs as fit: "

@@ -68,7 +68,7 @@ std::size_t num_copies_across_sets(const AuditRecord& record) {
 }
 
 std::string audit_json(const AuditRecord& record) {
-  const Interval interval = wilson_interval(record.num_agreed, record.num_judged);
+  const Interval interval = out_of_fold_interval(record.num_agreed, record.num_judged);
   Json json = {{"time", record.time},
                {"data_path", record.data_path},
                {"backbone", record.backbone},

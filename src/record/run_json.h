@@ -236,7 +236,6 @@ void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
   field("frozen", found.frozen);
   field("tuned_epoch", found.tuned_epoch);
   field("tuned", found.tuned);
-  field("p_value", found.p_value);
   field("keeps_tuned", found.keeps_tuned);
   field("reason", found.reason);
 }

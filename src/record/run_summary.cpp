@@ -14,15 +14,28 @@
 
 namespace kiln {
 
-Interval wilson_interval(std::int64_t hits, std::int64_t count) {
-  if (count <= 0) return {};
+namespace {
+
+// For `share` of `n` independent images.
+Interval wilson_interval_of(double share, double n) {
   constexpr double kZ = 1.959963984540054;  // the normal distribution's 97.5 % quantile
-  const auto n = static_cast<double>(count);
-  const double share = static_cast<double>(hits) / n;
   const double center = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
   const double reach =
       kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
   return {std::max(0.0, center - reach), std::min(1.0, center + reach)};
+}
+
+}  // namespace
+
+Interval wilson_interval(std::int64_t hits, std::int64_t count) {
+  if (count <= 0) return {};
+  return wilson_interval_of(share_of(hits, count), static_cast<double>(count));
+}
+
+Interval out_of_fold_interval(std::int64_t hits, std::int64_t count) {
+  constexpr double kImagesForOne = 1.5;
+  if (count <= 0) return {};
+  return wilson_interval_of(share_of(hits, count), static_cast<double>(count) / kImagesForOne);
 }
 
 bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {
@@ -120,6 +133,13 @@ RunSummary summary_of(const RunRecord& run) {
   }
   summary.kept = kept_epoch(run);
   if (summary.kept == nullptr) summary.kept = summary.best;
+  if (summary.kept != nullptr) {
+    const Totals& valid = summary.kept->valid;
+    const auto interval =
+        run.details.out_of_fold.is_validation ? out_of_fold_interval : wilson_interval;
+    summary.top1_interval = interval(valid.top1, valid.count);
+    summary.top5_interval = interval(valid.top5, valid.count);
+  }
   if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
   summary.seconds = run.end.total_seconds > 0 ? run.end.total_seconds
                                               : last_time(run) - run.start.time - idle_seconds(run);

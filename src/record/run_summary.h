@@ -29,11 +29,17 @@ struct Interval {
 // proportions near 1. 0 to 1 for a count of 0.
 Interval wilson_interval(std::int64_t hits, std::int64_t count);
 
-// Whether models that agree with `agreed` of `judged` labels know the classes well enough to doubt
-// one: if they agree with at least half of all such labels, by the lower end of the interval. If
-// not, no label counts as wrong.
+// The same for predictions out of folds, of models that share most of their training images: their
+// errors spread further than those of independent images. S. Bates, T. Hastie and R. Tibshirani,
+// Cross-Validation: What Does It Estimate and How Well Does It Do It?, arXiv:2104.00673. Two thirds
+// of the images count; measured with bench/trust.py (docs/few-photos.md).
+Interval out_of_fold_interval(std::int64_t hits, std::int64_t count);
+
+// Whether models that agree out of folds with `agreed` of `judged` labels know the classes well
+// enough to doubt one: if they agree with at least half of all such labels, by the lower end of the
+// interval. If not, no label counts as wrong.
 inline bool can_judge_labels(std::int64_t agreed, std::int64_t judged) {
-  return wilson_interval(agreed, judged).low >= 0.5;
+  return out_of_fold_interval(agreed, judged).low >= 0.5;
 }
 
 // Whether `hits` of `count` are significantly more than the share `guessing`: the exact binomial
@@ -48,9 +54,10 @@ struct RunSummary {
   const EpochRecord* kept = nullptr;
   const EpochRecord* best = nullptr;  // best top-1; ties broken by the lowest validation loss
   const EpochRecord* last = nullptr;
-  double images_per_second = 0;  // over all training time; 0: unknown
-  double seconds = 0;            // of the run so far
-  StepTimes times;               // sums over the epochs
+  Interval top1_interval, top5_interval;  // of the kept epoch; out of folds if those validate
+  double images_per_second = 0;           // over all training time; 0: unknown
+  double seconds = 0;                     // of the run so far
+  StepTimes times;                        // sums over the epochs
   double train_seconds = 0, valid_seconds = 0;
   int largest_class = -1;                  // of the validation images; -1: counts unknown
   double largest_share = 0;                // its share: the accuracy of always predicting it

@@ -56,14 +56,17 @@ struct JudgedEpoch {
   double mean = 0;  // over the classes, of the metric by which it is judged
 };
 
+// The metric by which it is judged; more is better.
+inline double merit(const JudgedEpoch& epoch, BestBy by) {
+  if (by == BestBy::kLoss) return -epoch.valid.loss();
+  return by == BestBy::kTop1 ? epoch.valid.top1_accuracy() : epoch.mean;
+}
+
 // Whether `candidate` replaces the best epoch so far. By loss: lower loss, or equal loss and higher
 // top-1. By top-1: higher top-1, or equal and lower loss. By a mean over the classes: higher mean,
 // or equal and better by top-1. The earlier epoch wins a tie.
 inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, BestBy by) {
-  if (by == BestBy::kLoss && candidate.valid.loss() != best.valid.loss())
-    return candidate.valid.loss() < best.valid.loss();
-  if (by != BestBy::kLoss && by != BestBy::kTop1 && candidate.mean != best.mean)
-    return candidate.mean > best.mean;
+  if (merit(candidate, by) != merit(best, by)) return merit(candidate, by) > merit(best, by);
   return is_better(candidate.valid, best.valid);
 }
 
@@ -289,7 +292,6 @@ struct AutomaticRecord {
   Totals frozen;        // the frozen network with its fitted head
   int tuned_epoch = 0;  // the best epoch of fine-tuning; 0: none
   Totals tuned;         // of that epoch
-  double p_value = 1;   // McNemar's test of one against the other
   bool keeps_tuned = false;
   std::string reason;  // both figures, what was kept, and why
 };

@@ -170,10 +170,10 @@ class ConsoleSink : public RunSink {
     if (const std::string text = figures_text(run.details.figures); !text.empty())
       result("at thresholds", text + ", fitted on these images");
     result(run.start.data.words.right + " accuracy",
-           accuracy_text(valid.top1_accuracy(), top1_interval(valid)) +
+           accuracy_text(valid.top1_accuracy(), summary.top1_interval) +
                (summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share)));
     if (has_top5(run.start.data))
-      result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
+      result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), summary.top5_interval));
     if (const auto& macro = summary.kept->macro)
       result("macro recall", percent(macro->recall) +
                                  formatted(", macro F1 %.3f (means over the classes)", macro->f1));
@@ -181,7 +181,8 @@ class ConsoleSink : public RunSink {
     const OutOfFoldRecord& judged = run.details.out_of_fold;
     if (judged.folds > 0)
       result("out of fold",
-             accuracy_text(judged.totals.top1_accuracy(), top1_interval(judged.totals)) +
+             accuracy_text(judged.totals.top1_accuracy(),
+                           out_of_fold_interval(judged.totals.top1, judged.totals.count)) +
                  formatted(" of %s training images, in %d folds",
                            grouped(judged.totals.count).c_str(), judged.folds));
     const Calibration& calibration = run.details.calibration;

@@ -307,7 +307,7 @@ std::optional<ValidationDetails> judge_epoch(Run& run, EpochRecord& record) {
     if (run.stop->now()) return {};
     run.loaders->adapt_threads();
     check_images(run, record);
-    if (!is_better_than_head(run, record, validation.predictions)) return {};
+    if (!holds_against_head(run, record)) return {};
     if (!keep_if_best(run, record)) return {};
   }
   return judge_best(run, validation.predictions, validation.logits);

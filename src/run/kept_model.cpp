@@ -110,7 +110,7 @@ bool keep_if_best(Run& run, const EpochRecord& record) {
   const KeepRule& rule = run.plan.keep;
   BestEpoch& best = run.state->progress.best;
   // Otherwise there is no best epoch yet or, with --auto, it is the one that fitted the head, with
-  // which is_better_than_head() has already compared this one.
+  // which holds_against_head() has already compared this one.
   const bool has_trained_rival = best.epoch > run.plan.stop.length.first_epochs;
   if (has_trained_rival && rule.save == SaveChoice::kBest &&
       !is_better(judged(record, rule.best_by), {best.valid, best.mean}, rule.best_by))

@@ -46,11 +46,8 @@ struct TimePlan {
 
 // What --auto has found so far.
 struct AutomaticProgress {
-  // One character per validation image for the answer of the frozen network with its fitted head:
-  // '1' right, '0' wrong, '-' none.
-  std::string answers;
   AutomaticRecord found;
-  double tuned_mean = 0;  // as in JudgedEpoch, of the epoch found.tuned_epoch
+  double frozen_mean = 0, tuned_mean = 0;  // as in JudgedEpoch; of the epoch found.tuned_epoch
 };
 
 // Early stopping, based on the validation of each epoch.

@@ -66,9 +66,17 @@ class AutoTest(FlowTest):
         output = self.ended(job)
         found = self.found(job)
         self.assertTrue(found["keeps_tuned"], output)
-        self.assertLess(found["p_value"], 0.05)
         self.assertGreater(found["tuned"]["top1"], found["frozen"]["top1"])
         self.assertEqual(job.events("end")[-1]["saved_epoch"], found["tuned_epoch"])
+        self.assertIn(found["reason"], output)
+
+    def test_the_head_is_kept_where_fine_tuning_makes_it_worse(self):
+        job = self.job("run", epochs=2, batch_size=4, learning_rate=1, checkpoint_path=None, checkpoint_every=None)
+        output = self.ended(job)
+        found = self.found(job)
+        self.assertEqual((found["keeps_tuned"], job.events("end")[-1]["saved_epoch"]), (False, 1), output)
+        self.assertGreater(found["tuned_epoch"], 1)
+        self.assertLess(found["tuned"]["top1"], found["frozen"]["top1"])
         self.assertIn(found["reason"], output)
 
     def test_without_time_the_frozen_network_is_kept(self):

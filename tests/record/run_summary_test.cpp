@@ -29,6 +29,27 @@ TEST(WilsonInterval, IsTheWholeRangeWithoutImages) {
   EXPECT_EQ(wilson_interval(0, 0).high, 1);
 }
 
+// bench/trust.py: of 100 subsets of each size, 85, 90 and 92 held the accuracy in the plain
+// interval.
+TEST(OutOfFoldInterval, CountsTwoThirdsOfTheImages) {
+  const Interval out_of_fold = out_of_fold_interval(15, 150), fewer = wilson_interval(10, 100);
+  EXPECT_DOUBLE_EQ(out_of_fold.low, fewer.low);
+  EXPECT_DOUBLE_EQ(out_of_fold.high, fewer.high);
+  EXPECT_EQ(out_of_fold_interval(0, 0).high, 1);
+}
+
+TEST(RunSummary, WidensTheIntervalWhereFoldsValidate) {
+  RunRecord run = sample_run(3);
+  const Totals& valid = summary_of(run).kept->valid;
+  const Interval plain = summary_of(run).top1_interval;
+  EXPECT_EQ(plain.low, wilson_interval(valid.top1, valid.count).low);
+  run.details.out_of_fold.is_validation = true;
+  const Interval wider = summary_of(run).top1_interval;
+  EXPECT_EQ(wider.low, out_of_fold_interval(valid.top1, valid.count).low);
+  EXPECT_LT(wider.low, plain.low);
+  EXPECT_GT(wider.high, plain.high);
+}
+
 // 10 steps of `step` seconds an epoch, then a validation.
 RunRecord timed_run(int num_epochs, double step, double validation) {
   RunRecord run;

@@ -29,6 +29,13 @@ TEST(IsBetter, GoesByTheFigureAskedFor) {
   }
 }
 
+TEST(Merit, IsTheFigureAskedForAndMoreIsBetter) {
+  const JudgedEpoch epoch{{5.0, 9, 10, 10}, 0.3};
+  EXPECT_DOUBLE_EQ(merit(epoch, BestBy::kTop1), 0.9);
+  EXPECT_DOUBLE_EQ(merit(epoch, BestBy::kLoss), -0.5);
+  EXPECT_DOUBLE_EQ(merit(epoch, BestBy::kMacroRecall), 0.3);
+}
+
 TEST(IsBetter, EqualFiguresAreDecidedByTop1AndThenTheEarlierEpoch) {
   const JudgedEpoch first{{2.0, 7, 10, 10}, 0.5}, second{{2.0, 8, 10, 10}, 0.5};
   for (const BestBy by : {BestBy::kTop1, BestBy::kLoss, BestBy::kMacroRecall}) {

@@ -60,7 +60,7 @@ std::string tiles_of(const AuditRecord& record) {
          counted("Outliers", "outliers", record.outliers.size(), "like no other of their class") +
          counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
          accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),
-                        wilson_interval(record.num_agreed, record.num_judged)});
+                        out_of_fold_interval(record.num_agreed, record.num_judged)});
 }
 
 std::string what_to_do(const AuditRecord& record) {

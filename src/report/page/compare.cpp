@@ -25,7 +25,7 @@ Cells row_of(const NamedRun& named) {
   if (summary.kept != nullptr) {
     if (summary.kept != summary.last) epochs += formatted(" (saved: %d)", summary.kept->epoch);
     const Totals& valid = summary.kept->valid;
-    const Interval interval = top1_interval(valid);
+    const Interval& interval = summary.top1_interval;
     const auto& macro = summary.kept->macro;  // empty in records of older versions
     figures = {percent(valid.top1_accuracy()),
                formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high),

@@ -48,8 +48,7 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
   const EpochRecord &kept = *summary.kept, &last = *summary.last;
   const double train = kept.train.top1_accuracy(), valid = kept.valid.top1_accuracy();
   // A gap within the confidence interval of the validation accuracy may be due to chance.
-  if (train - valid > kOverfitGap && train > top1_interval(kept.valid).high)
-    return Trend::kOverfitting;
+  if (train - valid > kOverfitGap && train > summary.top1_interval.high) return Trend::kOverfitting;
   if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;
   const bool improves = summary.best == summary.last && summary.kept == summary.last &&
                         valid - earlier_epoch(epochs).valid.top1_accuracy() >= kStillRising;
@@ -161,7 +160,7 @@ class Finder {
 
   void how_sure() {
     const Totals& valid = summary_.kept->valid;
-    const Interval interval = top1_interval(valid);
+    const Interval interval = summary_.top1_interval;
     out_of_fold();
     const bool are_folds = run_.details.out_of_fold.is_validation;
     const std::string range = "With " + grouped(valid.count) +
@@ -189,7 +188,7 @@ class Finder {
     note(formatted("In %d-fold cross-validation, ", judged.folds) +
          percent(judged.totals.top1_accuracy()) + " of the " + grouped(judged.totals.count) +
          " training images are classified correctly; the true share lies between " +
-         percent_range(top1_interval(judged.totals)) + ".");
+         percent_range(out_of_fold_interval(judged.totals.top1, judged.totals.count)) + ".");
   }
 
   void trend() {
@@ -315,7 +314,7 @@ class Adviser {
       improve();
     else
       begin_to_learn();
-    if (is_wide(top1_interval(summary_.kept->valid)))
+    if (is_wide(summary_.top1_interval))
       add("Use more validation images: below about 400, differences of a few points are noise.");
     return std::move(steps_);
   }

@@ -157,10 +157,10 @@ std::string accuracy_tiles(const RunRecord& run, const RunSummary& summary) {
   std::string tiles = figure_tiles(kept.figures, name("", kept));
   tiles +=
       accuracy_tile({"top1", name(capitalized(counted_name(kept)).c_str(), kept),
-                     kept.valid.top1_accuracy(), top1_interval(kept.valid), summary.largest_share});
+                     kept.valid.top1_accuracy(), summary.top1_interval, summary.largest_share});
   if (has_top5(run.start.data))
     tiles += accuracy_tile(
-        {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), top5_interval(kept.valid)});
+        {"top5", name("Top-5", kept), kept.valid.top5_accuracy(), summary.top5_interval});
   if (kept.macro) {  // empty for records of older versions
     const auto& [recall, f1] = *kept.macro;
     tiles += tile(name("Macro recall", kept), percent_figure("macro-recall", recall),

@@ -91,9 +91,9 @@ void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
 }
 
 void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
-  field("answers", progress.answers);
   field("found", progress.found);
-  field("tuned_macro_recall", progress.tuned_mean);
+  field("frozen_mean", progress.frozen_mean);
+  field("tuned_mean", progress.tuned_mean);
 }
 
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {

@@ -34,22 +34,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kSignificance = 0.05;
 constexpr double kBackward = 2;  // cost relative to a forward pass
-
-// What rank 0 decides about an epoch, for all ranks.
-struct Comparison {
-  char is_better = 0;
-  double p_value = 1;
-};
-
-// All ranks' predictions, on rank 0.
-std::vector<Prediction> gathered(World& world, const std::vector<Prediction>& mine) {
-  std::vector<Prediction> all;
-  for (const std::vector<Prediction>& part : world.gather_on_rank_0(mine))
-    all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
 
 std::string accuracy_text(const Totals& totals) {
   return formatted("%.1f %% of %s validation images", 100 * totals.top1_accuracy(),
@@ -69,42 +54,35 @@ void take_head(const std::vector<NamedTensor>& weights, Run& run) {
 // The first epoch of --auto.
 void fit_automatic_head(Run& run) {
   TrainState& state = *run.state;
-  FrozenResult frozen;
-  {
-    const std::unique_ptr<ImageModel> copy = copied_model(*state.model, run);
-    frozen = train_on_features(run, *copy);
-  }
+  const FrozenSeconds seconds = train_on_features(run, *copied_model(*state.model, run));
   if (run.stop->now()) return;
   take_head(state.progress.best.weights, run);
   AutomaticProgress& progress = state.progress.automatic.emplace();
-  progress.answers =
-      run.world.broadcast(packed_answers(frozen.predictions, run.sources.valid.samples.size()));
-  progress.found.frozen = frozen.judged;
-  run.stop->end_unless_epoch_fits(frozen.train_seconds + kBackward * frozen.forward_seconds,
-                                  frozen.valid_seconds);
+  progress.found.frozen = state.progress.best.valid;
+  progress.frozen_mean = state.progress.best.mean;
+  run.stop->end_unless_epoch_fits(seconds.train + kBackward * seconds.forward, seconds.valid);
   share_hashes(run.world, run.plan, run.sources);
   run.checkpoints->begin();
 }
 
 std::string reason(const Run& run) {
+  const BestBy best_by = run.plan.keep.best_by;
+  const std::string by = best_by == BestBy::kTop1   ? ""
+                         : best_by == BestBy::kLoss ? ", but --best-by loss decides"
+                                                    : ", but --best-by macro-recall decides";
   const AutomaticRecord& found = run.state->progress.automatic->found;
-  const std::string p_value =
-      found.p_value < 0.001 ? "p < 0.001" : formatted("p = %.3f", found.p_value);
   const std::string frozen = "the frozen network with the fitted last layer";
   if (found.keeps_tuned)
     return formatted("Epoch %d, which was fine-tuned, is kept: it gets ", found.tuned_epoch) +
            accuracy_text(found.tuned) + " right, and " + frozen + " " +
-           formatted("%.1f %%", 100 * found.frozen.top1_accuracy()) +
-           ", which is lower by McNemar's test at 5 % (" + p_value + ").";
+           formatted("%.1f %%", 100 * found.frozen.top1_accuracy()) + by + ".";
   const std::string kept =
       "Epoch 1, " + frozen + ", is kept: it gets " + accuracy_text(found.frozen) + " right";
   if (found.tuned_epoch > 0)
     return kept +
-           formatted(
-               "; epoch %d, the best fine-tuned one, gets %.1f %%, which is not better by "
-               "McNemar's test at 5 %% (",
-               found.tuned_epoch, 100 * found.tuned.top1_accuracy()) +
-           p_value + ").";
+           formatted("; epoch %d, the best fine-tuned one, gets %.1f %%", found.tuned_epoch,
+                     100 * found.tuned.top1_accuracy()) +
+           by + ".";
   return kept + (run.stop->is_out_of_time()
                      ? "; there was no fine-tuning, since --time-limit " +
                            run.plan.stop.time_limit_word + " leaves no time for it."
@@ -330,15 +308,8 @@ class FeatureRun {
     if (!run_.stop->now()) finish();
   }
 
-  FrozenResult take_result() {
-    FrozenResult result;
-    result.out_of_fold = take_out_of_fold();
-    result.predictions = std::move(predictions_);
-    result.judged = record_.valid;
-    result.forward_seconds = forward_seconds_;
-    result.train_seconds = train_pass_seconds_;
-    result.valid_seconds = record_.valid_seconds;
-    return result;
+  FrozenSeconds seconds() const {
+    return {forward_seconds_, train_pass_seconds_, record_.valid_seconds};
   }
 
  private:
@@ -569,12 +540,6 @@ class FeatureRun {
                                   : "too few images to choose"));
   }
 
-  OutOfFold take_out_of_fold() {
-    if (!leads() || plan_.folds == 0) return {};
-    return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
-            std::move(train_.samples)};
-  }
-
   Run& run_;
   const Plan& plan_;
   TrainState& state_;
@@ -593,22 +558,6 @@ class FeatureRun {
 
 }  // namespace
 
-std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images) {
-  std::string answers(num_images, '-');
-  for (const Prediction& one : predictions)
-    answers.at(one.sample) = one.predicted == one.label ? '1' : '0';
-  return answers;
-}
-
-PairedAnswers paired(const std::string& first, const std::vector<Prediction>& second) {
-  PairedAnswers pair;
-  for (const Prediction& one : second) {
-    const char answer = one.sample < first.size() ? first[one.sample] : '-';
-    if (answer != '-') pair.add(answer == '1', one.predicted == one.label);
-  }
-  return pair;
-}
-
 void fit_head_first(Run& run) {
   const Plan& plan = run.plan;
   if (plan.uses_features) {
@@ -620,35 +569,25 @@ void fit_head_first(Run& run) {
   }
 }
 
-bool is_better_than_head(Run& run, const EpochRecord& record,
-                         const std::vector<Prediction>& predictions) {
+bool holds_against_head(Run& run, const EpochRecord& record) {
   if (!run.plan.is_automatic) return true;
+  const BestBy by = run.plan.keep.best_by;
   AutomaticProgress& progress = *run.state->progress.automatic;
-  const std::vector<Prediction> all = gathered(run.world, predictions);
-  Comparison judgment;
-  if (run.world.leads()) {
-    const PairedAnswers pair = paired(progress.answers, all);
-    judgment.p_value = mcnemar_test(pair).p_value;
-    judgment.is_better =
-        static_cast<char>(judgment.p_value < kSignificance && pair.only_second > pair.only_first);
-  }
-  judgment = run.world.broadcast(judgment);
-  const bool is_better_here = judgment.is_better != 0;
   AutomaticRecord& found = progress.found;
-  if (found.keeps_tuned && !is_better_here) return false;
-  // An epoch that is better than the frozen network displaces any that is not. Within either group,
-  // the best one is recorded, or with --save last the last one.
-  const bool is_first = found.tuned_epoch == 0 || is_better_here != found.keeps_tuned;
-  const bool replaces = is_first || run.plan.keep.save == SaveChoice::kLast ||
-                        is_better(judged(record, run.plan.keep.best_by),
-                                  {found.tuned, progress.tuned_mean}, run.plan.keep.best_by);
-  if (!replaces) return false;
+  const JudgedEpoch tuned = judged(record, by);
+  const bool holds = merit(tuned, by) >= merit({found.frozen, progress.frozen_mean}, by);
+  if (found.keeps_tuned && !holds) return false;
+  // An epoch that holds displaces any that does not. Within either group, the best one is recorded,
+  // or with --save last the last one.
+  const bool is_first = found.tuned_epoch == 0 || holds != found.keeps_tuned;
+  if (!is_first && run.plan.keep.save != SaveChoice::kLast &&
+      !is_better(tuned, {found.tuned, progress.tuned_mean}, by))
+    return false;
   found.tuned_epoch = record.epoch;
   found.tuned = record.valid;
-  found.p_value = judgment.p_value;
-  found.keeps_tuned = is_better_here;
-  progress.tuned_mean = judged(record, run.plan.keep.best_by).mean;
-  return is_better_here;
+  found.keeps_tuned = holds;
+  progress.tuned_mean = tuned.mean;
+  return holds;
 }
 
 void record_automatic(Run& run) {
@@ -661,10 +600,10 @@ void record_automatic(Run& run) {
         choices_of_frozen_alone(run.log.choices(), "--time-limit left no time for fine-tuning"));
 }
 
-FrozenResult train_on_features(Run& run, ImageModel& model) {
+FrozenSeconds train_on_features(Run& run, ImageModel& model) {
   FeatureRun features(run, model);
   features.run();
-  return run.stop->now() ? FrozenResult{} : features.take_result();
+  return features.seconds();
 }
 
 }  // namespace kiln

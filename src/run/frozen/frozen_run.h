@@ -1,14 +1,13 @@
 // Trains only the head, while the rest of the network and the images' pixels stay the same: each
 // image passes through the network once, and the head is fitted to the resulting features. With
-// --auto this is the first epoch; later epochs of fine-tuning are kept only if they are better on
-// the validation images.
+// --auto this is the first epoch; later epochs of fine-tuning are kept unless it is better on the
+// validation images.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "model/image_model.h"
-#include "record/evaluation.h"
 #include "record/training_record.h"
 #include "run/run.h"
 #include "train/evaluation.h"
@@ -17,13 +16,11 @@
 
 namespace kiln {
 
-struct FrozenResult {
-  OutOfFold out_of_fold;  // predictions for the training images; on rank 0, with --folds
-  std::vector<Prediction> predictions;  // for the images used to evaluate the head; on rank 0
-  Totals judged;                        // totals over these images, of all ranks
-  double forward_seconds = 0;           // pass over the training images, without waiting for data
-  double train_seconds = 0;             // the same, with waiting for data
-  double valid_seconds = 0;             // pass over the validation images, with waiting for data
+// What the passes over the images took.
+struct FrozenSeconds {
+  double forward = 0;  // over the training images, without waiting for data
+  double train = 0;    // the same, with waiting for data
+  double valid = 0;    // over the validation images, with waiting for data
 };
 
 // Replaces all epochs of a plan with `uses_features`, or the first epoch of one with
@@ -32,7 +29,7 @@ struct FrozenResult {
 // run stopped here starts over. `model` is the state's model or a copy with the same weights; it
 // must not be used afterwards. --time-limit does not shorten this; a warning says so if it matters.
 // A collective.
-FrozenResult train_on_features(Run& run, ImageModel& model);
+FrozenSeconds train_on_features(Run& run, ImageModel& model);
 
 // With --auto, runs the first epoch unless a resumed run has already done it: the frozen network
 // with the fitted head becomes the state's best epoch and the starting point of fine-tuning. With
@@ -40,19 +37,12 @@ FrozenResult train_on_features(Run& run, ImageModel& model);
 // over. A collective.
 void fit_head_first(Run& run);
 
-// Whether an epoch of fine-tuning may become the best one: if it is better than the frozen network,
-// significant at 5 % by McNemar's test; always without --auto. Keeps its own account of every
-// epoch. `predictions` are this rank's. A collective.
-bool is_better_than_head(Run& run, const EpochRecord& record,
-                         const std::vector<Prediction>& predictions);
+// Whether an epoch of fine-tuning may become the best one: unless the frozen network is better by
+// --best-by, since on few images fine-tuning is worth more than a test can show (bench/trust.py);
+// always without --auto. Keeps its own account of every epoch. The same on all ranks.
+bool holds_against_head(Run& run, const EpochRecord& record);
 
 // Call at the end of training: records which of the two is kept, and why.
 void record_automatic(Run& run);
-
-// One character per image, as in AutomaticProgress::answers.
-std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images);
-
-// Counts the images that both have answered. `second` may be in any order.
-PairedAnswers paired(const std::string& first, const std::vector<Prediction>& second);
 
 }  // namespace kiln

@@ -233,8 +233,8 @@ void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& li
     lines.emplace_back(
         "two parts",
         "one pass through the frozen network, and the last layer is fitted to the features (epoch "
-        "1); then all layers are fine-tuned, and the result is kept if it is better on the "
-        "validation images by McNemar's test at 5 %");
+        "1); then all layers are fine-tuned, and the result is kept unless epoch 1 is better on "
+        "the validation images");
   const std::optional<TimePlan>& time = run.state->progress.time_plan;
   const bool is_limited = run.stop->has_time_limit();
   std::string steps = is_limited && time->epochs == 0 ? "at most " : "";

@@ -64,14 +64,6 @@ struct Folds {
 Folds divided_into_folds(std::span<const std::int32_t> labels,
                          std::span<const std::uint32_t> groups, int num_folds, std::uint64_t seed);
 
-// Predictions of layers that were not fitted to the image in question.
-struct OutOfFold {
-  at::Tensor probabilities;            // [N, C] float32, host; without temperature
-  std::vector<std::int32_t> labels;    // [N]
-  at::Tensor features;                 // [N, D] float32, host
-  std::vector<std::uint32_t> samples;  // [N] indices into the training samples
-};
-
 struct HeadFit {
   at::Tensor weight, bias;  // float32 [C, D], [C]; undefined: stopped early
   double penalty = 0;
