@@ -32,7 +32,8 @@ SETS = {"search": ("search", "val"), "final": ("final", "aside"), "parts": ("sea
 SEEDS = (1, 2, 3)
 DESIGNER_RATES = (0.0001, 0.0003, 0.001)  # for each image of a batch
 FAST = [(5, 128), (15, 128)]  # epochs and batch
-SEARCHED = [*FAST, (5, 32), (15, 32)]
+SEARCHED = [*FAST, (5, 32), (15, 32), (40, 128)]
+LONG = [*FAST, (40, 128)]
 FINAL = [(5, 32), (5, 128), (15, 32), (15, 128), (40, 128)]
 
 # What --recipe modern set before its numbers followed from the length of a run; rate for each image of a batch, warm-up as a
@@ -41,10 +42,14 @@ BEFORE = {"rate": 0.001, "weight-decay": 0.00005, "warmup": 0.1, "ema": 0.999, "
           "augment": "standard", "zero-init-residual": True}
 LEAN = {**BEFORE, "ema": 0, "mixup": 0, "label-smoothing": 0}
 FLIP = {**LEAN, "augment": "flip", "zero-init-residual": False, "rate": 0.0003}
+WARM = {**FLIP, "warmup": 0.3, "weight-decay": 0.005}
 SEARCH = [  # what is tried, and where: single seeds, so that only large differences say anything
-    (BEFORE, SEARCHED), (LEAN, [*FAST, (5, 32)]),
-    (FLIP, SEARCHED), ({**FLIP, "zero-init-residual": True}, FAST),
-    ({**FLIP, "augment": "standard"}, SEARCHED), ({**FLIP, "rate": 0.001}, SEARCHED),
+    (WARM, SEARCHED), ({**WARM, "rate": 0.001}, SEARCHED), ({**WARM, "warmup": 0.5}, FAST), ({**WARM, "warmup": 0.1}, [(40, 128)]),
+    ({**WARM, "augment": "standard"}, [(40, 128)]), ({**WARM, "label-smoothing": 0.1, "mixup": 0.1}, [(40, 128)]),
+    ({**WARM, "ema": 0.99}, [(40, 128)]), ({**WARM, "weight-decay": 0.0005}, LONG),
+    (BEFORE, [*FAST, (5, 32)]), (LEAN, [*FAST, (5, 32)]),
+    (FLIP, [*FAST, (5, 32), (15, 32)]), ({**FLIP, "zero-init-residual": True}, FAST),
+    ({**FLIP, "augment": "standard"}, FAST), ({**FLIP, "rate": 0.001}, FAST),
     ({**FLIP, "augment": "none"}, FAST),
     ({**FLIP, "weight-decay": 0.0005}, FAST),
     ({**FLIP, "weight-decay": 0.005}, FAST),
@@ -86,9 +91,9 @@ def plan(stage, rows):
     """Every run of a stage that is known by now, the most telling first: (recipe, epochs, batch, seed)."""
     if stage == "search":
         yield from ((words, epochs, batch, 1) for epochs, batch in FAST for words in designer(batch))
-        for cells in (FAST, SEARCHED):
+        for cells in (FAST, LONG, SEARCHED):
             yield from ((searched(changes, *cell), *cell, 1) for changes, tried in SEARCH for cell in tried if cell in cells)
-        yield from ((words, epochs, batch, 1) for epochs, batch in SEARCHED for words in designer(batch))
+        yield from ((words, 5, 32, 1) for words in designer(32))
     elif stage == "final":
         for epochs, batch in FINAL:
             yield from ((words, epochs, batch, 1) for words in (MODERN, *designer(batch)))

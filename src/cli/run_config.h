@@ -132,7 +132,7 @@ enum class Sampling { kShuffle, kBalanced };
 
 // The maximum number of epochs of a run with a time limit but no --epochs.
 inline constexpr int kMaxEpochsInTime = 90;
-inline constexpr int kUsualEpochsInTime = 20;  // until the first one has been timed
+inline constexpr int kUsualEpochsInTime = 7;  // until the first one has been timed
 
 // The most that --patience takes. It is never below --epochs, so that training does not stop early.
 inline constexpr int kNoEarlyStop = 1'000'000;
@@ -246,8 +246,10 @@ struct InsightConfig {
 // Every option with its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
-// What --recipe modern sets by the length of the run, which is known once the images are.
-OptionTexts modern_by_length(double epochs, double steps, bool is_resized);
+// What --recipe modern sets by the length of the run, which is known once the images are. The
+// numbers are those of docs/recipes.md.
+OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
+                             bool is_resized);
 
 struct TrainConfig {
   DataConfig data;

@@ -382,12 +382,19 @@ void imply_usual(Given& given, const TrainConfig& config) {
 
 constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
 
-OptionTexts modern_by_length(double epochs, double steps, bool is_resized) {
-  constexpr double kWarmupShare = 0.1, kMostWarmup = 2;    // of the epochs; epochs
-  constexpr double kAveragedShare = 0.1, kFewSteps = 500;  // of the steps; below them no average
-  constexpr double kMostDecay = 0.9999;
+OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
+                             bool is_resized) {
+  constexpr double kFewSteps = 400;  // no time to recover from large steps, or for an average
+  constexpr double kOfShort = 0.3;   // of the usual learning rate
+  constexpr double kWarmupShare = 0.3, kMostWarmup = 5;        // of the epochs; epochs
+  constexpr double kAveragedShare = 0.1, kMostDecay = 0.9999;  // of the steps; of the average
+  const KnownOptimizer& optimizer = *find_optimizer(config.recipe.optimizer);
+  const double images = static_cast<double>(config.batch_size) * config.accumulate;
+  const double rate = (steps < kFewSteps ? kOfShort : 1) * optimizer.modern_learning_rate(images);
   const bool is_long = epochs >= kFewEpochs;
-  return {{"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
+  return {{"learning-rate", formatted("%.6g", rate)},
+          {"weight-decay", formatted("%.2g", optimizer.modern_weight_decay(rate * steps))},
+          {"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
           {"ema", steps < kFewSteps
                       ? "0"
                       : formatted("%.6g", std::min(kMostDecay, 1 - 1 / (kAveragedShare * steps)))},
@@ -397,23 +404,23 @@ OptionTexts modern_by_length(double epochs, double steps, bool is_resized) {
 }
 
 void imply_recipe(Given& given, const TrainConfig& config) {
-  const OptimizationConfig& optimization = config.optimization;
+  OptimizationConfig optimization = config.optimization;
   if (optimization.recipe.name != "modern") return;
   const auto imply = [&](const char* name, const std::string& text) {
     given.imply(name, text, "recipe");
   };
-  const double images = static_cast<double>(optimization.batch_size) * optimization.accumulate;
-  const KnownOptimizer& optimizer = *find_optimizer(optimization.recipe.optimizer);
+  const KnownNetwork* network = find_network(config.data.network.model_name);
+  if (network != nullptr && !given.has("optimizer")) {
+    optimization.recipe.optimizer = network->family().modern_optimizer;
+    imply("optimizer", optimization.recipe.optimizer);
+  }
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
-  constexpr double kOfShort = 0.3;  // a short run has no time to recover from large steps
-  imply("learning-rate", formatted("%.6g", (epochs < kFewEpochs ? kOfShort : 1) *
-                                               optimizer.modern_learning_rate(images)));
-  imply("weight-decay", std::string(optimizer.modern_weight_decay));
   imply("no-decay", "norm-and-bias");
   imply("lr-schedule", "cosine");
   if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
-  for (const auto& [name, text] : modern_by_length(epochs, kManySteps, /*is_resized=*/true))
+  for (const auto& [name, text] :
+       modern_by_length(optimization, epochs, kManySteps, /*is_resized=*/true))
     if (name != "augment" || !given.has("transform-path")) imply(name.c_str(), text);
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
@@ -427,9 +434,7 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
-  OptionTexts by_length = modern_by_length(1, 1, false);
-  by_length.emplace_back("learning-rate", "");
-  for (const auto& [name, text] : by_length)
+  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, false))
     if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
       config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)

@@ -12,8 +12,8 @@ const std::vector<NetworkFamily>& network_families() {
       {"DenseNet", "densenet", "features.conv0.weight", {kMemoryEfficient}, 4, 8},
       {"MobileNetV3", "", "features.0.0.weight", {}, 32, 1},
       {"EfficientNet", "", "features.0.0.weight", {}, 32, 1},
-      {"ConvNeXt", "", "features.0.0.weight", {}, 1, 32},
-      {"ViT", "", "conv_proj.weight", {}, 1, 16},
+      {"ConvNeXt", "", "features.0.0.weight", {}, 1, 32, "adamw"},
+      {"ViT", "", "conv_proj.weight", {}, 1, 16, "adamw"},
   };
   return kFamilies;
 }

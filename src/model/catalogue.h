@@ -24,6 +24,7 @@ struct NetworkFamily {
   // round up, have a combined stride of `stride_rounding_up`; those after them round down.
   int stride_rounding_up;
   int stride_rounding_down;
+  std::string_view modern_optimizer = "sgd";  // of --recipe modern
 
   bool allows(std::string_view option) const;
   int stride() const { return stride_rounding_up * stride_rounding_down; }

@@ -7,10 +7,14 @@
 namespace kiln {
 namespace {
 
-std::string effective(const Words& more, const std::string& name) {
-  for (const auto& [option, text] : parse_as<TrainConfig>(train(more)).effective_options)
+std::string in_line(const Words& line, const std::string& name) {
+  for (const auto& [option, text] : parse_as<TrainConfig>(line).effective_options)
     if (option == name) return text;
   return "no option";
+}
+
+std::string effective(const Words& more, const std::string& name) {
+  return in_line(train(more), name);
 }
 
 TEST(Recipe, IsTheDesignersByDefault) {
@@ -100,7 +104,7 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
   const Words modern = {"--recipe", "modern", "--batch-size", "64", "--epochs", "30"};
   EXPECT_EQ(effective(modern, "learning-rate"), "0.064");
   EXPECT_EQ(effective(modern, "lr-schedule"), "cosine");
-  EXPECT_EQ(effective(modern, "num-warmup-steps"), "2");
+  EXPECT_EQ(effective(modern, "num-warmup-steps"), "5");
   EXPECT_EQ(effective(modern, "no-decay"), "norm-and-bias");
   EXPECT_EQ(parse_as<TrainConfig>(train(modern)).optimization.patience, kNoEarlyStop);
   EXPECT_FALSE(parse_as<TrainConfig>(train(modern)).optimization.precision.has_value());
@@ -112,16 +116,31 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
   EXPECT_EQ(effective({"--recipe", "designer"}, "learning-rate"), "0.001");
 }
 
+TEST(Modern, FollowsTheNetwork) {
+  const auto option = [](const char* network, const char* name) {
+    return in_line({"train", "--train-data-path", "t", "--valid-data-path", "v", "--recipe",
+                    "modern", "--model-name", network, "--batch-size", "256"},
+                   name);
+  };
+  EXPECT_EQ(option("efficientnet_b0", "optimizer"), "sgd");
+  EXPECT_EQ(option("efficientnet_b0", "learning-rate"), "0.256");
+  for (const char* network : {"convnext_tiny", "vit_s_16"}) {
+    EXPECT_EQ(option(network, "optimizer"), "adamw");
+    EXPECT_EQ(option(network, "learning-rate"), "0.001");
+    EXPECT_EQ(option(network, "weight-decay"), "0.05");
+  }
+}
+
 TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
   EXPECT_EQ(effective({"--recipe", "modern", "--optimizer", "adamw"}, "weight-decay"), "0.05");
   const auto rate_of = [](const char* optimizer) {
     return effective({"--recipe", "modern", "--optimizer", optimizer, "--batch-size", "64"},
                      "learning-rate");
   };
-  EXPECT_EQ(rate_of("sgd"), "0.0192");
-  EXPECT_EQ(rate_of("adamw"), "0.00015");
-  EXPECT_EQ(rate_of("lars"), "0.0576");
-  EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "0.5");
+  EXPECT_EQ(rate_of("sgd"), "0.064");
+  EXPECT_EQ(rate_of("adamw"), "0.0005");
+  EXPECT_EQ(rate_of("lars"), "0.192");
+  EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "1.5");
 }
 
 TEST(Modern, FaultsOfWhatItSetsNameIt) {

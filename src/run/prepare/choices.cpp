@@ -111,6 +111,7 @@ void settle(TrainConfig& config, const std::string& option, const std::string& t
   RecipeConfig& recipe = config.optimization.recipe;
   if (option == "augment") config.data.augment = parse_augment(text);
   if (option == "learning-rate") config.optimization.learning_rate = std::stod(text);
+  if (option == "weight-decay") recipe.weight_decay = std::stod(text);
   if (option == "num-warmup-steps") config.optimization.num_warmup_steps = std::stod(text);
   if (option == "ema") recipe.ema = std::stod(text);
   if (option == "mixup") recipe.mixup = std::stod(text);
@@ -123,7 +124,7 @@ void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, bool is_re
   double epochs = asked.epochs;
   if (!asked.epochs_given && asked.steps > 0) epochs = static_cast<double>(asked.steps) / in_epoch;
   if (asked.time_limit_s > 0) epochs = std::min<double>(epochs, kUsualEpochsInTime);
-  for (const auto& [option, text] : modern_by_length(epochs, epochs * in_epoch, is_resized))
+  for (const auto& [option, text] : modern_by_length(asked, epochs, epochs * in_epoch, is_resized))
     if (std::ranges::count(asked.recipe.by_length, option) > 0 &&
         (option != "mixup" || asked.batch_size % 2 == 0))
       settle(config, option, text);
