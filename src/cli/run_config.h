@@ -265,6 +265,9 @@ struct TrainConfig {
   std::vector<std::string> notes;  // what was chosen for the user: the first lines of the log
 };
 
+// Sets an option, and its text, as if the command line had given it.
+void set_option(TrainConfig& config, const std::string& name, const std::string& text);
+
 // `kiln launch`, and --ranks of `kiln train`.
 struct LaunchConfig {
   int ranks = 0;                // 0: auto

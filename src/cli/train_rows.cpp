@@ -437,6 +437,13 @@ Rows<TrainConfig> train_rows() {
 
 }  // namespace
 
+void set_option(TrainConfig& config, const std::string& name, const std::string& text) {
+  for (auto& [option, value] : config.effective_options)
+    if (option == name) value = text;
+  for (const Row<TrainConfig>& row : train_rows())
+    if (row.option.name == name) row.fill(config, row.option, text, "--" + name);
+}
+
 CommandInfo train_command() {
   CommandInfo info = command("train", "Train a model on labeled images and write a ModelDirectory.",
                              "PHOTOS [VALIDATION-PHOTOS] [options]", train_rows(), check_train,

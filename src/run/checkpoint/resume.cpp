@@ -48,7 +48,7 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
 // What follows from the length of a run stays as it was when the run becomes longer.
 void keep_by_length(const SavedRun& saved, TrainConfig& config) {
   for (const std::string& option : std::exchange(config.optimization.recipe.by_length, {}))
-    settle(config, option, value_of(saved.options, option));
+    set_option(config, option, value_of(saved.options, option));
 }
 
 [[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& differences) {

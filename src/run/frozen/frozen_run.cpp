@@ -68,8 +68,8 @@ void fit_automatic_head(Run& run) {
 std::string reason(const Run& run) {
   const BestBy best_by = run.plan.keep.best_by;
   const std::string by = best_by == BestBy::kTop1   ? ""
-                         : best_by == BestBy::kLoss ? ", but --best-by loss decides"
-                                                    : ", but --best-by macro-recall decides";
+                         : best_by == BestBy::kLoss ? "; --best-by loss decides"
+                                                    : "; --best-by macro-recall decides";
   const AutomaticRecord& found = run.state->progress.automatic->found;
   const std::string frozen = "the frozen network with the fitted last layer";
   if (found.keeps_tuned)

@@ -105,19 +105,6 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
   return Choice{"weights", shown == given ? given : path, reason, /*has_line=*/true};
 }
 
-void settle(TrainConfig& config, const std::string& option, const std::string& text) {
-  for (auto& [name, value] : config.effective_options)
-    if (name == option) value = text;
-  RecipeConfig& recipe = config.optimization.recipe;
-  if (option == "augment") config.data.augment = parse_augment(text);
-  if (option == "learning-rate") config.optimization.learning_rate = std::stod(text);
-  if (option == "weight-decay") recipe.weight_decay = std::stod(text);
-  if (option == "num-warmup-steps") config.optimization.num_warmup_steps = std::stod(text);
-  if (option == "ema") recipe.ema = std::stod(text);
-  if (option == "mixup") recipe.mixup = std::stod(text);
-  if (option == "label-smoothing") recipe.label_smoothing = std::stod(text);
-}
-
 void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, bool is_resized) {
   const OptimizationConfig& asked = config.optimization;
   const auto in_epoch = static_cast<double>(std::max<std::int64_t>(1, steps_per_epoch));
@@ -127,7 +114,7 @@ void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, bool is_re
   for (const auto& [option, text] : modern_by_length(asked, epochs, epochs * in_epoch, is_resized))
     if (std::ranges::count(asked.recipe.by_length, option) > 0 &&
         (option != "mixup" || asked.batch_size % 2 == 0))
-      settle(config, option, text);
+      set_option(config, option, text);
 }
 
 OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices) {

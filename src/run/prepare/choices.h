@@ -27,9 +27,6 @@ void choose(std::vector<Choice>& choices, Choice choice);
 // Adds a line to the plan for each choice without one.
 void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
-// Sets one of RecipeConfig::by_length, and its text, to `text`.
-void settle(TrainConfig& config, const std::string& option, const std::string& text);
-
 // Settles RecipeConfig::by_length for a run with so many steps in each epoch, of images that keep
 // their size or are resized.
 void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, bool is_resized);
