@@ -181,7 +181,7 @@ class EndTest(ResumeTest):
         job = self.job("run", epochs=2, **options)
         self.ended(job)
         self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2])
-        self.assertEqual(json.loads((job.folder / "model/training.json").read_text())["options"]["num-warmup-steps"], "0.1")
+        self.assertEqual(json.loads((job.folder / "model/training.json").read_text())["options"]["num-warmup-steps"], "0.3")
 
     def test_a_run_killed_between_its_model_and_the_end_of_its_record(self):
         straight, killed = self.job("straight"), self.job("killed")
