@@ -11,7 +11,7 @@ thread (the bits depend on it) and --precision bf16, for both recipes; --jobs of
 
 Each run adds a line to FILE (bench/recipes.jsonl), and a second start goes on with what is missing. Accuracies do not depend
 on what else the machine does, seconds do. Hours of both cores of a Xeon with AMX, nothing else running (`--jobs 2`):
-search 1.5, final 4.5, parts 1.5.
+search 2.5, final 4.5, parts 1.5.
 """
 import argparse
 import json

@@ -157,8 +157,7 @@ class Bench:
         self.train(f"{name}-tuned", *few[:2], *few[4:], "--weights", self.out / f"{name}-head", *TUNING, "--patience", 1000)
         tops = [sum(right for _, right in self.judged(f"{name}{way}", drawn)) for way in ("-head", "-tuned")]
         found = automatic["automatic"]
-        said = {name: {"right": found[name]["top1"], "images": found[name]["images"], "loss_sum": found[name]["loss_sum"]}
-                for name in ("frozen", "tuned")}
+        said = {name: {"right": found[name]["top1"], "loss_sum": found[name]["loss_sum"]} for name in ("frozen", "tuned")}
         return {"kept": "tuned" if found["keeps_tuned"] else "head", "head": tops[0], "tuned": tops[1], "said": said}
 
 
@@ -184,6 +183,16 @@ RULES = {
     "right / (answered + 1)": lambda right, answered: right / (answered + 1),
     "lower end of the 80 % interval": lambda right, answered: wilson(right, answered, 1.28)[0],
     "lower end of the 95 % interval": lambda right, answered: wilson(right, answered)[0],
+}
+
+
+# Whether to keep fine-tuning, by what both get on the validation images; --auto has the first.
+CHOICES = {
+    "no fewer right": lambda frozen, tuned: tuned["right"] >= frozen["right"],
+    "more right": lambda frozen, tuned: tuned["right"] > frozen["right"],
+    "a lower loss": lambda frozen, tuned: tuned["loss_sum"] < frozen["loss_sum"],
+    "always": lambda frozen, tuned: True,
+    "never": lambda frozen, tuned: False,
 }
 
 
@@ -223,14 +232,15 @@ def tables(rows):
                 print(f"| {count} | {name} | {len(found)} | {held(kept, len(found))} | "
                       f"{100 * sum(right / answered for answered, right, _ in found) / len(found):.1f} % | "
                       f"{100 * sum(answered / judged for answered, _, judged in found) / len(found):.1f} % |")
-    print("\n| images a class | --auto kept the fine-tuned one | the worse one | points lost by it, mean of all |\n|---|---|---|---|")
+    print("\n| images a class | keeps fine-tuning that has | kept | the worse one | points lost, mean (most) |\n|---|---|---|---|---|")
     for count in COUNTS:
         runs = [row for row in rows if row["kind"] == "tuned" and row["count"] == count]
-        if runs:
-            judged = next(row["judged"] for row in rows if row["kind"] == "folds")
-            lost = [max(row["head"], row["tuned"]) - row[row["kept"]] for row in runs]
-            print(f"| {count} | {held(sum(row['kept'] == 'tuned' for row in runs), len(runs))} | "
-                  f"{held(sum(loss > 0 for loss in lost), len(runs))} | {100 * sum(lost) / len(lost) / judged:.2f} |")
+        judged = next((row["judged"] for row in rows if row["count"] == count and row["kind"] == "folds"), 1)
+        for name, keeps in {"--auto": None, **CHOICES}.items() if runs else ():
+            kept = [row["kept"] if keeps is None else "tuned" if keeps(**row["said"]) else "head" for row in runs]
+            lost = [100 * (max(row["head"], row["tuned"]) - row[way]) / judged for row, way in zip(runs, kept, strict=True)]
+            print(f"| {count} | {name} | {kept.count('tuned')} of {len(runs)} | {sum(loss > 0 for loss in lost)} | "
+                  f"{sum(lost) / len(lost):.1f} ({max(lost):.1f}) |")
 
 
 # Of a sure and of an unsure model: the confidence of a drawn image, and (accuracy, share) of the answers from a confidence on.

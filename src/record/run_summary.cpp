@@ -16,9 +16,11 @@ namespace kiln {
 
 namespace {
 
-// For `share` of `n` independent images.
-Interval wilson_interval_of(double share, double n) {
+// As for independent images of which there are `images_for_one` times fewer.
+Interval interval_of(std::int64_t hits, std::int64_t count, double images_for_one) {
+  if (count <= 0) return {};
   constexpr double kZ = 1.959963984540054;  // the normal distribution's 97.5 % quantile
+  const double share = share_of(hits, count), n = static_cast<double>(count) / images_for_one;
   const double center = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
   const double reach =
       kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
@@ -28,14 +30,12 @@ Interval wilson_interval_of(double share, double n) {
 }  // namespace
 
 Interval wilson_interval(std::int64_t hits, std::int64_t count) {
-  if (count <= 0) return {};
-  return wilson_interval_of(share_of(hits, count), static_cast<double>(count));
+  return interval_of(hits, count, 1);
 }
 
 Interval out_of_fold_interval(std::int64_t hits, std::int64_t count) {
   constexpr double kImagesForOne = 1.5;
-  if (count <= 0) return {};
-  return wilson_interval_of(share_of(hits, count), static_cast<double>(count) / kImagesForOne);
+  return interval_of(hits, count, kImagesForOne);
 }
 
 bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {

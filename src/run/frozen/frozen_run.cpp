@@ -12,6 +12,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -28,8 +29,11 @@
 #include "run/prepare/plan.h"
 #include "run/prepare/prepare.h"
 #include "run/vote.h"
+#include "train/evaluation.h"
 #include "train/features/confident_learning.h"
+#include "train/features/head_fit.h"
 #include "train/loss.h"
+#include "train/state.h"
 
 namespace kiln {
 namespace {

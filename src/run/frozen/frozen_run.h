@@ -4,15 +4,9 @@
 // validation images.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "model/image_model.h"
 #include "record/training_record.h"
 #include "run/run.h"
-#include "train/evaluation.h"
-#include "train/features/head_fit.h"
-#include "train/state.h"
 
 namespace kiln {
 
