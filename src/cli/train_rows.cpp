@@ -440,8 +440,8 @@ Rows<TrainConfig> train_rows() {
 void set_option(TrainConfig& config, const std::string& name, const std::string& text) {
   for (auto& [option, value] : config.effective_options)
     if (option == name) value = text;
-  static const Rows<TrainConfig> rows = train_rows();
-  for (const Row<TrainConfig>& row : rows)
+  static const Rows<TrainConfig> kRows = train_rows();
+  for (const Row<TrainConfig>& row : kRows)
     if (row.option.name == name) row.fill(config, row.option, text, "--" + name);
 }
 
