@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/image_model.h"
+#include "model/small_map_convolution.h"
 
 namespace kiln {
 namespace {
@@ -29,6 +30,9 @@ Conv2d::Conv2d(const ConvShape& shape)
 
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
   if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, Activation::kNone, {});
+  const ConvSteps steps{stride_, padding_};
+  if (groups_ == 1 && is_small_map(x, weight_, steps))
+    return small_map_convolution(x, weight_, shift_, steps);
   // On a map of one pixel only the middle of the kernel counts. There oneDNN's bfloat16 kernels for
   // AMX leave the rest of the weight's gradient uninitialized if the stride is 2.
   if (padding_ > 0 && x.size(2) == 1 && x.size(3) == 1 && x.is_cpu() &&
