@@ -26,7 +26,7 @@ enum KindIndex {
 
 // The first row whose `part` occurs in an operator's name decides. Some parts lack their first
 // letter because it occurs in both cases. Names are those of LibTorch's operators ("aten::conv2d")
-// and of autograd's functions ("ConvolutionBackward0").
+// and of autograd's functions ("ConvolutionBackward0"). Only small_map_convolution() uses addmm_.
 struct NameRow {
   std::string_view part;
   KindIndex kind;
@@ -35,16 +35,17 @@ constexpr NameRow kNames[] = {
     {"evaluate_function", kNone}, {"AccumulateGrad", kGradients},
     {"zero_", kGradients},        {"fused_sgd", kOptimizer},
     {"onvolution", kConvolution}, {"conv2d", kConvolution},
-    {"atch_norm", kBatchNorm},    {"BatchNorm", kBatchNorm},
-    {"linear", kLinear},          {"addmm", kLinear},
-    {"Addmm", kLinear},           {"oftmax", kLinear},
-    {"nll_loss", kLinear},        {"NllLoss", kLinear},
-    {"cross_entropy", kLinear},   {"pool", kPooling},
-    {"Pool", kPooling},           {"mean", kPooling},
-    {"Mean", kPooling},           {"aten::cat", kPooling},
-    {"CatBackward", kPooling},    {"relu", kReluAndAdd},
-    {"Relu", kReluAndAdd},        {"threshold", kReluAndAdd},
-    {"aten::add", kReluAndAdd},   {"AddBackward", kReluAndAdd},
+    {"addmm_", kConvolution},     {"atch_norm", kBatchNorm},
+    {"BatchNorm", kBatchNorm},    {"linear", kLinear},
+    {"addmm", kLinear},           {"Addmm", kLinear},
+    {"oftmax", kLinear},          {"nll_loss", kLinear},
+    {"NllLoss", kLinear},         {"cross_entropy", kLinear},
+    {"pool", kPooling},           {"Pool", kPooling},
+    {"mean", kPooling},           {"Mean", kPooling},
+    {"aten::cat", kPooling},      {"CatBackward", kPooling},
+    {"relu", kReluAndAdd},        {"Relu", kReluAndAdd},
+    {"threshold", kReluAndAdd},   {"aten::add", kReluAndAdd},
+    {"AddBackward", kReluAndAdd},
 };
 
 KindIndex kind_of(std::string_view name) {
@@ -57,6 +58,7 @@ KindIndex kind_of(std::string_view name) {
 struct Frame : at::ObserverContext {
   Frame* around = nullptr;
   bool has_inner = false;
+  bool is_backward = false;
   KindIndex kind = kNone;  // set only for the outermost operator that has a kind
   Clock::time_point begin;
   double flops_per_output = 0;
@@ -81,13 +83,16 @@ void for_each_tensor(const Values& values, const Use& use) {
   }
 }
 
-// The operators that multiply by weights, and which argument these are.
+// The operators that multiply by weights, which argument these are, and in which of its dimensions
+// the output channels.
 struct WeightRow {
   std::string_view name;
   std::size_t argument;
+  std::int64_t dimension = 0;
 };
 constexpr WeightRow kWeights[] = {{"aten::conv2d", 1},
                                   {"aten::linear", 1},
+                                  {"aten::addmm_", 2, 1},
                                   {"mkldnn::_convolution_pointwise", 1},
                                   {"mkldnn::_convolution_pointwise_", 2}};
 
@@ -96,7 +101,8 @@ double flops_per_output(std::string_view name, c10::ArrayRef<const c10::IValue> 
   const auto* const row = std::ranges::find(kWeights, name, &WeightRow::name);
   if (row == std::end(kWeights)) return 0;
   const at::Tensor& weight = inputs[row->argument].toTensor();
-  return 2.0 * static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+  return 2.0 * static_cast<double>(weight.numel()) /
+         static_cast<double>(weight.size(row->dimension));
 }
 
 // On a GPU, autograd's thread inherits the callbacks but has no observer.
@@ -105,9 +111,12 @@ std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& fu
   auto frame = std::make_unique<Frame>();
   frame->around = std::exchange(observer->innermost, frame.get());
   if (frame->around != nullptr) frame->around->has_inner = true;
+  frame->is_backward = std::string_view(function.name()).starts_with("autograd::engine::") ||
+                       (frame->around != nullptr && frame->around->is_backward);
   if (!observer->is_in_kind) frame->kind = kind_of(function.name());
   if (frame->kind != kNone) observer->is_in_kind = true;
-  frame->flops_per_output = flops_per_output(function.name(), function.inputs());
+  if (frame->kind != kNone && !frame->is_backward)  // autocast calls an operator from itself
+    frame->flops_per_output = flops_per_output(function.name(), function.inputs());
   std::size_t number = 0;
   for_each_tensor(function.inputs(), [&](const at::Tensor& input) {
     frame->bytes_read += static_cast<double>(input.nbytes());

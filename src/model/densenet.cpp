@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/image_model.h"
+#include "model/small_map_convolution.h"
 
 namespace kiln {
 namespace {
@@ -60,7 +61,10 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
       const at::Tensor normal = BatchNorm2d::normalize_again(
           joined, tensors[0], tensors[1],
           {context->saved_data["mean"].toTensor(), context->saved_data["variance"].toTensor()});
-      output = at::conv2d(normal.relu_(), tensors[2]);
+      normal.relu_();
+      output = is_small_map(normal, tensors[2], {})
+                   ? small_map_convolution(normal, tensors[2], {}, {})
+                   : at::conv2d(normal, tensors[2]);
     }
     const auto gradients = torch::autograd::grad({output}, wanted, output_gradients);
     torch::autograd::variable_list result(kNumPointers);

@@ -31,7 +31,7 @@ Conv2d::Conv2d(const ConvShape& shape)
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
   if (FusedConvolution* fused = fused_for(x)) return fused->forward(x, Activation::kNone, {});
   const ConvSteps steps{stride_, padding_};
-  if (groups_ == 1 && is_small_map(x, weight_, steps))
+  if (is_training() && is_small_map(x, weight_, steps))
     return small_map_convolution(x, weight_, shift_, steps);
   // On a map of one pixel only the middle of the kernel counts. There oneDNN's bfloat16 kernels for
   // AMX leave the rest of the weight's gradient uninitialized if the stride is 2.

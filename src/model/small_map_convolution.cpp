@@ -1,7 +1,6 @@
 #include "model/small_map_convolution.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -107,8 +106,8 @@ class SmallMapConvolution : public torch::autograd::Function<SmallMapConvolution
     at::Tensor dx, dweight;
     if (context->needs_input_grad(0)) {
       dx = at::zeros_like(x);
-      const auto of_values = products(axes, dy, dx, taps);
-      for (const Product& product : of_values) product.x.addmm_(product.y, product.taps);
+      for (Product& product : products(axes, dy, dx, taps))
+        product.x.addmm_(product.y, product.taps);
     }
     if (context->needs_input_grad(1)) {
       dweight = at::zeros_like(weight);
@@ -126,7 +125,7 @@ class SmallMapConvolution : public torch::autograd::Function<SmallMapConvolution
 }  // namespace
 
 bool is_small_map(const at::Tensor& x, const at::Tensor& weight, const ConvSteps& steps) {
-  if (!x.is_cpu() || !at::GradMode::is_enabled() || x.size(0) == 0 || weight.size(1) != x.size(1) ||
+  if (!x.is_cpu() || x.size(0) == 0 || weight.size(1) != x.size(1) ||
       !weight.is_contiguous(at::MemoryFormat::ChannelsLast))
     return false;
   const Axes axes(x, weight, steps);

@@ -11,11 +11,11 @@
 namespace kiln {
 
 struct ConvSteps {
-  std::int64_t stride, padding;
+  std::int64_t stride = 1, padding = 0;
 };
 
-// Whether small_map_convolution() is faster than at::conv2d() of `x`, [N, C, h, w], with `weight`,
-// [O, C, k, k], and can be used.
+// Whether in training small_map_convolution() is faster than at::conv2d() of `x`, [N, C, h, w],
+// with `weight`, [O, C, k, k], and can be used: not on GPUs, and not with groups.
 bool is_small_map(const at::Tensor& x, const at::Tensor& weight, const ConvSteps& steps);
 
 // at::conv2d(), for any thread. `bias`: [O], or undefined. Computes and answers in autocast's type.
