@@ -36,6 +36,27 @@ struct Written {
   const std::string* name = nullptr;    // can only be a name
   const std::string* number = nullptr;  // can only be a number
   const std::string* either = nullptr;  // a given name that looks like a number
+
+  // Of labels that are read as names: one that as a number, from 0 or from 1 on, would be another
+  // class; nullptr: there is none, or no number can be meant.
+  const std::string* number_of_another() const {
+    if (either == nullptr || found->reads_numbers) return nullptr;
+    std::map<std::string_view, std::int64_t> ids;
+    for (const std::string& given : found->names) ids.emplace(given, std::ssize(ids));
+    const std::string* other = nullptr;
+    for (const std::int64_t first : {0, 1}) {
+      const std::string* differs = nullptr;
+      bool is_possible = true;
+      for (const RawLabel& label : found->labels) {
+        const std::int64_t id = label.is_written ? class_number(label.text) - first : -1;
+        is_possible = is_possible && id >= 0 && id < std::ssize(ids);
+        if (is_possible && ids.at(label.text) != id) differs = &label.text;
+      }
+      if (is_possible && differs == nullptr) return nullptr;
+      if (is_possible) other = differs;
+    }
+    return other;
+  }
 };
 
 Written written_in(FoundLabels& found) {
@@ -609,10 +630,14 @@ std::string decide_readings(const std::vector<FoundLabels*>& parts) {
     if (found.reads_numbers && written.either != nullptr) both = written.either;
   }
   require_one_spelling(parts);
-  return both == nullptr ? std::string()
-                         : "the labels are read as numbers, since not all of them are names of "
-                           "classes, though '" +
-                               *both + "' is one";
+  if (both != nullptr)
+    return "the labels are read as numbers, since not all of them are names of classes, though '" +
+           *both + "' is one";
+  for (const Written& written : all)
+    if (const std::string* other = written.number_of_another(); other != nullptr)
+      return "the labels are read as names of classes, since all of them are, though '" + *other +
+             "' is the number of another class";
+  return {};
 }
 
 std::optional<int> find_first_label(const LabelParts& train, const LabelParts& valid,

@@ -54,8 +54,19 @@ void for_each_part(std::string_view text, char mark, Visit&& visit) {
 
 std::string several_text(const std::string& labels) {
   return "has several labels ('" + excerpt(printable(labels)) +
-         "'): `kiln train --task multi-label` trains on several for each image, and --task "
-         "single-label takes a ';' as part of a name";
+         "'): `kiln train --task multi-label` trains on several for each image, with ';' between "
+         "them, and --task single-label takes them as one name";
+}
+
+std::string unread_list_text(const std::string& label) {
+  return "has the label '" + excerpt(printable(label)) +
+         "', which may be several: write ';' between them, or give a list that ends in .jsonl, "
+         "with each image's labels as a list";
+}
+
+bool is_in_brackets(std::string_view label) {
+  return (label.starts_with('[') && label.ends_with(']')) ||
+         (label.starts_with('{') && label.ends_with('}'));
 }
 
 // The part of a path of another machine for which a folder must be given: "s3://bucket/".
@@ -268,8 +279,12 @@ bool ListRows::take_path(const ListedRow& row) {
     names_ += path;
     return true;
   }
-  const std::string whole =
-      normal_path((path.front() == '/' ? "" : absolute_root_) + std::string(path));
+  const std::string given = (path.front() == '/' ? "" : absolute_root_) + std::string(path);
+  const std::string whole = normal_path(given);
+  if (std::error_code fault; path.find("..") != path.npos && fs::weakly_canonical(given, fault) !=
+                                                                 fs::weakly_canonical(whole, fault))
+    throw RowFault("'" + printable(path) +
+                   "' leads through a link and back: write it without '..'");
   if (whole.ends_with('/')) throw RowFault("'" + printable(path) + "' is a folder");
   if (whole.starts_with(absolute_root_)) {
     names_ += std::string_view(whole).substr(absolute_root_.size());
@@ -291,27 +306,51 @@ int ListRows::labels_of(std::string_view text) {
     return label_of(text);
   }
   if (text.data() == nullptr) return -1;
+  has_lists_ = has_lists_ || is_list;
   std::vector<int> labels;
+  std::map<std::string_view, int> flags;
+  bool are_flags = true;
   for_each_part(text, is_list ? kListedLabelEnd : kLabelSeparator, [&](std::string_view part) {
     if (const int label = label_of(part); label >= 0) labels.push_back(label);
+    are_flags = are_flags && (part == "0" || part == "1");
+    ++flags[part];
   });
+  if (are_flags && labels.size() > flags.size())
+    throw RowFault(
+        "has a 0 or a 1 for each class, or the number of a class twice: write the names or the "
+        "numbers of its classes, each once");
   return sets_.label_of(std::move(labels));
 }
 
-// Unless --task says what they are: labels with a ';' beside a part that is in another label, too.
+// Unless --task single-label says what they are: labels in brackets, and with a mark beside a part
+// that is in another label, too. Lists of labels need no mark.
 void ListRows::refuse_several() {
-  if (context.records.task != TaskKind::kAuto) return;
-  std::unordered_map<std::string_view, int> counts;
-  for (const std::string& label : labels_)
-    for_each_part(label, kLabelSeparator, [&](std::string_view part) { ++counts[part]; });
-  std::vector<bool> are_several(labels_.size());
-  for (std::size_t i = 0; i < labels_.size(); ++i)
-    for_each_part(labels_[i], kLabelSeparator, [&](std::string_view part) {
-      if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
-    });
-  for (const Row& row : rows_)
-    if (row.label >= 0 && are_several[static_cast<std::size_t>(row.label)])
-      fault(row.line, several_text(labels_[static_cast<std::size_t>(row.label)]));
+  const bool is_open = context.records.task == TaskKind::kAuto;
+  if (context.records.task == TaskKind::kSingleLabel || has_lists_) return;
+  std::vector<bool> are_several;
+  for (const std::string& label : labels_) are_several.push_back(is_in_brackets(label));
+  for (const char mark : is_open ? std::string{kLabelSeparator, '|'} : std::string{',', '|'}) {
+    std::unordered_map<std::string_view, int> counts;
+    for (const std::string& label : labels_)
+      for_each_part(label, mark, [&](std::string_view part) { ++counts[part]; });
+    for (std::size_t i = 0; i < labels_.size(); ++i)
+      for_each_part(labels_[i], mark, [&](std::string_view part) {
+        if (part != labels_[i] && counts.at(part) > 1) are_several[i] = true;
+      });
+  }
+  const auto refuse = [&](int line, int label) {
+    const auto place = static_cast<std::size_t>(label);
+    if (are_several[place])
+      fault(line, (is_open ? several_text : unread_list_text)(labels_[place]));
+  };
+  for (const Row& row : rows_) {
+    if (row.label < 0) continue;
+    if (is_open)
+      refuse(row.line, row.label);
+    else
+      for (const int label : sets_.sets()[static_cast<std::size_t>(row.label)])
+        refuse(row.line, label);
+  }
 }
 
 int ListRows::label_of(std::string_view text) {

@@ -127,7 +127,7 @@ class ListRows {
   LabelSets sets_;  // with --task multi-label: of labels_
   std::unordered_map<std::string, std::uint32_t> groups_;
   std::array<std::size_t, 4> num_left_out_ = {};  // by set
-  bool has_sets_ = false, has_absolute_ = false;
+  bool has_sets_ = false, has_absolute_ = false, has_lists_ = false;
   std::map<std::string, std::size_t> unmapped_;  // prefixes of paths, with the number of rows
   std::vector<std::string> faults_;              // the first ten
   std::size_t num_faults_ = 0;

@@ -52,13 +52,21 @@ struct RowTexts {
   }
 };
 
-// The fields of an object, by their keys.
+constexpr std::string_view kMetadata = "-metadata";
+
+// What SageMaker says about an attribute; nullptr: nothing.
+const json* metadata_of(const json& object, const std::string& attribute) {
+  const json* metadata = member(object, (attribute + std::string(kMetadata)).c_str());
+  return metadata != nullptr && metadata->is_object() ? metadata : nullptr;
+}
+
+// The fields of an object, by their keys, without a label that metadata explain.
 RowTexts fields_of(const json& object, const ListColumns& columns) {
   RowTexts row;
   std::array<const std::string*, kNumListFields> keys{};
   for (const auto& [key, value] : object.items()) {
     const std::optional<ListField> field = columns.field_of(key);
-    if (!field) continue;
+    if (!field || (field == ListField::kLabel && metadata_of(object, key) != nullptr)) continue;
     const auto place = static_cast<std::size_t>(*field);
     if (keys[place] != nullptr)
       throw RowFault("has \"" + printable(*keys[place]) + "\" and \"" + printable(key) +
@@ -82,18 +90,25 @@ std::string named_labels(const json& numbers, const json& names) {
   return text;
 }
 
-// SageMaker's augmented manifest: the label attribute is the one with metadata beside it.
+// SageMaker's augmented manifest: the label attribute is the one with metadata beside it, of
+// several the one with the name of a label.
 // https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
-void take_manifest_label(const json& object, RowTexts& row) {
-  constexpr std::string_view kMetadata = "-metadata";
+void take_manifest_label(const json& object, const ListColumns& columns, RowTexts& row) {
+  const auto is_label = [&](const std::string& attribute) {
+    return columns.field_of(attribute) == ListField::kLabel;
+  };
+  const bool is_named = std::ranges::any_of(object.items(), [&](const auto& item) {
+    return is_label(item.key()) && metadata_of(object, item.key()) != nullptr;
+  });
   for (const auto& [key, metadata] : object.items()) {
     if (!key.ends_with(kMetadata) || !metadata.is_object()) continue;
+    const std::string attribute = key.substr(0, key.size() - kMetadata.size());
+    if (is_named && !is_label(attribute)) continue;
     if (const json* type = member(metadata, "type");
         type != nullptr && *type != "groundtruth/image-classification" &&
         *type != "groundtruth/image-classification-multilabel")
       throw RowFault("\"" + printable(key) + "\" is of " + printable(type->dump().substr(0, 80)) +
                      " instead of image classification");
-    const std::string attribute = key.substr(0, key.size() - kMetadata.size());
     const json* name = member(metadata, "class-name");
     const json* number = member(object, attribute.c_str());
     const json* names = member(metadata, "class-map");
@@ -124,6 +139,11 @@ void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
       const json* value = member(result, "value");
       const json* choices = value == nullptr ? nullptr : member(*value, "choices");
       if (choices != nullptr && *choices != json::array()) labels += labels_of(*choices, "choices");
+      if (value == nullptr || !value->is_object()) continue;
+      for (const auto& [kind, of_part] : value->items())  // "rectanglelabels", "labels", …
+        if (kind.ends_with("labels") || kind == "taxonomy")
+          throw RowFault("has an annotation of another kind (\"" + printable(kind) +
+                         "\") than \"choices\"");
     }
     if (labels.empty()) labels = kNoListedLabels;
     if (!row[ListField::kLabel].empty() && row[ListField::kLabel] != labels)
@@ -140,7 +160,7 @@ void take_object(const json& object, int line, ListRows& rows) {
       take_task(object, rows.columns, row);
     } else {
       row = fields_of(object, rows.columns);
-      if (row[ListField::kLabel].empty()) take_manifest_label(object, row);
+      if (row[ListField::kLabel].empty()) take_manifest_label(object, rows.columns, row);
     }
     row.add_to(rows, line);
   } catch (const RowFault& fault) {

@@ -98,8 +98,9 @@ void read_mxnet_list(ListRows& rows) {
       return rows.fault(number,
                         "has several labels, which may be numbers of classes or a 0 or 1 for each: "
                         "give a list that ends in .csv or .jsonl, for --task multi-label");
-    if (const std::size_t point = label.find('.');  // im2rec writes 3.000000
-        point != label.npos && label.find_first_not_of('0', point + 1) == label.npos)
+    if (const std::size_t point = label.find_first_not_of("0123456789");  // im2rec writes 3.000000
+        point != label.npos && point > 0 && label[point] == '.' &&
+        label.find_first_not_of('0', point + 1) == label.npos)
       label = label.substr(0, point);
     ListedRow row{.line = number};
     row[ListField::kPath] = line.substr(path + 1);

@@ -5,6 +5,7 @@
 #include <future>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/tfrecord.h"
 #include "data/archive/archive.h"
 #include "data/archive/record_reader.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
@@ -55,10 +57,23 @@ std::string shard_name(const fs::path& input) {
   return stem.empty() || stem.size() > 80 ? "images" : stem;
 }
 
+std::vector<long long> images_of_classes(const SampleTable& samples,
+                                         const std::vector<std::uint32_t>& order,
+                                         std::size_t num_classes) {
+  std::vector<long long> counts(num_classes);
+  for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(samples.label(i))];
+  return counts;
+}
+
 // Reads the folder back as its readers will, checks what they find, and writes its index.
-void write_index_of_shards(const Dataset& set, std::size_t num_images, const std::string& folder) {
+void write_index_of_shards(const Dataset& set, const std::vector<std::uint32_t>& order,
+                           const std::string& folder) {
   Dataset made = read_labeled({.root = folder, .name = "Output", .is_indexed = true});
-  if (made.samples.size() != num_images || made.classes != set.classes)
+  std::vector<std::uint32_t> all(made.samples.size());
+  std::iota(all.begin(), all.end(), 0U);
+  const std::size_t num_classes = set.classes.size();
+  if (made.classes != set.classes || images_of_classes(made.samples, all, num_classes) !=
+                                         images_of_classes(set.samples, order, num_classes))
     throw InternalError("the shards do not match the packed images");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(fs::path(folder) / kShardIndexName, made);
@@ -66,8 +81,7 @@ void write_index_of_shards(const Dataset& set, std::size_t num_images, const std
 
 // "cat 400, dog 400"; for many classes the smallest and the largest number, "12 to 400".
 std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& order) {
-  std::vector<long long> counts(set.classes.size());
-  for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(set.samples.label(i))];
+  const std::vector<long long> counts = images_of_classes(set.samples, order, set.classes.size());
   if (counts.size() > kMaxClassesNamed) {
     const auto [least, most] = std::ranges::minmax_element(counts);
     return grouped(*least) + " to " + grouped(*most);
@@ -162,6 +176,26 @@ std::uint64_t stored_size(const Dataset& set, std::size_t i) {
   return fault ? 0 : size;
 }
 
+// The digits of the id in a .cls file. Where classes have numbers for names that are not their ids,
+// ids have leading zeros, as many that no class has such a name: readers would take it for that.
+int digits_of_labels(const Dataset& set) {
+  const auto digits = [](std::size_t number) { return std::to_string(number).size(); };
+  std::set<std::size_t> taken;
+  bool is_misleading = false;
+  for (std::size_t id = 0; id < set.classes.size(); ++id) {
+    if (!is_class_number(set.classes[id])) continue;
+    taken.insert(set.classes[id].size());
+    is_misleading = is_misleading || set.classes[id] != std::to_string(id);
+  }
+  if (!is_misleading) return 1;
+  for (std::size_t count = digits(set.classes.size() - 1); count <= digits(kMaxClasses - 1);
+       ++count)
+    if (!taken.contains(count)) return static_cast<int>(count);
+  refuse(set,
+         "the names of its classes are numbers of every length, so that no label in a tar can "
+         "be told from them. Give another --format.");
+}
+
 const char* extension_of(ShardFormat format) {
   if (format == ShardFormat::kTfRecord) return ".tfrecord";
   return format == ShardFormat::kRecordIo ? ".rec" : ".tar";
@@ -171,6 +205,7 @@ class ShardWriter {
  public:
   ShardWriter(const Dataset& set, ShardPlan plan, const fs::path& folder)
       : set_(set), plan_(std::move(plan)), folder_(folder) {
+    if (plan_.format == ShardFormat::kTar) label_digits_ = digits_of_labels(set);
     if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
@@ -250,7 +285,7 @@ class ShardWriter {
     }
     const std::string key = formatted("%09zu", position);  // WebDataset: KEY.jpg, then KEY.cls
     return tar_member(key + "." + image.extension, image.bytes) +
-           tar_member(key + ".cls", std::to_string(label));
+           tar_member(key + ".cls", formatted("%0*d", label_digits_, label));
   }
 
   void check_size(std::uint32_t i, const PackedImage& image) const {
@@ -279,6 +314,7 @@ class ShardWriter {
   const Dataset& set_;
   ShardPlan plan_;
   const fs::path& folder_;
+  int label_digits_ = 1;
   std::size_t num_even_shards_ = 0;
   std::string stem_;  // the file name without extension
   // Of RecordIO, as im2rec.py writes it next to the shard: lines "POSITION<tab>OFFSET".
@@ -377,7 +413,7 @@ int run(const PackConfig& config, Process& process) {
                     .order = order,
                     .format = config.format},
                    folder);
-  write_index_of_shards(set, order.size(), config.output_path);
+  write_index_of_shards(set, order, config.output_path);
   log_result(config, set, order, packed, process.log);
   return 0;
 }
