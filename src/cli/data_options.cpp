@@ -204,7 +204,8 @@ Rows<PackConfig> pack_rows() {
           "Seed for --shuffle, and for the images that --balance-classes duplicates."),
       within(&PackConfig::records, record_rows()
                                        .on_canvas("classes", Canvas::kFileIn)
-                                       .on_canvas("first-label", Canvas::kParameter))};
+                                       .on_canvas("first-label", Canvas::kParameter)),
+      within(&PackConfig::records, list_set_rows())};
 }
 
 // ---- demo-data ----
@@ -415,7 +416,8 @@ CommandInfo split_command() {
            "Print a JSON object per line for duplicates that went to different outputs; exit code "
            "1 if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
        seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
-       within(&SplitImagesConfig::records, record_rows())},
+       within(&SplitImagesConfig::records, record_rows()),
+       within(&SplitImagesConfig::records, list_set_rows())},
       check_split, {imply_output});
 }
 
@@ -478,7 +480,8 @@ CommandInfo transform_apply_command() {
                                       "Seed of the random operations, drawn once per image."),
        opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
            kMachine, "Threads that read, transform and write images. auto: one per processor."),
-       within(&TransformApplyConfig::records, record_rows())},
+       within(&TransformApplyConfig::records, record_rows()),
+       within(&TransformApplyConfig::records, list_set_rows())},
       check_apply);
 }
 

@@ -50,6 +50,21 @@ class PackTest(FlowTest):
         second = files_below(self.folder / "again")
         self.assertEqual(first["train-000000.tar"], second["train-000000.tar"])
 
+    def test_classes_with_numbers_for_names(self):
+        image = next((self.data / "train").glob("*/*")).read_bytes()
+        for names in (["0", "1", "10", "2"], ["1", "x"], ["01", "1", "9", "99"]):
+            data = self.folder / "-".join(names)
+            for count, name in enumerate(names, 1):
+                (data / name).mkdir(parents=True)
+                for number in range(count):
+                    (data / name / f"{number}.png").write_bytes(image)
+            self.packed(source=data, target=data.name + "-packed")
+            report = json.loads(kiln("inspect", self.folder / (data.name + "-packed"), "--json").stdout)
+            self.assertEqual([(entry["name"], entry["images"]) for entry in report["classes"]],
+                             [(name, count) for count, name in enumerate(names, 1)])
+            labels = [label for shard in self.shards(data.name + "-packed").values() for label, _ in shard]
+            self.assertEqual(labels, [id for id in range(len(names)) for _ in range(id + 1)])
+
     def test_shuffle_and_even_shards(self):
         data = self.folder / "uneven"
         for label, count in (("a", 400), ("b", 100)):

@@ -108,20 +108,22 @@ std::string in_words(const std::array<std::size_t, 4>& counts) {
 
 std::optional<ListField> ListColumns::field_of(std::string_view column) const {
   const std::string small = in_small_letters(without_blanks(column));
-  for (std::size_t field = 0; field < kNumListFields; ++field) {
-    bool is_given = false;
-    for (const auto& [key, name] : given_) {
-      if (key != kFieldNames[field].front()) continue;
-      is_given = true;
-      if (name == column) return static_cast<ListField>(field);
-    }
-    if (is_given) continue;
-    if (std::ranges::count(kFieldNames[field], small) > 0 ||
-        (has_several_labels_ && static_cast<ListField>(field) == ListField::kLabel &&
+  for (std::size_t place = 0; place < kNumListFields; ++place) {
+    const auto field = static_cast<ListField>(place);
+    for (const auto& [key, name] : given_)
+      if (key == kFieldNames[place].front() && name == column) return field;
+    if (is_given(field)) continue;
+    if (std::ranges::count(kFieldNames[place], small) > 0 ||
+        (has_several_labels_ && field == ListField::kLabel &&
          std::ranges::count(kPluralLabelNames, small) > 0))
-      return static_cast<ListField>(field);
+      return field;
   }
   return std::nullopt;
+}
+
+bool ListColumns::is_given(ListField field) const {
+  const std::string_view key = kFieldNames[static_cast<std::size_t>(field)].front();
+  return std::ranges::any_of(given_, [&](const auto& pair) { return pair.first == key; });
 }
 
 std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(

@@ -56,6 +56,7 @@ class ListColumns {
       : given_(given), has_several_labels_(has_several_labels) {}
 
   std::optional<ListField> field_of(std::string_view column) const;
+  bool is_given(ListField field) const;  // by --columns
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
   // columns have one field, or a column of --columns is not there.
   std::optional<std::array<std::size_t, kNumListFields>> places(

@@ -97,9 +97,10 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
   const auto is_label = [&](const std::string& attribute) {
     return columns.field_of(attribute) == ListField::kLabel;
   };
-  const bool is_named = std::ranges::any_of(object.items(), [&](const auto& item) {
-    return is_label(item.key()) && metadata_of(object, item.key()) != nullptr;
-  });
+  const bool is_named = columns.is_given(ListField::kLabel) ||
+                        std::ranges::any_of(object.items(), [&](const auto& item) {
+                          return is_label(item.key()) && metadata_of(object, item.key()) != nullptr;
+                        });
   for (const auto& [key, metadata] : object.items()) {
     if (!key.ends_with(kMetadata) || !metadata.is_object()) continue;
     const std::string attribute = key.substr(0, key.size() - kMetadata.size());

@@ -270,6 +270,24 @@ void refuse(const Dataset& set, const std::string& text) {
   DatasetContext{.root = set.root, .name = set.name}.fail(text);
 }
 
+void warn_of_lost_columns(const Dataset& set, Log& log) {
+  const SampleTable& samples = set.samples;
+  bool has_several_sets = false;
+  for (std::size_t i = 1; i < samples.size(); ++i)
+    has_several_sets = has_several_sets || samples.set(i) != samples.set(0);
+  if (has_several_sets)
+    log.warning(
+        "The list's rows for training, validation and test are written together. --split-name "
+        "writes those of one set.");
+  std::vector<std::string> lost;
+  if (samples.has_groups()) lost.emplace_back("group");
+  if (samples.has_weights()) lost.emplace_back("weight");
+  if (!lost.empty())
+    log.warning("The output has nothing of the list's " +
+                std::string(lost.size() > 1 ? "columns " : "column ") + joined(lost, " and ") +
+                ".");
+}
+
 void OtherContents::add(std::string_view file_name, std::string_view bytes) {
   if (++count_ <= kMaxNamed)
     named_.push_back("'" + printable(file_name) + "' (" + fault_of_unread(bytes) + ")");
@@ -413,6 +431,7 @@ int run(const ConvertConfig& config, Process& process) {
   const Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
+  warn_of_lost_columns(set, log);
   if (!set.labeled())
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels and "

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/output_folder.h"
 #include "data/dataset/dataset.h"
 
@@ -38,6 +39,9 @@ class OtherContents {
 // Removes them from a set, with a note. Reads the beginning of every file; one that cannot be read
 // stays. Throws Error kInvalidDataset if nothing is left.
 void leave_out_other_contents(Dataset& set);
+
+// Warns of the columns of a list that the output will not have, and of sets that become one.
+void warn_of_lost_columns(const Dataset& set, Log& log);
 
 // Creates `folder` and its parents. Throws Error kFailedToWriteOutputs if it cannot be created or
 // written (tested with a probe file), or if it is `input`, inside it or a parent of it.

@@ -401,6 +401,7 @@ int run(const PackConfig& config, Process& process) {
   Dataset set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
   leave_out_other_contents(set);
   for (const std::string& note : set.notes) process.log.warning(note);
+  warn_of_lost_columns(set, process.log);
   const std::vector<std::uint32_t> order = chosen_order(config, set.samples);
   const OutputFolder folder = take_shard_output(config.output_path, config.input_path);
   const PackedShards packed =

@@ -94,6 +94,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   const PartedDataset split =
       split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
   for (const std::string& note : split.set.notes) log.warning(note);
+  warn_of_lost_columns(split.set, log);
   warn_of_undecodable(split.set, log);
   if (const std::string note = note_of_turned_images(split.set); !note.empty()) log.warning(note);
   write_parts(split, config.part_paths, log);

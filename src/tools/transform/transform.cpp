@@ -93,6 +93,7 @@ int run(const TransformApplyConfig& config, Process& process) {
   problems.collect([&] { prepare_image_output(config.output_path, config.image_path); });
   problems.throw_if_any();
   for (const std::string& note : set.notes) log.warning(note);
+  warn_of_lost_columns(set, log);
   if (config.for_inference) chain = chain.for_inference();
   log.info("Found " + plural(set.samples.size(), "image", "images") + " (" + describe(set.kind) +
            " '" + set.root.string() + "'). Operations: " + chain.summary() + ".");

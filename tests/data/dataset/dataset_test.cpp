@@ -172,6 +172,16 @@ TEST(Dataset, ClassFoldersOneFolderDeeperAreNoLabels) {
   EXPECT_NE(error_of(read).message().find("--valid-data-path"), std::string::npos);
 }
 
+TEST(Dataset, FoldersOfSetsAreNoClasses) {
+  const ScratchFolder scratch;
+  scratch.put("Train/a.jpg", "a");
+  scratch.put("val/b.jpg", "b");
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+  scratch.put("cat/c.jpg", "c");
+  EXPECT_EQ(read_labeled_dataset(scratch.path(), "Data").classes.size(), 3U);
+}
+
 TEST(Dataset, ABrokenJsonFileIsNamedWhereLabelsAreMissing) {
   const ScratchFolder scratch;
   scratch.put("1.jpg");

@@ -91,6 +91,15 @@ TEST_F(LabelList, JsonOfEveryKind) {
               "{\"source-ref\": \"s3://b/cat/a.jpg\", \"x\": 0, \"x-metadata\": {\"class-name\": "
               "\"cat\"}}\n",
               two_, {.list_roots = {{"s3://b/", scratch_.path().string()}}});
+  const std::string of_jobs =
+      "{\"source-ref\": \"dog/a.jpg\", \"class\": 0, \"class-metadata\": {\"class-name\": "
+      "\"dog\"}, "
+      "\"x\": 0, \"x-metadata\": {\"class-name\": \"brown\"}}\n"
+      "{\"source-ref\": \"cat/a.jpg\", \"class\": 0, \"class-metadata\": {\"class-name\": "
+      "\"cat\"}}\n";
+  expect_rows("l.manifest", of_jobs, two_);
+  expect_rows("l.manifest", of_jobs, {"dog/a.jpg=brown", "cat/a.jpg="},
+              {.columns = {{"label", "x"}}});
   expect_rows("l.jsonl",
               "{\"image_url\": \"azureml://s/paths/dog/a.jpg\", \"label\": \"dog\"}\n"
               "{\"image_url\": \"azureml://s/paths/cat/a.jpg\", \"label\": \"cat\"}\n",
@@ -229,6 +238,13 @@ TEST_F(LabelList, FaultsAreToldWithTheirLines) {
                {"1 fault", "line 2", "'dog;cat'", "--task multi-label"});
   expect_fault("l.csv", "path,label\ndog/a.jpg,dog;cat\ncat/a.jpg,dog; owl\n",
                {"2 faults", "line 2", "line 3"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,dog|cat\ncat/a.jpg,cat\n", {"line 2", "'dog|cat'"});
+  expect_fault("l.csv", "path,label\ndog/a.jpg,['dog']\ncat/a.jpg,cat\n", {"line 2", "'['dog']'"});
+  expect_fault(
+      "l.json",
+      "[{\"data\": {\"image\": \"dog/a.jpg\"}, \"annotations\": [{\"result\": [{\"value\": "
+      "{\"rectanglelabels\": [\"dog\"]}}]}]}]",
+      {"entry 1", "\"rectanglelabels\""});
   expect_fault("l.csv", "path,label,weight\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
                {"line 3", "line 2", "weight 2"});
   expect_fault("l.csv", "path,label,group\ndog/a.jpg,dog,1\ndog/a.jpg,dog,2\n",
@@ -283,6 +299,36 @@ TEST_F(LabelList, SeveralLabelsOfAnImage) {
                "{\"image_id\": 1, \"category_id\": 0}, {\"image_id\": 3, \"category_id\": 1}], "
                "\"categories\": [{\"id\": 0, \"name\": \"cat\"}, {\"id\": 1, \"name\": \"dog\"}]}");
   EXPECT_EQ(rows(read_dataset(scratch_ / "l.json", "Data", several)), expected);
+}
+
+TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {
+  const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  expect_fault("l.jsonl",
+               "{\"path\": \"dog/a.jpg\", \"labels\": [1, 0, 1]}\n"
+               "{\"path\": \"cat/a.jpg\", \"labels\": [0, 1]}\n",
+               {"1 fault", "line 1", "each once"}, several);
+  for (const char* mark : {",", "|"})
+    expect_fault("l.csv",
+                 "path,label\ndog/a.jpg,\"dog" + std::string(mark) + " cat\"\ncat/a.jpg,cat\n",
+                 {"1 fault", "line 2", "';'", ".jsonl"}, several);
+  expect_fault("l.csv", "path,label\ndog/a.jpg,\"{\"\"choices\"\":[\"\"dog\"\"]}\"\n",
+               {"line 2", ".jsonl"}, several);
+  expect_rows("l.jsonl", "{\"path\": \"dog/a.jpg\", \"labels\": [\"cat, wild\", \"cat\"]}\n",
+              {"dog/a.jpg=cat;cat, wild"}, several);
+}
+
+TEST_F(LabelList, NamesWithAPointAreNoNumbersOfIm2rec) {
+  expect_rows("l.lst", "0\tv1.0\tdog/a.jpg\n1\tv1\tcat/a.jpg\n",
+              {"dog/a.jpg=v1.0", "cat/a.jpg=v1"});
+}
+
+TEST_F(LabelList, PathsThroughALinkAndBackAreRefused) {
+  scratch_.put("far/away/x", "");
+  scratch_.put("far/a.jpg", "another");
+  std::filesystem::create_directory_symlink("far/away", scratch_ / "link");
+  scratch_.put("a.jpg", "a");
+  expect_fault("l.csv", "path,label\nlink/../a.jpg,dog\n", {"line 2", "'link/../a.jpg'"});
+  EXPECT_EQ(rows(read("l.csv", "path,label\ncat/../a.jpg,dog\n")), (Texts{"a.jpg=dog"}));
 }
 
 TEST_F(LabelList, WhatHasNoClassIsNotWhatHasNoLabel) {

@@ -144,6 +144,14 @@ TEST(LabelMeaning, NumbersThatAreNamesAreNames) {
   EXPECT_EQ(meaning({of_texts({"001", "002"})}, {}).classes, (Texts{"001", "002"}));
 }
 
+TEST(LabelMeaning, NamesThatAreNumbersOfOtherClassesAreTold) {
+  const Texts sorted = {"0", "1", "10", "2"};
+  EXPECT_NE(meaning({of_texts({"1", "2"}, sorted)}, {}).note.find("'2'"), std::string::npos);
+  EXPECT_EQ(meaning({of_texts({"10", "2"}, sorted)}, {}).note, "");  // 10 is no number of four
+  EXPECT_EQ(meaning({of_texts({"0", "1"}, sorted)}, {}).note, "");
+  EXPECT_EQ(meaning({of_texts({"1", "2"}, {"1", "2", "3"})}, {}).note, "");  // from 1 on
+}
+
 TEST(LabelMeaning, NamesOrNumbersIsOneDecision) {
   const Texts stars = {"1", "2", "3"};
   const FoundLabels few = of_texts({"1", "2"}, stars), all = of_texts({"0", "1", "2"}, stars);
