@@ -34,57 +34,40 @@ constexpr std::uint64_t kMaxLabelMap = 64 << 20;
                   ". Give the model.tar.gz of a training job, or the folder with its files.");
 }
 
-OpenFile opened(const fs::path& path) {
-  OpenFile file(path);
-  return is_compressed(file) ? unpacked(path) : std::move(file);
-}
-
 // Scans the tar again for each file, because a list of all its names could take much memory.
 class PackedFiles {
  public:
-  explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
-    if (!is_tar(file_)) fail_packed(path, "it is not a tar file");
-    std::optional<std::string> folder;
-    list_tar(file_, [&](std::string_view name, const ArchiveMember&) {
-      if (name != kMetaFile && !name.ends_with("/" + std::string(kMetaFile))) return;
-      const std::string_view around = name.substr(0, name.size() - kMetaFile.size());
-      if (!folder || around.size() < folder->size()) folder = around;
-    });
-    if (!folder)
-      fail_packed(path, "it has no " + std::string(kMetaFile) + ", so it has no model directory");
-    folder_ = *folder;
-  }
+  explicit PackedFiles(const fs::path& path) : path_(path), packed_(open_packed_model(path)) {}
 
   std::string where(std::string_view name) const {
-    return path_.string() + ":" + folder_ + std::string(name);
+    return path_.string() + ":" + packed_.folder + std::string(name);
   }
 
   // Returns a file's contents; empty if there is none. If several entries have the name, the last
   // one counts, as in tar itself.
   std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
-    const std::string wanted = folder_ + std::string(name);
+    const std::string wanted = packed_.folder + std::string(name);
     std::optional<ArchiveMember> found;
-    list_tar(file_, [&](std::string_view entry, const ArchiveMember& member) {
+    list_tar(packed_.file, [&](std::string_view entry, const ArchiveMember& member) {
       if (entry == wanted) found = member;
     });
     if (!found) return std::nullopt;
     if (found->size > most)
       fail_packed(path_, "its " + wanted + " is larger than " + std::to_string(most) + " bytes");
-    std::string bytes = file_.bytes_at(found->offset, found->size);
+    std::string bytes = packed_.file.bytes_at(found->offset, found->size);
     if (bytes.size() < found->size) fail_packed(path_, "it was truncated while being read");
     return bytes;
   }
 
   std::string read(std::string_view name, std::uint64_t most) const {
     std::optional<std::string> bytes = find(name, most);
-    if (!bytes) fail_packed(path_, "it has no " + folder_ + std::string(name));
+    if (!bytes) fail_packed(path_, "it has no " + packed_.folder + std::string(name));
     return std::move(*bytes);
   }
 
  private:
   fs::path path_;
-  OpenFile file_;
-  std::string folder_;  // such as "" or "model/"
+  PackedModel packed_;
 };
 
 std::vector<std::string> read_labels(const fs::path& file, const PackedFiles& files,

@@ -259,10 +259,15 @@ TEST_F(Sources, AModelMayBePacked) {
   EXPECT_EQ(read_model(folder_ / "channel").spec.model_name, "resnet18");
   expect_the_model(read_weight_source(write_gzip("inside.tgz", tar_of_model("out/model/"))));
   expect_the_model(read_weight_source(write("plain.tar", tar_of_model(""))));
+  const std::string deep = tar_member("a/b/_meta.yaml", "") + tar_member("model/_meta.yaml", "");
+  expect_the_model(read_weight_source(write("deep.tar", deep + tar_of_model("model/"))));
 }
 
 TEST_F(Sources, ATarWithoutAModelIsRefused) {
   EXPECT_NE(fault_of(write("no.tar", tar_member("a.txt", "a") + tar_end())).find("_meta.yaml"),
+            std::string::npos);
+  EXPECT_NE(fault_of(write("two.tar", tar_member("b/_meta.yaml", "") + tar_of_model("a/")))
+                .find("several"),
             std::string::npos);
   const std::string whole = read_file(write_gzip("whole.tar.gz", tar_of_model("")));
   EXPECT_NE(fault_of(write("cut.tar.gz", whole.substr(0, whole.size() / 2))).find("truncated"),
