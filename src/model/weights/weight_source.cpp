@@ -315,14 +315,40 @@ std::string kind_of(const StateDictParts& parts) {
   return kind;
 }
 
+// Whether the last network in a name or a path is one of timm's with TensorFlow's weights.
+bool is_tensorflows(std::string_view name) {
+  const std::string small = in_small_letters(name);
+  const std::size_t mobilenet = small.rfind("mobilenet"),
+                    efficientnet = small.rfind("efficientnet");
+  const std::size_t found = mobilenet + 1 > efficientnet + 1 ? mobilenet : efficientnet;
+  return found != small.npos && small.substr(0, found).ends_with("tf_");
+}
+
+// Hugging Face's files all have one name; config.json beside them has the network's.
+std::string timm_name_of(const fs::path& file) {
+  const fs::path config = file.parent_path() / "config.json";
+  std::error_code fault;
+  if ((file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin") &&
+      fs::is_regular_file(config, fault)) {
+    try {
+      const Json facts = parse_json(read_file(config, kMaxText));
+      if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
+        return facts["architecture"].get<std::string>();
+    } catch (const JsonFault&) {          // the path tells
+    } catch (const std::system_error&) {  // likewise
+    }
+  }
+  return file.string();
+}
+
 WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   WeightSource source;
   source.where = path.string();
   StateDictParts parts;
   parts.wanted = part;
   source.state = read_state_dict(read_state_dict_file(path), parts);
-  to_own_names(source.state, parts);
-  source.kind = kind_of(parts);
+  const std::string assumed = to_own_names(source.state, parts, timm_name_of(path));
+  source.kind = kind_of(parts) + assumed;
   add_facts_beside(path, source);
   return source;
 }
@@ -361,7 +387,7 @@ std::string published_url(const std::string& given, const KnownNetwork& network)
 
 }  // namespace
 
-void to_own_names(StateDict& state, StateDictParts& parts) {
+std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_view timm_name) {
   const auto enter = [&parts](const std::string& name) {
     return parts.taken + (parts.taken.empty() || name.empty() ? "" : ".") + name;
   };
@@ -387,8 +413,8 @@ void to_own_names(StateDict& state, StateDictParts& parts) {
     const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
     return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
-  take_torchvision_names(state);
   rename_old_densenet_keys(state);
+  return take_torchvision_names(state, is_tensorflows(timm_name));
 }
 
 ModelDirectory read_model(const fs::path& path) {
