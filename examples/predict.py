@@ -40,8 +40,9 @@ def read_photo(path, exif):
     """The RGB pixels that kiln decodes: of an animation the first frame, of 16-bit gray the high byte."""
     image = Image.open(path)
     if exif == "apply":
-        image.load()
-        for metadata in ("xmp", "XML:com.adobe.xmp"):  # which kiln does not read
+        image.info.pop("xmp", None)  # which kiln does not read: Pillow would turn a TIFF by it
+        image = image.copy()  # without what Pillow has read of EXIF and XMP already
+        for metadata in ("xmp", "XML:com.adobe.xmp"):
             image.info.pop(metadata, None)
         image = ImageOps.exif_transpose(image)
     elif image.format == "TIFF":

@@ -153,8 +153,9 @@ Rows<ScoreConfig> score_rows() {
               "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
               "ImageDirectory, a COCO folder, or a single image."),
           opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
-              "Only the images listed in this file (-: standard input), one path per line, "
-              "relative to --data-path if given, else to the working directory."),
+              "Only the images listed in this file (-: standard input), one path per line, or "
+              "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
+              "the working directory."),
           opt(&Config::output_path, "output-path", path("FILE"), kPaths,
               "File for the predictions, one row per image, in the order of the images: .csv, "
               ".jsonl or .parquet. Default: readable lines on standard output."),

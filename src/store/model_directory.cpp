@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -267,6 +269,31 @@ void refuse_foreign_names(const fs::path& folder) {
 }
 
 }  // namespace
+
+PackedModel open_packed_model(const fs::path& path) {
+  PackedModel packed{OpenFile(path), ""};
+  if (is_compressed(packed.file)) packed.file = unpacked(path);
+  if (!is_tar(packed.file)) throw ArchiveFault("it is not a tar file");
+  std::optional<std::string> found, other;
+  const auto depth = [](const std::string& folder) { return std::ranges::count(folder, '/'); };
+  list_tar(packed.file, [&](std::string_view name, const ArchiveMember&) {
+    if (name != kMetaFile && !name.ends_with("/" + std::string(kMetaFile))) return;
+    std::string folder(name.substr(0, name.size() - kMetaFile.size()));
+    if (found && depth(folder) > depth(*found)) return;
+    if (found && depth(folder) < depth(*found))
+      other.reset();
+    else if (found && folder != *found)
+      other = found;
+    found = std::move(folder);
+  });
+  if (!found)
+    throw ArchiveFault("it has no " + std::string(kMetaFile) + ", so it has no model directory");
+  if (other)
+    throw ArchiveFault("it has several model directories, such as " + quoted_path(*other) +
+                       " and " + quoted_path(*found));
+  packed.folder = std::move(*found);
+  return packed;
+}
 
 OutputFolder prepare_model_output(const fs::path& path) {
   OutputFolder folder(path);

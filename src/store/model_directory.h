@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/output_folder.h"
+#include "data/archive/archive.h"
 #include "record/training_record.h"
 #include "store/model_spec.h"
 #include "store/state_dict_file.h"
@@ -68,6 +69,15 @@ struct ModelDirectory {
 // rejected.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
+
+// A tar that holds a model directory, as SageMaker packs what a job leaves in /opt/ml/model.
+struct PackedModel {
+  OpenFile file;  // uncompressed; a compressed tar was unpacked to the folder for temporary files
+  std::string folder;  // of the shallowest _meta.yaml, such as "" or "model/"
+};
+// Throws ArchiveFault, also if there is no model directory, or several that may be meant;
+// SpoolFault; std::system_error.
+PackedModel open_packed_model(const std::filesystem::path& path);
 
 // Checks and locks the output folder before work starts. Throws Error kFailedToWriteOutputs if it
 // cannot be created or written (a probe file is written and removed), if another run has locked it,

@@ -98,7 +98,11 @@ class ServeTest(FlowTest):
 
     def test_azure_ml_and_a_packed_model(self):
         (self.folder / "registered/1").mkdir(parents=True)
+        other = self.folder / "other.csv"
+        other.write_text(",label\n0,of\n1,another\n2,model\n")
         with tarfile.open(self.folder / "registered/1/model.tar.gz", "w:gz") as tar:
+            for name in ("index_to_label.csv", "trained/old/index_to_label.csv", "trained/index_to_label.csv"):
+                tar.add(other, name)  # not the model's, or an earlier entry of the name
             tar.add(self.trained_model, "trained")
         server = Server(self, *ONE_BY_ONE, environment={"AZUREML_MODEL_DIR": str(self.folder / "registered")})
         self.assertEqual([server.status("GET", path) for path in ("/healthz", "/readyz")], [200, 200])

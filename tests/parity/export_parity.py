@@ -30,7 +30,7 @@ import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
 import torch  # noqa: E402
 import torchvision  # noqa: E402
-from PIL import Image  # noqa: E402
+from PIL import Image, PngImagePlugin  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 PREDICT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "examples/predict.py"))
@@ -237,23 +237,70 @@ def check_preparations(kiln, folder, photos, crops):
             print(f"{json.dumps(how)}, {images.name}: probabilities within {worst:.1e}")
 
 
-def check_torchvision(kiln, model, photos):
-    """The lines in the model card, as they are, for each photo."""
-    card = model.export(kiln, ".pth", "--format", "torchvision").with_name(f"{model.folder.name}.pth.md").read_text()
-    code = card.split("```python\n")[1].split("```")[0]
-    assert len([line for line in code.splitlines() if line.strip()]) < 20, code
-    code = code.replace('torch.load("', f'torch.load("{model.folder.parent}/')
-    scores, answers, cwd = model.score(kiln, photos), {}, os.getcwd()
-    for name in list(scores)[:8]:
+def run_card(exported, photos, names):
+    """What the lines in the model card, as they are, answer for each photo."""
+    code = exported.with_name(f"{exported.name}.md").read_text().split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) < 30, code
+    code = code.replace(f'"{exported.name}"', f'"{exported}"')
+    answers, cwd = {}, os.getcwd()
+    for name in names:
         os.chdir(photos)
         named = {}
         with contextlib.redirect_stdout(io.StringIO()):
             exec(code.replace("photo.jpg", name), named)  # noqa: S102
         os.chdir(cwd)
-        answers[name] = named["probabilities"].tolist()
+        answers[name] = torch.as_tensor(named["probabilities"]).flatten().tolist()
     assert named["labels"] == LABELS
+    return answers
+
+
+def check_torchvision(kiln, model, photos):
+    scores = model.score(kiln, photos)
+    answers = run_card(model.export(kiln, ".pth", "--format", "torchvision"), photos, list(scores)[:8])
     worst = compared(f"{model.name} in torchvision", answers, {name: scores[name] for name in answers}, FROM_PHOTOS)
     print(f"{model.name} in torchvision: probabilities within {worst:.1e}")
+
+
+def make_odd_photos(folder, image):
+    """16 bits of gray, and orientations in EXIF and in XMP, which the program does not read."""
+    folder.mkdir()
+    rotated = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+    bare, turned, text = Image.Exif(), Image.Exif(), PngImagePlugin.PngInfo()
+    bare[0x010F], turned[0x0112] = "a camera", 6
+    text.add_itxt("XML:com.adobe.xmp", rotated.decode())
+    wide = numpy.asarray(image.convert("L")).astype(numpy.uint16) * 257
+    for kind in ("png", "tif"):
+        Image.fromarray(wide).save(folder / f"gray.{kind}")
+    image.save(folder / "plain.png")
+    image.save(folder / "xmp.png", pnginfo=text)
+    image.save(folder / "exif.png", exif=turned)
+    image.save(folder / "xmp.tif", tiffinfo={700: rotated})
+    image.save(folder / "exif.tif", tiffinfo={0x0112: 6})
+    image.save(folder / "xmp.jpg", quality=97, xmp=rotated)
+    image.save(folder / "exif-and-xmp.jpg", quality=97, xmp=rotated, exif=bare)
+    image.save(folder / "exif.jpg", quality=97, exif=turned)
+
+
+def check_odd_photos(kiln, folder, photos):
+    """All that is exported reads photos as the program does, whether it turns them or not."""
+    make_odd_photos(folder / "odd", Image.open(sorted(photos.iterdir())[0]).convert("RGB").resize((90, 70)))
+    for exif in ("apply", "ignore"):
+        model = Model(folder / f"odd-{exif}", "resnet18", sorted(photos.iterdir()), exif=exif)
+        scores = {name: numpy.array(shares) for name, (_, shares) in model.score(kiln, folder / "odd").items()}
+        turns = abs(scores["exif.png"] - scores["plain.png"]).max()
+        assert (turns > 2 * FROM_PHOTOS) == (exif == "apply"), f"{exif}: {scores}"
+        mlflow = model.export(kiln, ".mlflow", "--format", "mlflow")
+        classifier = runpy.run_path(str(mlflow / "code/kiln_classifier.py"))["Classifier"](str(mlflow / "data/model.onnx"))
+        session = open_onnx(mlflow / "data/model.onnx")
+        ways = {"MLflow": {name: classifier.answer((folder / "odd" / name).read_bytes())["probabilities"] for name in scores},
+                "predict.py": {name: from_photo(session, folder / "odd" / name, model.how) for name in scores},
+                "ONNX": run_card(model.export(kiln, ".onnx"), folder / "odd", scores),
+                "torchvision": run_card(model.export(kiln, ".pth", "--format", "torchvision"), folder / "odd", scores)}
+        for way, answers in ways.items():
+            for name, expected in scores.items():
+                worst = abs(expected - answers[name]).max()
+                assert worst <= FROM_PHOTOS, f"{way}, exif {exif}: {name}: {worst:.2g} from {expected}"
+        print(f"odd photos, exif {exif}: {', '.join(ways)} answer as the program does")
 
 
 MLFLOW = """
@@ -325,6 +372,7 @@ def main(kiln):
             print(f"{name}: probabilities from pixels within {worst:.1e}")
         check_torchvision(kiln, Model(folder / "vit_b_16", "vit_b_16", sorted(crops.iterdir())), crops)
         check_preparations(kiln, folder, photos, crops)
+        check_odd_photos(kiln, folder, photos)
         for name in MODELS + (OTHERS if NIGHTLY else []):
             model = Model(folder / name, name, sorted(photos.iterdir()), with_output_layer=name == "resnet18")
             if name in MODELS:

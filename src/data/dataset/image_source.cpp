@@ -114,7 +114,7 @@ bool FileList::can_be_read_again() const {
 bool FileList::next(std::size_t most, Dataset& set) {
   set = unlabeled_files(root_, "Images");
   while (true) {
-    take_lines(most, set.samples);
+    take_paths(most, set.samples);
     const bool has_some = !set.samples.empty();
     pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
     const auto would_wait = [&] { return ::poll(&state, 1, 0) <= 0; };
@@ -135,23 +135,29 @@ void FileList::read_more() {
   at_end_ = got == 0;
 }
 
-// Takes whole lines. At the end of the list, the last line needs no newline.
-void FileList::take_lines(std::size_t most, SampleTable& samples) {
+// Takes whole paths. At the end of the list, the last one needs no end.
+void FileList::take_paths(std::size_t most, SampleTable& samples) {
+  const bool has_zero = text_.find('\0') != std::string::npos;
+  if (!end_of_path_ && (has_zero || at_end_ || text_.find('\n') != std::string::npos))
+    end_of_path_ = has_zero ? '\0' : '\n';
+  const char mark = end_of_path_.value_or('\n');
+  if (mark == '\n' && has_zero)
+    fail("has a zero byte after lines: end all its paths with newlines, or all with zero bytes.");
   std::size_t begin = 0;
   while (samples.size() < most && begin < text_.size()) {
-    const std::size_t newline = text_.find('\n', begin);
-    if (newline == std::string::npos && !at_end_) break;
-    const std::size_t end = std::min(newline, text_.size());
-    std::string_view line = std::string_view(text_).substr(begin, end - begin);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!has_begun_) line = without_byte_order_mark(line);
-    if (line.size() > kMaxPathBytes) break;
+    const std::size_t found = text_.find(mark, begin);
+    if (found == std::string::npos && !at_end_) break;
+    const std::size_t end = std::min(found, text_.size());
+    std::string_view path = std::string_view(text_).substr(begin, end - begin);
+    if (mark == '\n' && path.ends_with('\r')) path.remove_suffix(1);
+    if (mark == '\n' && !has_begun_) path = without_byte_order_mark(path);
+    if (path.size() > kMaxPathBytes) break;
     has_begun_ = true;
-    if (!line.empty()) samples.add(line);
+    if (!path.empty()) samples.add(path);
     begin = std::min(end + 1, text_.size());
   }
   text_.erase(0, begin);
-  if (samples.size() < most && text_.find('\n') > kMaxPathBytes && text_.size() > kMaxPathBytes)
+  if (samples.size() < most && text_.find(mark) > kMaxPathBytes && text_.size() > kMaxPathBytes)
     fail("has a line longer than 4096 bytes: give one path per line.");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,8 @@ class TrueLabels {
   bool any_ = false;
 };
 
-// Reads the image files named in a list, one path per line, in portions. The list may be of any
+// Reads the image files named in a list, one path per line, in portions. If zero bytes come before
+// the first line was taken, they end the paths, as those of `find -print0`. The list may be of any
 // length and may still be growing. Use from one thread.
 class FileList {
  public:
@@ -60,19 +62,20 @@ class FileList {
 
   // Waits for at least one image, then takes those in the list so far, at most `most`; false at the
   // end of the list. Does not open the image files. Throws Error kUserError for a line longer than
-  // any path, and if the list cannot be read.
+  // any path, for a zero byte after lines, and if the list cannot be read.
   bool next(std::size_t most, Dataset& set);
 
  private:
   void read_more();
-  void take_lines(std::size_t most, SampleTable& samples);
+  void take_paths(std::size_t most, SampleTable& samples);
   [[noreturn]] void fail(const std::string& fault) const;
 
   std::string list_;
   std::filesystem::path root_;
   int file_ = -1;
-  std::string text_;        // read and not yet taken
-  bool has_begun_ = false;  // its first line was taken
+  std::string text_;                 // read and not yet taken
+  bool has_begun_ = false;           // its first line was taken
+  std::optional<char> end_of_path_;  // unknown until the first one is complete
   bool at_end_ = false;
 };
 

@@ -284,13 +284,40 @@ void fit_positions(const ImageModel& model, WeightSource& source) {
   }
 }
 
+// The names of tensors inside the network's parts, or before its blocks, that it does
+// not have: layer scale, say. Without these a relative's weights give other answers.
+std::vector<std::string> strange_tensors(const ImageModel& model, const StateDict& state) {
+  std::unordered_set<std::string> parts{"norm_pre"}, own;
+  const std::string head = head_prefix(model);
+  for (const NamedTensor& item : model.state()) {
+    own.insert(item.name);
+    if (!item.name.starts_with(head) && !item.name.starts_with(kOutputLayer))
+      parts.insert(first_part(item.name));
+  }
+  std::vector<std::string> strange;
+  for (const StoredTensor& tensor : state)
+    if (!own.contains(tensor.name) && !tensor.name.starts_with(head) &&
+        parts.contains(first_part(tensor.name)) &&
+        std::ranges::any_of(tensor.shape, [](auto side) { return side > 1; }) &&
+        at::isFloatingType(torch_type(tensor.dtype)))
+      strange.push_back(tensor.name);
+  return strange;
+}
+
 // Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
-// exactly the kernels of the model.
+// exactly the kernels of the model, and nothing else that changes its answers.
 void require_weights_of(const ImageModel& model, const std::string& name,
                         const WeightSource& source) {
   const std::vector<NamedTensor> own = kernels_of(model);
   const StateDict theirs = kernels_like(model, source.state);
-  if (likeness(theirs, own) == 1) return;
+  if (likeness(theirs, own) == 1) {
+    const std::vector<std::string> strange = strange_tensors(model, source.state);
+    if (strange.empty()) return;
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The weights in '" + source.where + "' are those of a relative of " + name +
+                    ", which lacks parts that change the answers" + listing("unexpected", strange) +
+                    ". Give weights of " + name + ".");
+  }
   if (const std::string relative = relative_of(source.state); !relative.empty())
     throw Error(ErrorCode::kInvalidModelDirectory,
                 "The weights in '" + source.where + "' are those of " + relative +

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -11,6 +14,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -78,26 +83,49 @@ std::string parts_of_inverted(const StateDict& state, bool is_mobilenet) {
               : "model.classifier. model.classifier.1. model.conv_head." + last + ".0.");
 }
 
-// What BatchNorm adds to variances, timm's and torchvision's: the sums stay the same.
-void take_epsilon(std::string& variances) {
-  constexpr double kTheirs = 1e-5, kOurs = 1e-3;
-  for (std::size_t at = 0; at + sizeof(float) <= variances.size(); at += sizeof(float)) {
-    float variance = 0;
-    std::memcpy(&variance, &variances[at], sizeof variance);
-    variance = static_cast<float>(variance + (kTheirs - kOurs));
-    std::memcpy(&variances[at], &variance, sizeof variance);
+float value_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const double size = exponent == 31  ? HUGE_VAL
+                      : exponent == 0 ? std::ldexp(mantissa, -24)
+                                      : std::ldexp(1024 + mantissa, exponent - 25);
+  return static_cast<float>(bits >> 15 ? -size : size);
+}
+
+// The value at `bytes`, of one of the four types of floating-point numbers.
+double value_at(const char* bytes, DType type) {
+  const auto read = [bytes](auto value) {
+    std::memcpy(&value, bytes, sizeof value);
+    return value;
+  };
+  if (type == DType::kFloat64) return read(double{});
+  if (type == DType::kFloat32) return read(float{});
+  const auto bits = read(std::uint16_t{});
+  return type == DType::kFloat16 ? value_of_half(bits)
+                                 : std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+void add_to(StoredTensor& variances, double change) {
+  if (variances.dtype > DType::kBFloat16) return;  // of whole numbers, which are refused
+  const std::size_t size = byte_size(variances.dtype);
+  std::string sums;
+  for (std::size_t at = 0; at + size <= variances.bytes.size(); at += size) {
+    const auto sum = static_cast<float>(value_at(&variances.bytes[at], variances.dtype) + change);
+    sums.append(reinterpret_cast<const char*>(&sum), sizeof sum);
   }
+  variances.dtype = DType::kFloat32;
+  variances.bytes = std::move(sums);
 }
 
 }  // namespace
 
-void take_torchvision_names(StateDict& state) {
+std::string take_torchvision_names(StateDict& state, bool is_tensorflows) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const StoredTensor& tensor : state) shapes[tensor.name] = tensor.shape;
   const std::vector<std::int64_t> base{768, 3, 16, 16};
   const bool is_inverted = shapes.contains("model.conv_stem.weight");
   const bool is_mobilenet = is_inverted && !shapes.contains("model.bn2.weight");
-  const bool differs = is_mobilenet || shapes.contains("model.blocks.1.0.conv_exp.weight");
+  const bool is_v2 = shapes.contains("model.blocks.1.0.conv_exp.weight");
+  const double epsilon = is_tensorflows ? 1e-3 : 1e-5, own = is_mobilenet || is_v2 ? 1e-3 : 1e-5;
   std::string parts;
   if (shapes.contains("model.conv_proj.weight") || shapes["model.patch_embed.proj.weight"] == base)
     parts = kViT;
@@ -117,9 +145,13 @@ void take_torchvision_names(StateDict& state) {
       tensor.shape.resize(3, 1);
     if (is_mobilenet && tensor.name == "model.classifier.0.weight" && tensor.shape.size() == 4)
       tensor.shape = {tensor.shape[0], tensor.shape[1] * tensor.shape[2] * tensor.shape[3]};
-    if (differs && tensor.name.ends_with(".running_var") && tensor.dtype == DType::kFloat32)
-      take_epsilon(tensor.bytes);
+    if (is_inverted && epsilon != own && tensor.name.ends_with(".running_var"))
+      add_to(tensor, epsilon - own);
   }
+  if (!is_inverted) return "";
+  return formatted(", epsilon of timm's BatchNorm %g", epsilon) +
+         (is_tensorflows ? ": of a tf_ network, which pads images otherwise"
+                         : ": assumed, as no tf_ is in the file's name");
 }
 
 }  // namespace kiln

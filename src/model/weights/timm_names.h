@@ -1,12 +1,17 @@
 // timm's names of the tensors of networks that torchvision has too.
 #pragma once
 
+#include <string>
+
 #include "store/state_dict_file.h"
 
 namespace kiln {
 
 // Gives the tensors of a network, `model.…`, the names and shapes that torchvision has today, where
-// they have timm's or older ones. Variances also make up for what timm's BatchNorm adds to them.
-void take_torchvision_names(StateDict& state);
+// they have timm's or older ones. Variances, then in float32, also make up for what timm's
+// BatchNorm adds to them, which no tensor says: 1e-5, or 1e-3 in its `tf_` networks, of which
+// `is_tensorflows` are. Returns which one was taken, as a clause for the log; empty for networks of
+// one epsilon.
+std::string take_torchvision_names(StateDict& state, bool is_tensorflows);
 
 }  // namespace kiln

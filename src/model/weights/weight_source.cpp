@@ -34,57 +34,40 @@ constexpr std::uint64_t kMaxLabelMap = 64 << 20;
                   ". Give the model.tar.gz of a training job, or the folder with its files.");
 }
 
-OpenFile opened(const fs::path& path) {
-  OpenFile file(path);
-  return is_compressed(file) ? unpacked(path) : std::move(file);
-}
-
 // Scans the tar again for each file, because a list of all its names could take much memory.
 class PackedFiles {
  public:
-  explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
-    if (!is_tar(file_)) fail_packed(path, "it is not a tar file");
-    std::optional<std::string> folder;
-    list_tar(file_, [&](std::string_view name, const ArchiveMember&) {
-      if (name != kMetaFile && !name.ends_with("/" + std::string(kMetaFile))) return;
-      const std::string_view around = name.substr(0, name.size() - kMetaFile.size());
-      if (!folder || around.size() < folder->size()) folder = around;
-    });
-    if (!folder)
-      fail_packed(path, "it has no " + std::string(kMetaFile) + ", so it has no model directory");
-    folder_ = *folder;
-  }
+  explicit PackedFiles(const fs::path& path) : path_(path), packed_(open_packed_model(path)) {}
 
   std::string where(std::string_view name) const {
-    return path_.string() + ":" + folder_ + std::string(name);
+    return path_.string() + ":" + packed_.folder + std::string(name);
   }
 
   // Returns a file's contents; empty if there is none. If several entries have the name, the last
   // one counts, as in tar itself.
   std::optional<std::string> find(std::string_view name, std::uint64_t most) const {
-    const std::string wanted = folder_ + std::string(name);
+    const std::string wanted = packed_.folder + std::string(name);
     std::optional<ArchiveMember> found;
-    list_tar(file_, [&](std::string_view entry, const ArchiveMember& member) {
+    list_tar(packed_.file, [&](std::string_view entry, const ArchiveMember& member) {
       if (entry == wanted) found = member;
     });
     if (!found) return std::nullopt;
     if (found->size > most)
       fail_packed(path_, "its " + wanted + " is larger than " + std::to_string(most) + " bytes");
-    std::string bytes = file_.bytes_at(found->offset, found->size);
+    std::string bytes = packed_.file.bytes_at(found->offset, found->size);
     if (bytes.size() < found->size) fail_packed(path_, "it was truncated while being read");
     return bytes;
   }
 
   std::string read(std::string_view name, std::uint64_t most) const {
     std::optional<std::string> bytes = find(name, most);
-    if (!bytes) fail_packed(path_, "it has no " + folder_ + std::string(name));
+    if (!bytes) fail_packed(path_, "it has no " + packed_.folder + std::string(name));
     return std::move(*bytes);
   }
 
  private:
   fs::path path_;
-  OpenFile file_;
-  std::string folder_;  // such as "" or "model/"
+  PackedModel packed_;
 };
 
 std::vector<std::string> read_labels(const fs::path& file, const PackedFiles& files,
@@ -332,14 +315,40 @@ std::string kind_of(const StateDictParts& parts) {
   return kind;
 }
 
+// Whether the last network in a name or a path is one of timm's with TensorFlow's weights.
+bool is_tensorflows(std::string_view name) {
+  const std::string small = in_small_letters(name);
+  const std::size_t mobilenet = small.rfind("mobilenet"),
+                    efficientnet = small.rfind("efficientnet");
+  const std::size_t found = mobilenet + 1 > efficientnet + 1 ? mobilenet : efficientnet;
+  return found != small.npos && small.substr(0, found).ends_with("tf_");
+}
+
+// Hugging Face's files all have one name; config.json beside them has the network's.
+std::string timm_name_of(const fs::path& file) {
+  const fs::path config = file.parent_path() / "config.json";
+  std::error_code fault;
+  if ((file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin") &&
+      fs::is_regular_file(config, fault)) {
+    try {
+      const Json facts = parse_json(read_file(config, kMaxText));
+      if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
+        return facts["architecture"].get<std::string>();
+    } catch (const JsonFault&) {          // the path tells
+    } catch (const std::system_error&) {  // likewise
+    }
+  }
+  return file.string();
+}
+
 WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   WeightSource source;
   source.where = path.string();
   StateDictParts parts;
   parts.wanted = part;
   source.state = read_state_dict(read_state_dict_file(path), parts);
-  to_own_names(source.state, parts);
-  source.kind = kind_of(parts);
+  const std::string assumed = to_own_names(source.state, parts, timm_name_of(path));
+  source.kind = kind_of(parts) + assumed;
   add_facts_beside(path, source);
   return source;
 }
@@ -378,7 +387,7 @@ std::string published_url(const std::string& given, const KnownNetwork& network)
 
 }  // namespace
 
-void to_own_names(StateDict& state, StateDictParts& parts) {
+std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_view timm_name) {
   const auto enter = [&parts](const std::string& name) {
     return parts.taken + (parts.taken.empty() || name.empty() ? "" : ".") + name;
   };
@@ -404,8 +413,8 @@ void to_own_names(StateDict& state, StateDictParts& parts) {
     const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
     return (own.starts_with(kOutputLayer) ? "" : std::string(kPrefix)) + own;
   });
-  take_torchvision_names(state);
   rename_old_densenet_keys(state);
+  return take_torchvision_names(state, is_tensorflows(timm_name));
 }
 
 ModelDirectory read_model(const fs::path& path) {

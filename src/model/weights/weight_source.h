@@ -52,8 +52,9 @@ std::string fingerprint_of(const WeightSource& source);
 // ones or timm's. Leaves out counters that no network needs, such as `n_averaged`. Of several
 // networks below different prefixes takes the one that `parts` wants or that has no prefix, and
 // notes in `parts` which one it is. Throws FormatFault if there is none, or naming both if two
-// tensors get the same name.
-void to_own_names(StateDict& state, StateDictParts& parts);
+// tensors get the same name. Returns what was assumed of timm's network, as a clause for the log;
+// it depends on `timm_name`, the network's or the path of its file.
+std::string to_own_names(StateDict& state, StateDictParts& parts, std::string_view timm_name = {});
 
 // Matches the rows of a source's last layer to classes.
 

@@ -31,6 +31,13 @@ std::string onnx_model(const ExportedModel& exported);
 std::string quoted(const std::string& text);
 std::string quoted_list(const std::vector<std::string>& texts);
 
+// Whether the caller turns pictures upright as their EXIF orientation says.
+bool is_turned(const ExportedModel& exported);
+
+// Python: a function `read_photo(file)`, whose result has the pixels that this program decodes, by
+// numpy and by Image and ImageOps of Pillow.
+std::string python_to_read_photo(const ExportedModel& exported);
+
 // For people, in Markdown: what the model was trained on, how good it is, and its limits. `use`:
 // how its files are used. Throws Error kInvalidModelDirectory for a damaged training.json.
 std::string model_card(const ExportedModel& exported, const std::string& use);

@@ -10,7 +10,8 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kPython =
+// Around python_to_read_photo().
+constexpr const char* kImports =
     R"PYTHON("""MLflow's python_function of an image classifier.
 
 Files of photos -> labels and probabilities.
@@ -25,21 +26,21 @@ import pandas
 from PIL import Image, ImageOps
 
 
+)PYTHON";
+
+constexpr const char* kClassifier = R"PYTHON(
+
 class Classifier:
     def __init__(self, path):
         self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         facts = self.session.get_modelmeta().custom_metadata_map
         self.labels = json.loads(facts["labels"])
-        self.is_turned = facts["exif_orientation"] == "apply"
 
     def predict(self, model_input, params=None):
         return pandas.DataFrame([self.answer(photo) for photo in model_input.iloc[:, 0]])
 
     def answer(self, photo):
-        image = Image.open(io.BytesIO(photo))
-        if self.is_turned:
-            image = ImageOps.exif_transpose(image)
-        pixels = numpy.asarray(image.convert("RGB"))
+        pixels = numpy.asarray(read_photo(io.BytesIO(photo)))
         probabilities = self.session.run(["probabilities"], {"image": pixels[None]})[0][0].tolist()
         best = max(range(len(self.labels)), key=probabilities.__getitem__)
         label = self.labels[best]
@@ -89,7 +90,7 @@ constexpr const char* kUse =
 std::vector<OutputFile> mlflow_files(const ExportedModel& exported) {
   exported.model.rule().require_one_label("--format mlflow");
   return {{"/data/model.onnx", onnx_model(exported)},
-          {"/code/kiln_classifier.py", kPython},
+          {"/code/kiln_classifier.py", kImports + python_to_read_photo(exported) + kClassifier},
           {"/requirements.txt", kRequirements},
           {"/conda.yaml", kConda},
           {"/python_env.yaml", kPythonEnvironment},

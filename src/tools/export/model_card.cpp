@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -117,6 +118,29 @@ std::string quoted_list(const std::vector<std::string>& texts) {
   parts.reserve(texts.size());
   for (const std::string& text : texts) parts.push_back(quoted(text));
   return "[" + joined(parts, ", ") + "]";
+}
+
+bool is_turned(const ExportedModel& exported) {
+  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
+  return how && how->exif == Exif::kApply;
+}
+
+std::string python_to_read_photo(const ExportedModel& exported) {
+  return std::string("def read_photo(file):\n    image = Image.open(file)\n") +
+         (is_turned(exported)
+              ? R"PYTHON(    image.info.pop("xmp", None)  # its orientation does not count
+    image = image.copy()
+    for key in ("xmp", "XML:com.adobe.xmp"):
+        image.info.pop(key, None)
+    image = ImageOps.exif_transpose(image)
+)PYTHON"
+              : R"PYTHON(    if image.format == "TIFF":
+        image.getexif()[0x0112] = 1  # pixels stay as stored, but Pillow would turn these
+)PYTHON") +
+         R"PYTHON(    if image.mode.startswith("I"):  # 16 bits: the high byte
+        image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
+    return image.convert("RGB")
+)PYTHON";
 }
 
 std::string model_card(const ExportedModel& exported, const std::string& use) {

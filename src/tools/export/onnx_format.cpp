@@ -36,12 +36,6 @@ std::string add_input(OnnxGraph& graph, const ExportedModel& exported) {
   return "pixels";
 }
 
-// Whether the caller turns pictures upright as their EXIF orientation says.
-bool is_turned(const ExportedModel& exported) {
-  const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
-  return how && how->exif == Exif::kApply;
-}
-
 // What a user of the file must know and cannot see in the graph.
 std::vector<std::pair<std::string, std::string>> metadata_of(const ExportedModel& exported) {
   const ModelDirectory& directory = exported.model.directory();
@@ -65,16 +59,12 @@ std::string lines_to_run(const ExportedModel& exported) {
            "width]. Its outputs are `probabilities` and `logits`, [N, classes].\n" +
            facts;
   const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
-  return "```python\nimport json, numpy, onnxruntime\nfrom PIL import Image, ImageOps\n\n"
-         "session = onnxruntime.InferenceSession(" +
+  return "```python\nimport json, numpy, onnxruntime\nfrom PIL import Image, ImageOps\n\n" +
+         python_to_read_photo(exported) + "\nsession = onnxruntime.InferenceSession(" +
          quoted(file) +
          ")\nlabels = json.loads(session.get_modelmeta().custom_metadata_map[\"labels\"])\n"
-         "image = " +
-         (is_turned(exported) ? "ImageOps.exif_transpose(Image.open(\"photo.jpg\"))"
-                              : "Image.open(\"photo.jpg\")") +
-         ".convert(\"RGB\")\n"
-         "probabilities, = session.run([\"probabilities\"], {\"image\": "
-         "numpy.asarray(image)[None]})\n" +
+         "image = numpy.asarray(read_photo(\"photo.jpg\"))\n"
+         "probabilities, = session.run([\"probabilities\"], {\"image\": image[None]})\n" +
          exported.model.rule().python_of_onnx() + "```\n" + facts;
 }
 

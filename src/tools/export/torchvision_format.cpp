@@ -42,15 +42,12 @@ std::string list_of(const std::array<double, 3>& values) {
   return formatted("[%g, %g, %g]", values[0], values[1], values[2]);
 }
 
-// The lines of Python that prepare `image`, a Pillow image.
+// The lines of Python that prepare `image`, a Pillow image in RGB.
 std::string preparation(const ExportedModel& exported) {
   const std::optional<Preprocessing>& how = exported.model.directory().preprocessing;
   if (!how) return "# Resize the image as in training.\n";
-  std::string text;
-  if (how->exif == Exif::kApply) text += "image = ImageOps.exif_transpose(image)\n";
-  text += "image = image.convert(\"RGB\")\n";
   if (exported.model.pixels()->chain)
-    return text + "# In training, these operations of torchvision.transforms followed: " +
+    return "# In training, these operations of torchvision.transforms followed: " +
            exported.model.pixels()->chain->whole.summary() + "\n";
   const std::string size = formatted("(%d, %d)", how->width, how->height);
   std::string side = std::to_string(how->resize_short_side);
@@ -60,6 +57,7 @@ std::string preparation(const ExportedModel& exported) {
         "[image.height * %d // image.width, %d] if image.height * %d >= image.width * %d else "
         "[%d, image.width * %d // image.height]",
         how->width, how->width, how->width, how->height, how->height, how->height);
+  std::string text;
   if (how->keep_exact_size) text += "if image.size != " + size + ":\n    ";
   return text + "image = functional.resize(image, " + side + ")\n" +
          formatted("image = functional.center_crop(image, [%d, %d])\n", how->height, how->width);
@@ -68,15 +66,15 @@ std::string preparation(const ExportedModel& exported) {
 std::string lines_to_load(const ExportedModel& exported) {
   const Predictor& model = exported.model;
   const std::string file = std::filesystem::path(exported.config.output_path).filename().string();
-  return "```python\nimport torch, torchvision\nfrom PIL import Image, ImageOps\n"
-         "from torchvision.transforms import functional\n\n"
-         "network = torchvision.models.get_model(\"" +
+  return "```python\nimport numpy, torch, torchvision\nfrom PIL import Image, ImageOps\n"
+         "from torchvision.transforms import functional\n\n" +
+         python_to_read_photo(exported) + "\nnetwork = torchvision.models.get_model(\"" +
          model.spec().model_name + "\", num_classes=" + std::to_string(model.labels().size()) +
          (known_network(model.spec().model_name).patch > 0
               ? ", image_size=" + std::to_string(model.pixels()->output.height)
               : "") +
          ").eval()\nnetwork.load_state_dict(torch.load(" + quoted(file) +
-         "))\nlabels = " + quoted_list(model.labels()) + "\nimage = Image.open(\"photo.jpg\")\n" +
+         "))\nlabels = " + quoted_list(model.labels()) + "\nimage = read_photo(\"photo.jpg\")\n" +
          preparation(exported) + "pixels = functional.normalize(functional.to_tensor(image), " +
          list_of(model.normalization().mean) + ", " + list_of(model.normalization().std) + ")\n" +
          model.rule().python_of_torch() + "```\n";

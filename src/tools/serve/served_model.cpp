@@ -12,10 +12,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "data/archive/archive.h"
 #include "predict/explanations.h"
 #include "record/evaluation.h"
-#include "store/model_spec.h"
+#include "store/model_directory.h"
 #include "tools/score/score.h"
 
 namespace kiln {
@@ -46,22 +45,22 @@ fs::path model_at(const fs::path& path, int depth = 0) {
   return model_at(inside[0], depth + 1);
 }
 
-// The files of a packed model directory, in a folder that lives as long as this.
+// The files of a packed model directory, without its folders, in a folder that lives as long as
+// this.
 class UnpackedModel {
  public:
   explicit UnpackedModel(const fs::path& archive) {
     try {
-      const OpenFile packed(archive);
-      const OpenFile file = is_compressed(packed) ? unpacked(archive) : packed.duplicate();
+      const PackedModel packed = open_packed_model(archive);
       std::string name = (fs::temp_directory_path() / "kiln-model-XXXXXX").string();
       if (::mkdtemp(name.data()) == nullptr)
         throw std::system_error(errno, std::generic_category(), name);
       folder_ = name;
-      list_tar(file, [&](std::string_view path, const ArchiveMember& member) {
-        const fs::path target = folder_ / fs::path(path).filename();
-        const std::string base = target.filename().string();
-        if (is_ignored_name(base) || is_there(target)) return;
-        write_member(file, member, target);
+      list_tar(packed.file, [&](std::string_view path, const ArchiveMember& member) {
+        if (!path.starts_with(packed.folder)) return;
+        const std::string_view own = path.substr(packed.folder.size());
+        if (own.find('/') == own.npos && !is_ignored_name(own))
+          write_member(packed.file, member, folder_ / own);  // of one name the last one counts
       });
     } catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
       remove();

@@ -100,6 +100,18 @@ TEST_F(ImageSource, ListsComeInPartsOfWholeLines) {
   EXPECT_FALSE(list.next(3, set));
 }
 
+TEST_F(ImageSource, PathsMayEndWithZeroBytes) {
+  using std::string_literals::operator""s;
+  write("list", "a\n.png\0b.png\r\0\0c.png"s);
+  FileList list((folder_ / "list").string(), "");
+  Dataset set;
+  ASSERT_TRUE(list.next(10, set));
+  EXPECT_EQ(names_in(set), (Names{"a\n.png", "b.png\r", "c.png"}));
+  write("mixed", std::string(70'000, '\n') + "a.png\nb.png\0"s);
+  FileList mixed((folder_ / "mixed").string(), "");
+  EXPECT_THROW(mixed.next(10, set), Error);
+}
+
 TEST_F(ImageSource, ListsGiveWhatIsThereWhileTheyGrow) {
   const fs::path pipe = folder_ / "pipe";
   int ends[2];

@@ -142,6 +142,22 @@ TEST(RequireWeightsOf, NamesRelatives) {
   EXPECT_TRUE(contains(fault_of("vit_s_14", deeper), "unexpected: model.blocks.12."));
 }
 
+TEST(RequireWeightsOf, NamesTensorsThatWouldChangeTheAnswers) {
+  for (const auto& [network, name] :
+       {std::pair{"vit_s_16", "model.blocks.0.ls1.gamma"},
+        std::pair{"vit_s_16", "model.norm_pre.bias"},
+        std::pair{"vit_b_16", "model.encoder.layers.encoder_layer_0.ls1.gamma"},
+        std::pair{"resnet18", "model.layer1.0.conv1.bias"}}) {
+    WeightSource source = kernels_of(network);
+    source.state.push_back({name, DType::kFloat16, {64}, ""});
+    EXPECT_TRUE(contains(fault_of(network, source), std::string("unexpected: ") + name)) << name;
+    if (network == std::string("resnet18")) source.state.back().shape = {1, 1, 3};  // ECA, say
+    EXPECT_TRUE(contains(fault_of(network, source), std::string("unexpected: ") + name)) << name;
+    source.state.back() = {"model.layer1.total_ops", DType::kFloat64, {1}, ""};  // of a profiler
+    EXPECT_FALSE(contains(fault_of(network, source), "unexpected")) << name;
+  }
+}
+
 // DINOv2's has a token for masked training, which is left out.
 TEST(LoadWeights, ResamplesThePositionsOfAnotherSize) {
   const ModelOptions options{.model_name = "vit_s_14", .num_classes = 2};

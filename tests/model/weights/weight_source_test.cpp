@@ -4,6 +4,8 @@
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <fstream>
 
 #include "base/error.h"
@@ -103,6 +105,37 @@ TEST(ToOwnNames, TakesThoseOfTimm) {
   EXPECT_EQ(names_in(next), (Names{"model.features.0.0.weight", "model.features.3.2.layer_scale",
                                    "model.classifier.0.bias"}));
   EXPECT_EQ(next[1].shape, (std::vector<std::int64_t>{1, 1, 1}));
+}
+
+// The first variance of a network of timm's, of which `name` is what its file is called.
+double variance_of(const std::string& layer, StoredTensor variance, const std::string& name) {
+  StateDict state = state_of({"conv_stem.weight", layer});
+  state.front().shape = {1, 3, 1, 1};
+  variance.name = "bn1.running_var";
+  state.push_back(std::move(variance));
+  StateDictParts parts;
+  const std::string assumed = to_own_names(state, parts, name);
+  EXPECT_NE(assumed.find(name.empty() ? "1e-05" : "0.001"), std::string::npos) << assumed;
+  float value = 0;
+  EXPECT_EQ(state.back().dtype, DType::kFloat32);
+  std::memcpy(&value, state.back().bytes.data(), sizeof value);
+  return value;
+}
+
+TEST(ToOwnNames, VariancesMakeUpForEpsilon) {
+  const StoredTensor one = tensor("", 1), half{"", DType::kFloat16, {1}, std::string("\0\x3c", 2)},
+                     brain{"", DType::kBFloat16, {1}, std::string("\x80\x3f", 2)},
+                     least{"", DType::kFloat16, {1}, std::string("\1\0", 2)};
+  const char* v1 = "bn2.weight";
+  const char* mobilenet = "blocks.0.0.conv_dw.weight";
+  const char* tf = "hub/TF_mobilenetv3_large_100-427764d5.pth";
+  for (const StoredTensor& stored : {one, half, brain})
+    EXPECT_NEAR(variance_of(mobilenet, stored, ""), 1 - 0.00099, 1e-7);
+  EXPECT_NEAR(variance_of(mobilenet, least, ""), std::ldexp(1., -24) - 0.00099, 1e-9);
+  EXPECT_EQ(variance_of(mobilenet, one, tf), 1);
+  EXPECT_EQ(variance_of(v1, one, ""), 1);
+  EXPECT_NEAR(variance_of(v1, half, "tf_efficientnet_b0.ns_jft_in1k/model.safetensors"), 1.00099,
+              1e-7);
 }
 
 TEST(ToOwnNames, TakesOneNetwork) {
@@ -259,10 +292,15 @@ TEST_F(Sources, AModelMayBePacked) {
   EXPECT_EQ(read_model(folder_ / "channel").spec.model_name, "resnet18");
   expect_the_model(read_weight_source(write_gzip("inside.tgz", tar_of_model("out/model/"))));
   expect_the_model(read_weight_source(write("plain.tar", tar_of_model(""))));
+  const std::string deep = tar_member("a/b/_meta.yaml", "") + tar_member("model/_meta.yaml", "");
+  expect_the_model(read_weight_source(write("deep.tar", deep + tar_of_model("model/"))));
 }
 
 TEST_F(Sources, ATarWithoutAModelIsRefused) {
   EXPECT_NE(fault_of(write("no.tar", tar_member("a.txt", "a") + tar_end())).find("_meta.yaml"),
+            std::string::npos);
+  EXPECT_NE(fault_of(write("two.tar", tar_member("b/_meta.yaml", "") + tar_of_model("a/")))
+                .find("several"),
             std::string::npos);
   const std::string whole = read_file(write_gzip("whole.tar.gz", tar_of_model("")));
   EXPECT_NE(fault_of(write("cut.tar.gz", whole.substr(0, whole.size() / 2))).find("truncated"),
