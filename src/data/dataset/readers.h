@@ -220,8 +220,9 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
 // `files` are as in read_archives(). The name of a class is the one in the records, or else the one
 // for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
-// number. Labels below 0 count as no label; of several labels the first one counts. A record with a
-// wrong checksum is a bad image, whatever it contains.
+// number. Labels below 0 count as no label; of several labels the first one counts, as a note says,
+// but with several classes for each image, such records are refused. A record with a wrong checksum
+// is a bad image, whatever it contains.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
 
 // For an image without a name, of a kind that image_kind() tells. An unknown kind gets .jpg, since
