@@ -189,6 +189,7 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
     {"label file belongs to no image", "label files belong to no image"},
     {"record has several labels, of which only the first is used",
      "records have several labels, of which only the first is used"},
+    {"image is not in the list and is skipped", "images are not in the list and are skipped"},
     {"image is skipped because the name begins with a dot",
      "images are skipped because the name begins with a dot"},
     {"entry is a pipe, socket or device and is skipped",

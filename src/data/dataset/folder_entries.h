@@ -151,6 +151,7 @@ class LeftOut {
     kRepeatedName,
     kSpareLabel,
     kSeveralLabels,
+    kUnlisted,
     kHiddenImage,
     kDevice,
     kNumKinds
