@@ -152,7 +152,7 @@ class MultiLabelTest(FlowTest):
         self.assertEqual((found["images"], found["bad_images"], found["images_of_unknown_classes"], found["unknown_classes"]),
                          (len(rows) - 2, 1, 1, ["zebra"]))
         self.assertGreaterEqual(found["seen"]["training"], len(rows) - 1)
-        for text in (evaluated.stderr, (folder / "evaluation.html").read_text()):
+        for text in (evaluated.stdout + evaluated.stderr, (folder / "evaluation.html").read_text()):
             self.assert_names(text, f"{found['seen']['training']} images are identical", "zebra", "1 image could not be decoded")
         row, = self.rows(folder / "evaluation.csv")
         self.assertAlmostEqual(float(row["mean_average_precision"]), found["mean_average_precision"], places=5)
