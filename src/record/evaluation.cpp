@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -180,16 +181,34 @@ Json bin_json(const CalibrationBin& bin) {
           {"accuracy", number(bin.accuracy())}};
 }
 
-Json model_json(const EvaluatedModel& model) {
+Json seen_json(const EvaluatedModel& model) {
+  if (!model.seen) return nullptr;
+  return {{"training", model.seen->training}, {"validation", model.seen->validation}};
+}
+
+void add_label_metrics(const EvaluatedModel& model, Json& json) {
+  json["task"] = "multi-label";
+  for (const Figure& figure : model.details.figures) json[figure.name] = number(figure.value);
+  json["seen"] = seen_json(model);
+  Json& classes = json["classes"] = Json::array();
+  for (std::size_t c = 0; c < model.label_scores.size(); ++c) {
+    const LabelScore& score = model.label_scores[c];
+    classes.push_back({{"label", model.data.classes[c]},
+                       {"images", score.images},
+                       {"predicted", score.predicted},
+                       {"correct", score.hits},
+                       {"average_precision", number(score.average_precision)},
+                       {"precision", number(score.precision())},
+                       {"recall", number(score.recall())},
+                       {"f1", number(score.f1())},
+                       {"threshold", model.thresholds[c]}});
+  }
+}
+
+void add_metrics(const EvaluatedModel& model, Json& json) {
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
-  Json json = {
-      {"path", model.path},
-      {"network", model.network},
-      {"images", totals.count},
-      {"bad_images", model.num_bad},
-      {"images_of_unknown_classes", model.num_unknown},
-      {"unknown_classes", model.unknown_labels},
+  json.update(Json{
       {"top1", number(totals.top1_accuracy())},
       {"top1_interval", interval_json(top1_interval(totals))},
       {"k", figures.k()},
@@ -200,11 +219,8 @@ Json model_json(const EvaluatedModel& model) {
       {"macro_recall", number(macro_recall(figures.classes()))},
       {"macro_f1", number(macro_f1(figures.classes()))},
       {"expected_calibration_error", number(expected_calibration_error(figures.calibration()))},
-      {"temperature", model.calibration.temperature}};
-  if (model.seen)
-    json["seen"] = {{"training", model.seen->training}, {"validation", model.seen->validation}};
-  else
-    json["seen"] = nullptr;
+      {"temperature", model.calibration.temperature}});
+  json["seen"] = seen_json(model);
   json["calibration"] = list_json(figures.calibration(), bin_json);
   json["answers"] = as_json(model.calibration.answers);
   json["classes"] = list_json(figures.classes(),
@@ -216,6 +232,16 @@ Json model_json(const EvaluatedModel& model) {
             {"label", class_of(model, image.guess)},
             {"confidence", image.confidence}};
   });
+}
+
+Json model_json(const EvaluatedModel& model) {
+  Json json = {{"path", model.path},
+               {"network", model.network},
+               {"images", model.num_images()},
+               {"bad_images", model.num_bad},
+               {"images_of_unknown_classes", model.num_unknown},
+               {"unknown_classes", model.unknown_labels}};
+  model.has_several_labels() ? add_label_metrics(model, json) : add_metrics(model, json);
   json["faults"] = list_json(model.faults, fault_json);
   return json;
 }
@@ -236,6 +262,35 @@ Json pair_json(const ModelPair& pair) {
 // Empty if the value is undefined.
 std::string cell(double value) {
   return std::isfinite(value) ? formatted("%.6g", value) : "";
+}
+
+std::vector<std::string> seen_cells(const EvaluatedModel& model) {
+  if (!model.seen) return {"", ""};
+  return {std::to_string(model.seen->training), std::to_string(model.seen->validation)};
+}
+
+std::string labels_csv(const EvaluatedModel& model) {
+  std::vector<std::string> names = {"model", "network", "images"};
+  std::vector<std::string> cells = {model.path, model.network, std::to_string(model.num_images())};
+  for (const Figure& figure : model.details.figures) {
+    names.push_back(figure.name);
+    cells.push_back(cell(figure.value));
+  }
+  std::ranges::move(seen_cells(model), std::back_inserter(cells));
+  return joined(names, ",") + ",seen_in_training,seen_in_validation\n" + csv_row(cells);
+}
+
+std::string label_classes_csv(const EvaluatedModel& model) {
+  std::string text =
+      "model,label,images,predicted,correct,average_precision,precision,recall,f1,threshold\n";
+  for (std::size_t c = 0; c < model.label_scores.size(); ++c) {
+    const LabelScore& score = model.label_scores[c];
+    text += csv_row({model.path, model.data.classes[c], std::to_string(score.images),
+                     std::to_string(score.predicted), std::to_string(score.hits),
+                     cell(score.average_precision), cell(score.precision()), cell(score.recall()),
+                     cell(score.f1()), cell(model.thresholds[c])});
+  }
+  return text;
 }
 
 // Over the classes that have images or were predicted, as in scikit-learn, where the precision of a
@@ -287,6 +342,7 @@ std::string evaluation_json(const EvaluationRecord& record) {
 }
 
 std::string evaluation_csv(const EvaluationRecord& record) {
+  if (record.models.front().has_several_labels()) return labels_csv(record.models.front());
   std::string text =
       "model,network,images,top1,top1_low,top1_high,k,top_k,loss,macro_recall,macro_f1,"
       "expected_calibration_error,seen_in_training,seen_in_validation,Overall_Accuracy,"
@@ -312,6 +368,7 @@ std::string evaluation_csv(const EvaluationRecord& record) {
 }
 
 std::string classes_csv(const EvaluationRecord& record) {
+  if (record.models.front().has_several_labels()) return label_classes_csv(record.models.front());
   std::string text =
       "model,label,images,predicted,right,recall,recall_low,recall_high,precision,f1\n";
   for (const EvaluatedModel& model : record.models)
@@ -338,6 +395,13 @@ std::string differences_csv(const EvaluationRecord& record) {
 }
 
 std::vector<Metric> evaluation_metrics(const EvaluatedModel& model) {
+  if (model.has_several_labels()) {
+    std::vector<Metric> metrics;
+    for (const Figure& figure : model.details.figures)
+      metrics.push_back({"evaluation/" + short_title(figure), figure.value});
+    metrics.push_back({"evaluation/images", static_cast<double>(model.num_images())});
+    return metrics;
+  }
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
   std::vector<Metric> metrics = {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "record/label_scores.h"
 #include "record/run_summary.h"
 
 namespace kiln {
@@ -157,6 +158,16 @@ struct EvaluatedModel {
   std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen
   std::vector<ImageFaultRecord> faults;     // of bad and damaged images
   long long num_bad = 0;                    // bad images, which are skipped
+  // Of several labels an image, whose `figures` have no images. By class id; empty: one label.
+  std::vector<LabelScore> label_scores = {};
+  std::vector<double> thresholds = {};
+  ValidationDetails details = {};  // their figures, tables and pictures
+  long long num_labeled = 0;       // their images
+
+  bool has_several_labels() const { return !label_scores.empty(); }
+  long long num_images() const {
+    return has_several_labels() ? num_labeled : figures.totals().count;
+  }
 };
 
 // An image on which two models differ and one of them is right.
@@ -195,7 +206,8 @@ inline constexpr const char* kEvaluationFileName = "evaluation.json";
 // "pairs": […], …}. Undefined values, such as the recall of a class without images, are null.
 std::string evaluation_json(const EvaluationRecord& record);
 // One row per model, ending with the columns that the designer's Evaluate Model has for more than
-// two classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall.
+// two classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall. Of
+// several labels an image, the metrics are those of EvaluatedModel::details.
 std::string evaluation_csv(const EvaluationRecord& record);
 
 std::string classes_csv(const EvaluationRecord& record);      // one row per class of each model

@@ -176,6 +176,11 @@ class EvaluateTest(Trained, FlowTest):
         number = len(list((data / "zebra").iterdir()))
         self.assertEqual((model["images_of_unknown_classes"], model["unknown_classes"]), (number, ["zebra"]))
         self.assertEqual(model["images"], record["images"] - number)
+        scored = kiln("score", "--trained-model-path", self.trained / "good", "--data-path", data, "--output-path",
+                      self.folder / "scores.csv", "--device", "cpu")
+        self.assertEqual(scored.returncode, 0, scored.stderr)
+        self.assert_names(scored.stderr + scored.stdout, "zebra", f"{100 * model['top1']:.2f} % of {model['images']} images")
+        self.assertNotIn("as wrong", scored.stderr)
 
     def test_a_bad_image_is_told(self):
         data = self.copy_data("val")

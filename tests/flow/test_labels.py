@@ -108,6 +108,9 @@ class LabelsTest(FlowTest):
         self.assertNotEqual(self.weights("weighted", data_path=self.table("weighted.csv", weighted), **one), expected)
         even = [{**row, "weight": 1} for row in rows]
         self.assertEqual(self.weights("even", data_path=self.table("even.csv", even), **one), expected)
+        self.weights("fitted", data_path=self.folder / "weighted.csv", freeze="backbone", **one)
+        for name in ("weighted", "fitted"):
+            self.assert_names((self.folder / f"{name}-logs/70_driver_log_0.txt").read_text(), "image weights: ")
         for name, count in (("test", 1), ("valid", len(self.rows("val")) - 1)):
             result = kiln("evaluate", "--trained-model-path", self.folder / "both", "--data-path", both, "--split-name", name,
                           "--output-path", self.folder / name)

@@ -105,6 +105,7 @@ class MultiLabelTest(FlowTest):
         self.assertAlmostEqual(found["mean_average_precision"], epoch["mean_average_precision"], delta=0.02)
         exact = sum(row["label"] == row["true_label"] for row in rows) / len(rows)
         self.assertAlmostEqual(found["exact_match"], exact)
+        self.evaluation_tells_of_strange_images(model)
 
         exported = kiln("export", *model, "--output-path", self.folder / "model.onnx")
         self.assertEqual(exported.returncode, 0, exported.stderr)
@@ -133,6 +134,32 @@ class MultiLabelTest(FlowTest):
         self.audit_finds_planted_labels(model)
         (self.folder / "model/calibration.json").unlink()
         self.assert_refused(kiln("score", *model, *lists), 1, "calibration.json")
+
+    def evaluation_tells_of_strange_images(self, model):
+        """Seen, unknown and bad images are in the file, on the page and on the console, as for one label; and the tables are there."""
+        folder, rows = self.folder / "strange", self.rows(self.lists["train"])
+        rows[5]["label"] = "bar;zebra"
+        (self.folder / "shapes/train/bad.ppm").write_bytes(b"nothing")
+        rows.append({"path": "train/bad.ppm", "label": "bar"})
+        with open(self.folder / "shapes/strange.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        evaluated = kiln("evaluate", *model, "--data-path", self.folder / "shapes/strange.csv", "--output-path", folder,
+                         "--max-bad-images", 1)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        found = json.loads((folder / "evaluation.json").read_text())["models"][0]
+        self.assertEqual((found["images"], found["bad_images"], found["images_of_unknown_classes"], found["unknown_classes"]),
+                         (len(rows) - 2, 1, 1, ["zebra"]))
+        self.assertGreaterEqual(found["seen"]["training"], len(rows) - 1)
+        for text in (evaluated.stdout + evaluated.stderr, (folder / "evaluation.html").read_text()):
+            self.assert_names(text, f"{found['seen']['training']} images are identical", "zebra", "1 image could not be decoded")
+        row, = self.rows(folder / "evaluation.csv")
+        self.assertAlmostEqual(float(row["mean_average_precision"]), found["mean_average_precision"], places=5)
+        self.assertEqual((row["images"], row["seen_in_training"]), (str(found["images"]), str(found["seen"]["training"])))
+        self.assertEqual([(row["label"], int(row["images"])) for row in self.rows(folder / "classes.csv")],
+                         [(one["label"], one["images"]) for one in found["classes"]])
+        self.assertEqual(len(list((folder / "tensorboard").iterdir())), 1)
 
     def audit_finds_planted_labels(self, model):
         self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")

@@ -136,7 +136,8 @@ class ExampleReader {
     note_seen(key);
     if (key == keys_.image) read_image(value);
     if (key == keys_.label) read_labels(value);
-    if (key == keys_.text) contents_.class_text = read_text(key, value);
+    if (key == keys_.text)
+      contents_.class_text = read_text(key, value, &contents_.has_several_texts);
     if (key == keys_.name) contents_.name = read_text(key, value);
   }
 
@@ -175,8 +176,10 @@ class ExampleReader {
     has_image_ = true;
   }
 
-  std::string read_text(const std::string& key, Range feature) {
+  // Returns the first of the texts.
+  std::string read_text(const std::string& key, Range feature, bool* are_several = nullptr) {
     const std::vector<Range> values = byte_values(key, feature);
+    if (are_several != nullptr) *are_several = values.size() > 1;
     return values.empty() ? std::string() : text(values[0], "its feature '" + key + "'");
   }
 
@@ -411,6 +414,8 @@ std::string manifest_label(std::string_view json) {
   constexpr std::string_view kAround = "\" \n\r";
   if (json.size() > kMaxTextBytes) throw RecordFault("its label has more than 4096 bytes");
   const std::size_t begin = std::min(json.find_first_not_of(kAround), json.size());
+  if (begin < json.size() && (json[begin] == '[' || json[begin] == '{'))
+    throw RecordFault("its label is a list or an object in JSON, but must be a text or a number");
   return std::string(json.substr(begin, json.find_last_not_of(kAround) + 1 - begin));
 }
 
@@ -418,10 +423,12 @@ ImageRecord image_record(std::string_view data, RecordFormat format, const Recor
   const RecordView view = view_of(data);
   RecordContents contents =
       format == RecordFormat::kTfRecord ? parse_example(view, keys) : parse_recordio_image(view);
+  const bool has_several = contents.has_several_labels();
   return {.name = std::move(contents.name),
           .bytes = std::string(data.substr(contents.image_begin, contents.image_size)),
           .labels = std::move(contents.labels),
           .class_text = std::move(contents.class_text),
+          .has_several_labels = has_several,
           .is_header = contents.is_header};
 }
 

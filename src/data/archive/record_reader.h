@@ -141,10 +141,12 @@ struct RecordContents {
   std::uint64_t image_begin = 0;
   std::uint64_t image_size = 0;
   std::vector<std::int64_t> labels;  // as stored; empty: none
-  std::string class_text;            // empty: none
-  bool is_written = false;           // `class_text` is a manifest_label(), and may be a number
-  std::string name;                  // empty: none
-  bool is_header = false;            // RecordIO: several numbers and no image, so no sample
+  std::string class_text;            // the first one; empty: none
+  bool has_several_texts = false;
+  bool has_several_labels() const { return labels.size() > 1 || has_several_texts; }
+  bool is_written = false;  // `class_text` is a manifest_label(), and may be a number
+  std::string name;         // empty: none
+  bool is_header = false;   // RecordIO: several numbers and no image, so no sample
 };
 
 // A record's data, in memory or in a file, of which only parts are read.
@@ -177,7 +179,8 @@ struct ImageRecord {
   std::string name;                  // from the record; empty: none
   std::string bytes;                 // the image file's contents
   std::vector<std::int64_t> labels;  // as stored, from 0 or from 1; empty: none
-  std::string class_text;            // empty: none
+  std::string class_text;            // the first one; empty: none
+  bool has_several_labels = false;   // numbers or texts
   bool is_header = false;            // as above
 };
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -137,6 +139,31 @@ ListFaults faults_in(const ListedFolder& folder, const SampleTable& samples, con
       faults.emplace(i, std::move(fault));
   }
   return faults;
+}
+
+// The normal names of the images in a list.
+class ListedNames {
+ public:
+  explicit ListedNames(const SampleTable& samples) {
+    names_.reserve(samples.size());
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const std::string_view name = samples.file_name(i);
+      std::string normal = normal_name(name);
+      names_.push_back(normal == name ? name : other_.emplace_back(std::move(normal)));
+    }
+    std::ranges::sort(names_);
+  }
+  bool has(std::string_view normal) const { return std::ranges::binary_search(names_, normal); }
+
+ private:
+  std::vector<std::string_view> names_;  // sorted; of the samples, or in other_
+  std::deque<std::string> other_;
+};
+
+// Whether it is this folder or below it.
+bool is_below(const fs::path& folder, const fs::path& place) {
+  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
+         folder.end();
 }
 
 }  // namespace
@@ -355,6 +382,50 @@ ListFaults FolderFiles::find_images(Dataset& set) const {
   return faults;
 }
 
+void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+  const ListedNames listed(set.samples);
+  const fs::path root = fs::canonical(context_.root);
+  std::set<std::string> stamped;
+  for (const SourceStamp& stamp : set.stamps) stamped.insert(normal_name(stamp.name));
+  std::set<fs::path> entered;
+  std::mutex mutex;
+  std::vector<std::string> folders = {""};  // with a slash at the end
+  while (!folders.empty()) {
+    std::vector<std::string> inner;
+    in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
+      const std::string& folder = folders[i];
+      FolderEntries entries;
+      try {
+        entries = FolderEntries(context_.root / folder);
+      } catch (const fs::filesystem_error&) {  // no listed image needs it
+      }
+      for (const auto& [name, kind, may_be_link] : entries) {
+        std::string path = folder + std::string(name);
+        if (is_never_data(name)) continue;
+        const bool is_image = kind == FolderEntry::Kind::kFile && has_image_extension(name);
+        if (!(is_image ? !listed.has(path) : kind == FolderEntry::Kind::kFolder)) continue;
+        const std::scoped_lock lock(mutex);
+        if (is_image) {
+          visit(path);
+          continue;
+        }
+        if (may_be_link) {
+          std::error_code fault;
+          const fs::path real = fs::canonical(context_.root / path, fault);
+          if (fault || is_below(root, real) || is_below(real, root)) continue;
+          if (!entered.insert(real).second) continue;
+        }
+        inner.push_back(path + "/");
+      }
+      if (stamped.contains(normal_name(folder))) return;
+      SourceStamp stamp = context_.stamp(folder);
+      const std::scoped_lock lock(mutex);
+      set.stamps.push_back(std::move(stamp));
+    });
+    folders = std::move(inner);
+  }
+}
+
 ArchiveFiles::ArchiveFiles(const ArchiveListing& listing, std::string_view base,
                            std::string archive)
     : listing_(listing), archive_(std::move(archive)) {
@@ -406,6 +477,12 @@ ListFaults ArchiveFiles::find_images(Dataset& set) const {
   set.samples = std::move(found);
   set.archives.push_back({archive_, listing_.file.duplicate()});
   return faults;
+}
+
+void ArchiveFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const {
+  const ListedNames listed(set.samples);
+  for (const auto& [name, member] : members_)
+    if (has_image_extension(name) && !listed.has(name)) visit(std::string(name));
 }
 
 }  // namespace kiln

@@ -187,6 +187,9 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
     {"file is there twice with the same content, and is used once",
      "files are there twice with the same content, and are used once"},
     {"label file belongs to no image", "label files belong to no image"},
+    {"record has several labels, of which only the first is used",
+     "records have several labels, of which only the first is used"},
+    {"image is not in the list and is skipped", "images are not in the list and are skipped"},
     {"image is skipped because the name begins with a dot",
      "images are skipped because the name begins with a dot"},
     {"entry is a pipe, socket or device and is skipped",
@@ -355,6 +358,10 @@ std::string OtherFiles::instead_of_images() const {
 
 void LeftOut::add(Kind kind, std::string name) {
   kinds_[static_cast<std::size_t>(kind)].add(std::move(name));
+}
+
+void LeftOut::add_all(Kind kind, const FewNames& names) {
+  kinds_[static_cast<std::size_t>(kind)].add_all("", names);
 }
 
 void LeftOut::add_all(const LeftOut& other, const std::string& prefix) {

@@ -150,12 +150,15 @@ class LeftOut {
     kBesidePhotograph,
     kRepeatedName,
     kSpareLabel,
+    kSeveralLabels,
+    kUnlisted,
     kHiddenImage,
     kDevice,
     kNumKinds
   };
 
   void add(Kind kind, std::string name);
+  void add_all(Kind kind, const FewNames& names);
   void add_all(const LeftOut& other, const std::string& prefix);
 
   // A sentence without a full stop for each kind, "2 links are broken …: 'a', 'b'", and then the

@@ -507,7 +507,15 @@ void find_listed_images(Dataset& set, const ListedFiles& files, const std::vecto
                         const std::string& list, const DatasetContext& context) {
   require_one_class_each(set, lines, list, context);
   const ListFaults faults = files.find_images(set);
-  if (faults.empty()) return;
+  if (faults.empty()) {
+    std::vector<std::string> unlisted;
+    files.for_each_unlisted(set, [&](const std::string& name) { unlisted.push_back(name); });
+    std::ranges::sort(unlisted);
+    LeftOut left_out;
+    for (const std::string& name : unlisted) left_out.add(LeftOut::Kind::kUnlisted, name);
+    std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
+    return;
+  }
   std::string named;
   std::size_t num_named = 0;
   for (const auto& [i, fault] : faults) {

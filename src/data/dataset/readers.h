@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,6 +61,8 @@ using ListFaults = std::map<std::size_t, std::string>;
 // folder, or of a folder inside an archive. Names are relative to the folder.
 class ListedFiles {
  public:
+  using NameVisit = std::function<void(const std::string& name)>;
+
   virtual ~ListedFiles() = default;
 
   virtual bool holds(std::string_view name) const = 0;
@@ -75,6 +78,8 @@ class ListedFiles {
   virtual std::optional<SourceStamp> stamp(const std::string& name) const = 0;
   // Finds the images of the set, which are as in the list.
   virtual ListFaults find_images(Dataset& set) const = 0;
+  // Calls `visit` with the other images, in no order.
+  virtual void for_each_unlisted(Dataset& set, const NameVisit& visit) const = 0;
 };
 
 class FolderFiles : public ListedFiles {
@@ -88,6 +93,9 @@ class FolderFiles : public ListedFiles {
     return context_.stamp(name);
   }
   ListFaults find_images(Dataset& set) const override;
+  // Goes through all folders, also those behind links that lead out of the root, once. Adds the
+  // stamps of those without listed images to the set.
+  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
 
  private:
   const DatasetContext& context_;
@@ -106,6 +114,7 @@ class ArchiveFiles final : public ListedFiles {
   std::string read_text(const std::string& name, std::uint64_t max_bytes) const override;
   std::optional<SourceStamp> stamp(const std::string&) const override { return std::nullopt; }
   ListFaults find_images(Dataset& set) const override;
+  void for_each_unlisted(Dataset& set, const NameVisit& visit) const override;
 
  private:
   const ArchiveMember* find(std::string_view name) const;
@@ -132,7 +141,8 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
                                  std::vector<std::string>& notes);
 
 // Finds the samples among the files; the error names the first ten that are not there. `lines` (may
-// be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to the set.
+// be empty) are the line numbers of the samples in `list`. Adds the folders' stamps to the set, and
+// a note of images that the list does not name.
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 
@@ -220,8 +230,9 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
 // Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
 // `files` are as in read_archives(). The name of a class is the one in the records, or else the one
 // for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
-// number. Labels below 0 count as no label; of several labels the first one counts. A record with a
-// wrong checksum is a bad image, whatever it contains.
+// number. Labels below 0 count as no label; of several labels the first one counts, as a note says,
+// but with several classes for each image, such records are refused. A record with a wrong checksum
+// is a bad image, whatever it contains.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
 
 // For an image without a name, of a kind that image_kind() tells. An unknown kind gets .jpg, since

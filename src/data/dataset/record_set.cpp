@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -45,7 +46,7 @@ struct RecordListing {
   SampleTable images;  // `label` is an index into `labels`, or -1
   std::vector<RawLabel> labels;
   std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
-  std::size_t num_several = 0;  // records with several labels
+  FewNames several;             // records with several labels
   std::size_t num_headers = 0;  // RecordIO: records of several numbers without an image
   std::string note;
 };
@@ -190,10 +191,10 @@ class RecordWalk {
     } else {
       member.checksum = static_cast<std::uint32_t>(contents.image_begin);
     }
-    listing_.images.add(formatted("%09zu", listing_.images.size()) + extension_of(kind),
-                        label_of(contents), &member);
+    const std::string name = formatted("%09zu", listing_.images.size()) + extension_of(kind);
+    listing_.images.add(name, label_of(contents), &member);
     listing_.damaged.push_back(damaged);
-    listing_.num_several += contents.labels.size() > 1 ? 1 : 0;
+    if (contents.has_several_labels()) listing_.several.add(name);
   }
 
   int label_of(const RecordContents& contents) {
@@ -291,13 +292,30 @@ std::vector<std::vector<int>> collect_labels(const DatasetContext& context,
   return indices;
 }
 
+// Of several labels, one cannot tell what they are; where each image has one class, the first is
+// it.
+void tell_several_labels(const DatasetContext& context, const std::vector<std::string>& files,
+                         const std::vector<RecordListing>& listings, Dataset& set) {
+  FewNames several;
+  for (std::size_t f = 0; f < files.size(); ++f)
+    several.add_all(files.size() == 1 ? "" : files[f] + "/", listings[f].several);
+  if (several.count() == 0) return;
+  if (context.records.task == TaskKind::kMultiLabel)
+    context.fail(plural(static_cast<long long>(several.count()), "record has", "records have") +
+                 " several labels, which may be classes or a 0 or 1 for each: " + several.quoted() +
+                 ". Give a list of the images that ends in .csv, .jsonl or .parquet, for --task "
+                 "multi-label.");
+  LeftOut left_out;
+  left_out.add_all(LeftOut::Kind::kSeveralLabels, several);
+  std::ranges::move(left_out.notes(), std::back_inserter(set.notes));
+}
+
 // `indices` are those of collect_labels(), which become the labels of the samples.
 void add_images(const std::vector<std::string>& files, const std::vector<std::vector<int>>& indices,
                 std::vector<RecordListing>& listings, Dataset& set) {
-  std::size_t num_several = 0, num_headers = 0;
+  std::size_t num_headers = 0;
   for (std::size_t f = 0; f < files.size(); ++f) {
     RecordListing& listing = listings[f];
-    num_several += listing.num_several;
     num_headers += listing.num_headers;
     const std::string folder = files.size() == 1 ? "" : files[f] + "/";
     for (std::size_t i = 0; i < listing.images.size(); ++i) {
@@ -316,9 +334,6 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
     if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
     listing = {};
   }
-  if (num_several > 0)
-    set.notes.push_back("records with several labels: " + std::to_string(num_several) +
-                        "; the first label is used as the class");
   if (num_headers > 0)
     set.notes.push_back(
         "records of several numbers without an image: " + std::to_string(num_headers) +
@@ -341,6 +356,7 @@ Dataset read_records(const DatasetContext& context, const std::vector<std::strin
   in_parallel(files.size(), kScanThreads,
               [&](std::size_t i) { listings[i] = list_records(context, files[i]); });
   take_given_names(context, set);
+  tell_several_labels(context, files, listings, set);
   const auto indices = collect_labels(context, files, listings, set.found);
   add_images(files, indices, listings, set);
   if (!set.found.labels.empty()) settle_labels(set, context.records.first_label);

@@ -1,6 +1,8 @@
 #include "data/split/split_dataset.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -497,6 +499,25 @@ std::vector<Side> sides_of_list(const Dataset& set, const SplitRequest& request)
   return sides;
 }
 
+// The sides are given, so groups of the list are not kept together: notes those that are torn.
+void note_torn_groups(const std::vector<Side>& sides, Dataset& set) {
+  std::map<std::uint32_t, std::array<std::optional<std::size_t>, 2>> firsts;  // by side
+  for (std::size_t i = 0; i < sides.size(); ++i)
+    if (const std::uint32_t group = set.samples.group(i); group > 0)
+      if (auto& first = firsts[group][sides[i] == Side::kValid ? 1 : 0]; !first) first = i;
+  std::erase_if(firsts, [](const auto& item) { return !item.second[0] || !item.second[1]; });
+  if (firsts.empty()) return;
+  std::vector<std::string> pairs;
+  for (auto it = firsts.begin(); it != firsts.end() && pairs.size() < kMaxNamed; ++it)
+    pairs.push_back("'" + printable(set.samples.file_name(*it->second[0])) + "' and '" +
+                    printable(set.samples.file_name(*it->second[1])) + "'");
+  set.notes.push_back(
+      plural(static_cast<long long>(firsts.size()), "group of the list has",
+             "groups of the list have") +
+      " both training and validation images, such as " + joined(pairs, "; ") +
+      ": the validation accuracy is optimistic. Put the images of a group on one side");
+}
+
 // Returns how the images were split, for the summary.
 std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                             SplitDataset& split) {
@@ -566,7 +587,10 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
                                   "' than in the dataset, whose labels are used");
     });
   problems.throw_if_any();
-  if (how.empty()) how = split_by_images(request, scan, split);
+  if (how.empty())
+    how = split_by_images(request, scan, split);
+  else
+    note_torn_groups(split.sides, split.set);
   split.summary = summary_of(split, how + in_words(changes));
   return split;
 }

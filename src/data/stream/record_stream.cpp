@@ -282,6 +282,7 @@ class FramedRecords final : public RecordStream {
         if (!parsed.name.empty()) image.name = parsed.name;
         image.bytes = std::move(parsed.bytes);
         image.label.text = parsed.class_text;
+        if (parsed.has_several_labels) left_out_.add(LeftOut::Kind::kSeveralLabels, image.name);
         if (!parsed.labels.empty())
           image.label.number = std::max<std::int64_t>(parsed.labels.front(), -1);
       } catch (const RecordFault& fault) {

@@ -75,7 +75,18 @@ std::string faults_section(const EvaluatedModel& model) {
   return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
 }
 
+// With several labels an image.
+std::string label_sections_of(const EvaluatedModel& model) {
+  const ValidationDetails& details = model.details;
+  return section("verdict", "How good is it?",
+                 verdict_line({Judged::kNote, "The " + details.verdict.text}) +
+                     element("dl class=\"tiles\"", figure_tiles(details.figures, ""))) +
+         section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
+         results_html(model.data, details) + faults_section(model);
+}
+
 std::string sections_of(const EvaluatedModel& model) {
+  if (model.has_several_labels()) return label_sections_of(model);
   ValidationDetails details;
   details.confusion = model.figures.confusion();
   return section("verdict", "How good is it?",
@@ -240,7 +251,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   if (model.num_bad > 0)
     add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +
                               (model.num_bad == 1 ? "is" : "are") + " left out.");
-  if (totals.count < kFewImages)
+  if (totals.count > 0 && totals.count < kFewImages)
     add(Judged::kNote,
         "With " + plural(totals.count, "image", "images") + " the accuracy is uncertain by " +
             formatted("%.0f points. ",

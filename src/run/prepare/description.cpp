@@ -134,7 +134,9 @@ void plan_balance(const OptimizationConfig& config, const Run& run, TextPairs& p
   if (run.sources.train.samples.has_weights())
     plan.emplace_back("image weights", "in the training loss, as the list says");
   if (config.sample == Sampling::kBalanced)
-    plan.emplace_back("sampling", "balanced, each class equally often per epoch");
+    plan.emplace_back("sampling", run.plan.uses_features
+                                      ? "balanced, each class weighs the same in the fit"
+                                      : "balanced, each class equally often per epoch");
 }
 
 // Which part of the network is frozen, and how many parameters are still trained.
@@ -191,7 +193,7 @@ void plan_machine(const Run& run, TextPairs& plan) {
 }
 
 // For a head that is fitted to features, instead of training in epochs.
-void plan_features(const Run& run, TextPairs& lines) {
+void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& lines) {
   const Plan& plan = run.plan;
   lines.emplace_back(
       "plan",
@@ -204,6 +206,7 @@ void plan_features(const Run& run, TextPairs& lines) {
                        plan.stop.time_limit_word +
                            "; ends the fit of the last layer, but not the pass of all images "
                            "before it");
+  plan_balance(config, run, lines);
 }
 
 // Adds a line with --recipe and the effective value of each of its options; none if all of them are
@@ -264,7 +267,7 @@ TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_param
   plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
   plan_machine(run, plan);
   if (run.plan.uses_features)
-    plan_features(run, plan);
+    plan_features(config.optimization, run, plan);
   else
     plan_epochs(config.optimization, run, plan);
   add_choice_lines(run.plan.choices, plan);

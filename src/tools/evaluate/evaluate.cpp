@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +28,6 @@
 #include "record/run_json.h"
 #include "record/run_summary.h"
 #include "report/mlflow/mlflow_sink.h"
-#include "report/page/html.h"
 #include "report/page/page.h"
 #include "report/scores/score_formats.h"
 #include "report/sinks.h"
@@ -72,6 +72,18 @@ DataRecord data_of(const Predictor& predictor, const TransformSpec& pixels) {
   return data;
 }
 
+std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTable& samples) {
+  if (!predictor.seen_images()) return std::nullopt;
+  SeenCounts counts;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::uint64_t hash = samples.hash(i);
+    if (hash == 0) continue;
+    counts.training += predictor.seen_images()->was_trained_on(hash);
+    counts.validation += predictor.seen_images()->was_chosen_on(hash);
+  }
+  return counts;
+}
+
 using RowWriter = std::function<void(const Score&)>;
 
 // Takes a model's answers for the images of a set. Throws Error kInvalidDataset if the set has no
@@ -96,6 +108,8 @@ class Evaluator {
             "model's classes, or use `kiln score`.");
   }
   virtual ~Evaluator() = default;
+  // `path` is the model's. Call it after the last batch.
+  virtual ModelAnswers finish(const std::string& path, const TransformSpec& pixels) = 0;
 
   // Gives `write` the row of each image, in order.
   void add(const PredictedBatch& batch, const RowWriter& write) {
@@ -123,11 +137,26 @@ class Evaluator {
   virtual void take(const at::Tensor& logits) = 0;
   // Completes the row of image `i` from row `at` of the logits; false: they are no numbers.
   virtual bool answer(std::uint32_t i, std::int64_t at, Score& row) = 0;
-  void require_any(std::int64_t num_judged) const {
+  // Everything but the metrics.
+  EvaluatedModel model_of(const std::string& path, const TransformSpec& pixels,
+                          std::int64_t num_judged, const Evaluation& figures) {
     faults_.require_any_good(static_cast<long long>(set_.samples.size()));
     if (num_judged == 0)
       throw Error(ErrorCode::kInvalidDataset,
                   "None of the images with a known label could be classified.");
+    UnknownLabels unknown = true_labels_.unknown();
+    return {.path = path,
+            .network = predictor_.spec().model_name,
+            .data = data_of(predictor_, pixels),
+            .figures = figures,
+            .calibration = {},
+            .most_wrong = {},
+            .heat_maps = {},
+            .num_unknown = unknown.num_images,
+            .unknown_labels = std::move(unknown.names),
+            .seen = count_seen(predictor_, set_.samples),
+            .faults = std::move(records_),
+            .num_bad = faults_.num_bad};
   }
 
   const Predictor& predictor_;
@@ -146,25 +175,11 @@ class ModelEvaluator final : public Evaluator {
         figures_(static_cast<int>(predictor.labels().size()), config.top_k, kMostWrong),
         answers_(set.samples.size(), Prediction{.predicted = -1}) {}
 
-  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) {
-    require_any(figures_.totals().count);
-    EvaluatedModel model{.path = path,
-                         .network = predictor_.spec().model_name,
-                         .data = data_of(predictor_, pixels),
-                         .figures = figures_,
-                         .calibration = {},
-                         .most_wrong = {},
-                         .heat_maps = {},
-                         .unknown_labels = {},
-                         .seen = {},
-                         .faults = std::move(records_),
-                         .num_bad = faults_.num_bad};
+  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) override {
+    EvaluatedModel model = model_of(path, pixels, figures_.totals().count, figures_);
     model.calibration.temperature = predictor_.calibration().temperature;
     model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
-    UnknownLabels unknown = true_labels_.unknown();
-    model.num_unknown = unknown.num_images;
-    model.unknown_labels = std::move(unknown.names);
     for (const WrongImage& wrong : figures_.most_confidently_wrong()) {
       const auto i = static_cast<std::size_t>(wrong.image);
       model.most_wrong.push_back({std::string(set_.samples.file_name(i)), wrong.truth, wrong.guess,
@@ -200,6 +215,79 @@ class ModelEvaluator final : public Evaluator {
   std::vector<Prediction> answers_;
   at::Tensor probabilities_, top_;  // of the batch
 };
+
+// The same with several labels an image.
+class LabelEvaluator final : public Evaluator {
+ public:
+  LabelEvaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config,
+                 Log& log)
+      : Evaluator(predictor, set, config, log),
+        thresholds_(predictor.rule().thresholds({}, {})),
+        sets_(set.labels.sets) {
+    for (std::vector<int>& ids : sets_) {
+      for (int& id : ids) id = ids_[static_cast<std::size_t>(id)];
+      std::ranges::sort(ids);
+    }
+  }
+
+  ModelAnswers finish(const std::string& path, const TransformSpec& pixels) override {
+    ModelAnswers all{model_of(path, pixels, std::ssize(labels_), Evaluation(0, 0, 0)), {}, pixels};
+    const LabelAnswers answers{logits_, labels_, sets_, predictor_.labels().size()};
+    LabelResults results = label_results(answers, predictor_.calibration(), predictor_.labels(),
+                                         [&](const LabelMistake& mistake) -> JudgedImage {
+                                           const std::uint32_t sample = images_[mistake.image];
+                                           return {std::string(set_.samples.file_name(sample)),
+                                                   mistake.label, mistake.label, mistake.confidence,
+                                                   thumbnail_of(set_, sample, pixels)};
+                                         });
+    all.model.label_scores = std::move(results.scores);
+    all.model.thresholds = thresholds_;
+    all.model.details = std::move(results.details);
+    all.model.details.figures.push_back(
+        {"exact_match", "exact match", "", share_of(num_exact_, std::ssize(labels_))});
+    all.model.num_labeled = std::ssize(labels_);
+    return all;
+  }
+
+ private:
+  void take(const at::Tensor& logits) override {
+    logits_of_batch_ = logits;
+    probabilities_ = predictor_.rule().probabilities(logits, /*is_raw=*/false).contiguous();
+  }
+
+  bool answer(std::uint32_t i, std::int64_t at, Score& row) override {
+    const auto width = static_cast<std::int64_t>(predictor_.labels().size());
+    const float* shares = probabilities_.const_data_ptr<float>() + at * width;
+    const float* own = logits_of_batch_.const_data_ptr<float>() + at * width;
+    if (!std::all_of(own, own + width, [](float logit) { return std::isfinite(logit); }))
+      return false;
+    row.probabilities.assign(shares, shares + width);
+    const auto likeliest = std::ranges::max_element(row.probabilities);
+    row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
+    predictor_.rule().decide(thresholds_, row);
+    if (!true_labels_.is_known(i)) return true;
+    labels_.push_back(set_.samples.label(i));
+    logits_.insert(logits_.end(), own, own + width);
+    images_.push_back(i);
+    num_exact_ += row.labels == sets_[static_cast<std::size_t>(labels_.back())] ? 1 : 0;
+    return true;
+  }
+
+  const std::vector<double> thresholds_;
+  std::vector<std::vector<int>> sets_;  // of the set, with the model's class ids
+  std::vector<float> logits_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> images_;  // of the rows of logits
+  std::int64_t num_exact_ = 0;
+  at::Tensor logits_of_batch_, probabilities_;
+};
+
+std::unique_ptr<Evaluator> evaluator_of(const Predictor& predictor, const Dataset& set,
+                                        const EvaluateConfig& config, Log& log) {
+  if (predictor.spec().task == TaskKind::kMultiLabel)
+    return std::make_unique<LabelEvaluator>(predictor, set, config, log);
+  return std::make_unique<ModelEvaluator>(predictor, set, config, log);
+}
 
 // What the command reads and writes.
 struct Parts {
@@ -237,18 +325,6 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
     problems.collect(
         [&] { parts.explanations.emplace(config.explain, config.trained_model_paths.size()); });
   problems.throw_if_any();
-}
-
-std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTable& samples) {
-  if (!predictor.seen_images()) return std::nullopt;
-  SeenCounts counts;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::uint64_t hash = samples.hash(i);
-    if (hash == 0) continue;
-    counts.training += predictor.seen_images()->was_trained_on(hash);
-    counts.validation += predictor.seen_images()->was_chosen_on(hash);
-  }
-  return counts;
 }
 
 DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAnswers& first,
@@ -334,7 +410,7 @@ class OutputFiles {
 void add_events(const EvaluationRecord& record, OutputFiles& files) {
   for (std::size_t i = 0; i < record.models.size(); ++i) {
     const EvaluatedModel& model = record.models[i];
-    ValidationDetails details;
+    ValidationDetails details = model.details;
     details.confusion = model.figures.confusion();
     details.most_wrong = model.most_wrong;
     const std::string folder = record.models.size() == 1
@@ -382,12 +458,16 @@ void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log&
     log.warning("MLflow did not receive everything: " + lost + ".");
 }
 
-void log_model(const EvaluatedModel& model, Log& log) {
+void log_metrics(const EvaluatedModel& model, Log& log) {
+  if (model.has_several_labels()) {
+    log.info("images judged: " + grouped(model.num_images()));
+    for (const Figure& figure : model.details.figures)
+      log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
+    return;
+  }
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
   const Interval interval = top1_interval(totals);
-  log.info("");
-  log.info("model:     " + printable(name_of(model)));
   log.info(formatted("top-1:     %.2f %% of %s (95 %% interval %.1f to %.1f %%)",
                      100 * totals.top1_accuracy(), plural(totals.count, "image", "images").c_str(),
                      100 * interval.low, 100 * interval.high));
@@ -402,6 +482,12 @@ void log_model(const EvaluatedModel& model, Log& log) {
     log.info(formatted(
         "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher",
         100 * rate->share(), rate->threshold));
+}
+
+void log_model(const EvaluatedModel& model, Log& log) {
+  log.info("");
+  log.info("model:     " + printable(name_of(model)));
+  log_metrics(model, log);
   for (const Finding& finding : evaluation_findings(model))
     if (finding.judged == Judged::kWarning) log.warning(finding.text);
 }
@@ -469,12 +555,12 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
   for (std::size_t i = 0; i < num_models; ++i) {
     Predictor& predictor = parts.predictors[i];
     for (const std::string& note : predictor.notes()) log.warning(note);
-    ModelEvaluator evaluator(predictor, parts.set, config, log);
+    ScoreColumns columns{.labels = predictor.labels(), .top_k = 1, .true_labels = true};
+    predictor.rule().fit_columns(columns);
+    const std::unique_ptr<Evaluator> evaluator = evaluator_of(predictor, parts.set, config, log);
     const TransformSpec pixels =
-        asking.ask(predictor, answers_name(i, num_models),
-                   {.labels = predictor.labels(), .top_k = 1, .true_labels = true}, evaluator);
-    all.push_back(evaluator.finish(config.trained_model_paths[i], pixels));
-    all.back().model.seen = count_seen(predictor, parts.set.samples);
+        asking.ask(predictor, answers_name(i, num_models), columns, *evaluator);
+    all.push_back(evaluator->finish(config.trained_model_paths[i], pixels));
     if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);
   }
   return all;
@@ -500,126 +586,6 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   return record;
 }
 
-// ---- several labels an image ----
-
-class LabelEvaluator final : public Evaluator {
- public:
-  LabelEvaluator(const Predictor& predictor, const Dataset& set, const EvaluateConfig& config,
-                 Log& log)
-      : Evaluator(predictor, set, config, log),
-        thresholds_(predictor.rule().thresholds({}, {})),
-        sets_(set.labels.sets) {
-    for (std::vector<int>& ids : sets_) {
-      for (int& id : ids) id = ids_[static_cast<std::size_t>(id)];
-      std::ranges::sort(ids);
-    }
-  }
-
-  LabelResults results(const TransformSpec& pixels) const {
-    require_any(std::ssize(labels_));
-    const LabelAnswers answers{logits_, labels_, sets_, predictor_.labels().size()};
-    const auto show = [&](const LabelMistake& mistake) -> JudgedImage {
-      const std::uint32_t sample = images_[mistake.image];
-      return {std::string(set_.samples.file_name(sample)), mistake.label, mistake.label,
-              mistake.confidence, thumbnail_of(set_, sample, pixels)};
-    };
-    LabelResults results =
-        label_results(answers, predictor_.calibration(), predictor_.labels(), show);
-    results.details.figures.push_back(
-        {"exact_match", "exact match", "", share_of(num_exact_, std::ssize(labels_))});
-    return results;
-  }
-
-  Json json_of(const LabelResults& results) const {
-    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-    Json json = {{"network", predictor_.spec().model_name},
-                 {"task", "multi-label"},
-                 {"images", labels_.size()},
-                 {"unknown", true_labels_.unknown().num_images},
-                 {"bad_images", faults_.num_bad}};
-    for (const Figure& figure : results.details.figures) json[figure.name] = number(figure.value);
-    Json& classes = json["classes"] = Json::array();
-    for (std::size_t c = 0; c < results.scores.size(); ++c) {
-      const LabelScore& score = results.scores[c];
-      classes.push_back({{"label", predictor_.labels()[c]},
-                         {"images", score.images},
-                         {"predicted", score.predicted},
-                         {"correct", score.hits},
-                         {"average_precision", number(score.average_precision)},
-                         {"precision", number(score.precision())},
-                         {"recall", number(score.recall())},
-                         {"f1", number(score.f1())},
-                         {"threshold", thresholds_[c]}});
-    }
-    return json;
-  }
-
- private:
-  void take(const at::Tensor& logits) override {
-    logits_of_batch_ = logits;
-    probabilities_ = predictor_.rule().probabilities(logits, /*is_raw=*/false).contiguous();
-  }
-
-  bool answer(std::uint32_t i, std::int64_t at, Score& row) override {
-    const auto width = static_cast<std::int64_t>(predictor_.labels().size());
-    const float* shares = probabilities_.const_data_ptr<float>() + at * width;
-    const float* own = logits_of_batch_.const_data_ptr<float>() + at * width;
-    if (!std::all_of(own, own + width, [](float logit) { return std::isfinite(logit); }))
-      return false;
-    row.probabilities.assign(shares, shares + width);
-    const auto likeliest = std::ranges::max_element(row.probabilities);
-    row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
-    predictor_.rule().decide(thresholds_, row);
-    if (!true_labels_.is_known(i)) return true;
-    labels_.push_back(set_.samples.label(i));
-    logits_.insert(logits_.end(), own, own + width);
-    images_.push_back(i);
-    num_exact_ += row.labels == sets_[static_cast<std::size_t>(labels_.back())] ? 1 : 0;
-    return true;
-  }
-
-  const std::vector<double> thresholds_;
-  std::vector<std::vector<int>> sets_;  // of the set, with the model's class ids
-  std::vector<float> logits_;
-  std::vector<std::int32_t> labels_;
-  std::vector<std::uint32_t> images_;  // of the rows of logits
-  std::int64_t num_exact_ = 0;
-  at::Tensor logits_of_batch_, probabilities_;
-};
-
-std::string labels_page(const std::string& heading, const DataRecord& data,
-                        const ValidationDetails& details) {
-  const std::string how_good = verdict_line({Judged::kNote, "The " + details.verdict.text}) +
-                               element("dl class=\"tiles\"", figure_tiles(details.figures, ""));
-  return page_html(heading, header_html(element("bdi", escaped(heading))),
-                   section("verdict", "How good is it?", how_good) + results_html(data, details));
-}
-
-void evaluate_labels(const EvaluateConfig& config, Parts& parts, Log& log) {
-  Predictor& predictor = parts.predictors.front();
-  for (const std::string& note : predictor.notes()) log.warning(note);
-  OutputFiles files(config.output_path);
-  ScoreColumns columns{.labels = predictor.labels(), .true_labels = true};
-  predictor.rule().fit_columns(columns);
-  LabelEvaluator evaluator(predictor, parts.set, config, log);
-  Asking asking{parts, files, log, {static_cast<long long>(parts.set.samples.size()), log}};
-  const TransformSpec pixels = asking.ask(predictor, answers_name(0, 1), columns, evaluator);
-  const LabelResults results = evaluator.results(pixels);
-  files.add(kPageName, labels_page(predictor.spec().model_name + " on " + config.data_path,
-                                   data_of(predictor, pixels), results.details));
-  Json model = evaluator.json_of(results);
-  model["path"] = config.trained_model_paths.front();
-  files.add(
-      kEvaluationFileName,
-      json_text({{"data_path", config.data_path}, {"models", Json::array({model})}}, 2) + "\n");
-  files.commit(*parts.output);
-  if (mlflow_settings_of_environment())
-    log.warning("This evaluation is not sent to MLflow, since its images have several labels.");
-  for (const Figure& figure : results.details.figures)
-    log.info(formatted("%s: %.2f %%", short_title(figure).c_str(), 100 * figure.value));
-  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
-}
-
 }  // namespace
 
 int run(const EvaluateConfig& config, Process& process) {
@@ -628,10 +594,6 @@ int run(const EvaluateConfig& config, Process& process) {
   Parts parts(config);
   open_parts(config, parts);
   log_start(parts, log);
-  if (parts.predictors.front().spec().task == TaskKind::kMultiLabel) {
-    evaluate_labels(config, parts, log);
-    return 0;
-  }
   OutputFiles files(config.output_path);
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
   add_reports(record, files);

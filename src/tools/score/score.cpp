@@ -375,8 +375,8 @@ class Scoring {
     if (unknown.num_images == 0) return;
     log_.warning(plural(unknown.num_images, "image has", "images have") +
                  " a label that the model does not know: " +
-                 quoted_among(unknown.names, job_.predictor->labels(), kNamed) +
-                 ". Such images count as wrong.");
+                 quoted_among(unknown.names, job_.predictor->labels(), kNamed) + ". The " +
+                 std::string(rule_.words().accuracy) + " leaves such images out.");
   }
 
   Ranked ranked_classes(const at::Tensor& logits) const {

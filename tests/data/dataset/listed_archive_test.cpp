@@ -1,9 +1,12 @@
 // An ImageDirectory or COCO folder in an archive is read by its list, as the unpacked folder is.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/image_source.h"
 #include "data/dataset/readers.h"
 #include "data/scratch_folder.h"
 
@@ -61,9 +64,33 @@ TEST_F(ListedArchive, IsReadByItsListWhereverItLies) {
         std::string bytes;
         read_image_bytes(set, 0, bytes);
         EXPECT_EQ(bytes, "b") << top;
-        EXPECT_TRUE(set.notes.empty()) << set.notes[0];
+        ASSERT_EQ(set.notes.size(), 1U);
+        EXPECT_NE(set.notes[0].find(is_directory ? "'image/unlisted.jpg'" : "'a.jpg'"),
+                  std::string::npos)
+            << set.notes[0];
         EXPECT_EQ(is_directory ? read_image_list(set) : kDirectory[0].second, kDirectory[0].second);
       }
+}
+
+TEST_F(ListedArchive, ImagesThatAListOmitsAreNamedInFoldersToo) {
+  for (const Files& files : {kDirectory, kCoco}) {
+    const Dataset packed = read(files, "");
+    const std::string root = files == kDirectory ? "directory/" : "coco/";
+    for (const auto& [file, content] : files) scratch_.put(root + file, content);
+    EXPECT_EQ(read_dataset(scratch_ / root, "Data").notes, packed.notes);
+    EXPECT_EQ(read_every_image(scratch_ / root, "Data").notes, packed.notes);
+  }
+  scratch_.put("other/deep/3.png", "3");
+  scratch_.put("directory/new/4.png", "4");
+  scratch_.put("directory/.new/5.png", "5");
+  std::filesystem::create_symlink("../../other", scratch_ / "directory/image/link");
+  std::filesystem::create_symlink("..", scratch_ / "directory/image/loop");
+  std::filesystem::create_symlink("../../other", scratch_ / "other/deep/loop");
+  const Dataset set = read_dataset(scratch_ / "directory", "Data");
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_TRUE(set.notes[0].starts_with("3 images")) << set.notes[0];
+  EXPECT_TRUE(set.notes[0].ends_with("'image/link/deep/3.png', 'image/unlisted.jpg', 'new/4.png'"))
+      << set.notes[0];
 }
 
 TEST_F(ListedArchive, AListThatIsNotOfAllImagesIsNoList) {

@@ -288,6 +288,31 @@ TEST_F(RecordSet, SeveralLabelsAreToldAndNegativeOnesAreNone) {
             ErrorCode::kNotLabeledDataset);
 }
 
+TEST_F(RecordSet, SeveralTextsAreToldAndOneClassForEachIsReadWhateverTheTask) {
+  const auto feature = [](const char* key, const std::vector<std::string>& values) {
+    ProtoMessage list;
+    for (const std::string& value : values) list.text(1, value);
+    return ProtoMessage().text(1, key).message(2, ProtoMessage().message(1, list));
+  };
+  const auto record = [&](const std::vector<std::string>& texts) {
+    const ProtoMessage features = ProtoMessage()
+                                      .message(1, feature("image/encoded", {"a"}))
+                                      .message(1, feature("image/class/text", texts));
+    return tfrecord(ProtoMessage().message(1, features).bytes());
+  };
+  const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  const std::string one = record({"cat"}), two = record({"dog", "cat"});
+  const Dataset set = read("a.tfrecord", one + two);
+  EXPECT_EQ(labels(set), (std::vector<int>{0, 1}));
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find("'000000001.jpg'"), std::string::npos) << set.notes[0];
+  EXPECT_TRUE(read("b.tfrecord", one, several).notes.empty());
+  expect_fault("c.tfrecord", one + two, "--task multi-label", several);
+  expect_fault("d.rec",
+               recordio_record(little_endian(2, 4) + std::string(28, '\0') + "\xff\xd8\xff"),
+               "--task multi-label", several);
+}
+
 TEST_F(RecordSet, AnIndexOfAnotherFileIsRefused) {
   const std::string first = im2rec("aaaaa", 0);
   scratch_.put("a.idx", "0\t0\n1\t" + std::to_string(first.size()) + "\n");

@@ -427,10 +427,24 @@ TEST_F(StreamLoaderTest, NumbersOfRecordsMayBeginWithOne) {
   wanted.classes = {"a", "b", "3"};
   StreamLoader stream(wanted, pool_, 1, 0);
   EXPECT_EQ(reds(stream, 1), numbers(20));
+  EXPECT_EQ(warnings_, "");
   wanted.records.first_label = 0;
   wanted.classes = {"a", "b", "c"};
   EXPECT_NE(failure(wanted).find("the label '3', which is not one of the 3 classes"),
             std::string::npos);
+}
+
+TEST_F(StreamLoaderTest, RecordsOfSeveralLabelsAreTold) {
+  std::string records;
+  for (int i = 0; i < 20; ++i)
+    records += tfrecord(example_of(
+        {.name = {}, .bytes = image(i), .labels = {i % 3, (i + 1) % 3}, .class_text = {}}, "PNG"));
+  put(folder_.path() / "train_0", records);
+  StreamLoader::Plan wanted = plan();
+  wanted.records.first_label = 0;
+  StreamLoader stream(wanted, pool_, 1, 0);
+  EXPECT_EQ(reds(stream, 1), numbers(20));
+  EXPECT_NE(warnings_.find("20 records have several labels"), std::string::npos) << warnings_;
 }
 
 }  // namespace
