@@ -73,12 +73,6 @@ void for_each_image(const Listing& listing, Visit&& visit) {
   }
 }
 
-// True if `place` is `folder` or inside it; both are canonical.
-bool is_inside(const fs::path& place, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
-         folder.end();
-}
-
 // True if `folder` is a link to `canonical_root` or to a folder above it.
 bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
   std::error_code fault;
@@ -280,6 +274,11 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
 }
 
 }  // namespace
+
+bool is_inside(const fs::path& place, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
+         folder.end();
+}
 
 Dataset read_folders(const DatasetContext& context) {
   Dataset set;

@@ -160,12 +160,6 @@ class ListedNames {
   std::deque<std::string> other_;
 };
 
-// Whether it is this folder or below it.
-bool is_below(const fs::path& folder, const fs::path& place) {
-  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
-         folder.end();
-}
-
 }  // namespace
 
 fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
@@ -412,7 +406,7 @@ void FolderFiles::for_each_unlisted(Dataset& set, const NameVisit& visit) const 
         if (may_be_link) {
           std::error_code fault;
           const fs::path real = fs::canonical(context_.root / path, fault);
-          if (fault || is_below(root, real) || is_below(real, root)) continue;
+          if (fault || is_inside(real, root) || is_inside(root, real)) continue;
           if (!entered.insert(real).second) continue;
         }
         inner.push_back(path + "/");

@@ -283,11 +283,14 @@ bool ListRows::take_path(const ListedRow& row) {
   }
   const std::string given = (path.front() == '/' ? "" : absolute_root_) + std::string(path);
   const std::string whole = normal_path(given);
-  if (std::error_code fault; path.find("..") != path.npos && fs::weakly_canonical(given, fault) !=
-                                                                 fs::weakly_canonical(whole, fault))
-    throw RowFault("'" + printable(path) +
-                   "' leads through a link and back: write it without '..'");
   if (whole.ends_with('/')) throw RowFault("'" + printable(path) + "' is a folder");
+  const std::string folder = given.substr(0, given.rfind('/') + 1);
+  if (std::error_code fault; folder.find("/../") != folder.npos && folder != plain_folder_) {
+    if (fs::weakly_canonical(folder, fault) != fs::weakly_canonical(normal_path(folder), fault))
+      throw RowFault("'" + printable(path) +
+                     "' leads through a link and back: write it without '..'");
+    plain_folder_ = folder;
+  }
   if (whole.starts_with(absolute_root_)) {
     names_ += std::string_view(whole).substr(absolute_root_.size());
   } else {

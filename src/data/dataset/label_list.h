@@ -118,7 +118,8 @@ class ListRows {
   void find_files(Dataset& set, const std::vector<int>& lines) const;
   void settle(Dataset& set);
 
-  std::string root_, absolute_root_;                           // where relative paths begin
+  std::string root_, absolute_root_;  // where relative paths begin
+  std::string plain_folder_;  // of the last row with a "..", which leads through no link and back
   std::vector<std::pair<std::string, std::string>> prefixes_;  // and their folders, absolute
   std::string names_;
   std::vector<Row> rows_;

@@ -49,11 +49,6 @@ std::string found_line(const Dataset& set) {
                   ". Check its permissions or choose another output.");
 }
 
-// True if `inner` is `outer` or lies below it. Both must be resolved().
-bool is_within(const fs::path& inner, const fs::path& outer) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 fs::path resolved(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
   return full.has_filename() ? full : full.parent_path();
@@ -345,7 +340,7 @@ void leave_out_other_contents(Dataset& set) {
 void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path output_place = resolved(folder);
   const fs::path input_place = resolved(input);
-  if (is_within(output_place, input_place) || is_within(input_place, output_place))
+  if (is_inside(output_place, input_place) || is_inside(input_place, output_place))
     refuse(folder, "it is the input '" + input.string() +
                        "', or one is inside the other. Choose an output outside of it.");
   std::error_code fault;

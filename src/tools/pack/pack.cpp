@@ -57,11 +57,11 @@ std::string shard_name(const fs::path& input) {
   return stem.empty() || stem.size() > 80 ? "images" : stem;
 }
 
-std::vector<long long> images_of_classes(const SampleTable& samples,
-                                         const std::vector<std::uint32_t>& order,
-                                         std::size_t num_classes) {
-  std::vector<long long> counts(num_classes);
-  for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(samples.label(i))];
+// The images of each class in the order, which may repeat some.
+std::vector<long long> images_of_classes(const Dataset& set,
+                                         const std::vector<std::uint32_t>& order) {
+  std::vector<long long> counts(set.classes.size());
+  for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(set.samples.label(i))];
   return counts;
 }
 
@@ -69,11 +69,8 @@ std::vector<long long> images_of_classes(const SampleTable& samples,
 void write_index_of_shards(const Dataset& set, const std::vector<std::uint32_t>& order,
                            const std::string& folder) {
   Dataset made = read_labeled({.root = folder, .name = "Output", .is_indexed = true});
-  std::vector<std::uint32_t> all(made.samples.size());
-  std::iota(all.begin(), all.end(), 0U);
-  const std::size_t num_classes = set.classes.size();
-  if (made.classes != set.classes || images_of_classes(made.samples, all, num_classes) !=
-                                         images_of_classes(set.samples, order, num_classes))
+  if (made.classes != set.classes ||
+      counts_by_class(made, made.classes.size()) != images_of_classes(set, order))
     throw InternalError("the shards do not match the packed images");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(fs::path(folder) / kShardIndexName, made);
@@ -81,7 +78,7 @@ void write_index_of_shards(const Dataset& set, const std::vector<std::uint32_t>&
 
 // "cat 400, dog 400"; for many classes the smallest and the largest number, "12 to 400".
 std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& order) {
-  const std::vector<long long> counts = images_of_classes(set.samples, order, set.classes.size());
+  const std::vector<long long> counts = images_of_classes(set, order);
   if (counts.size() > kMaxClassesNamed) {
     const auto [least, most] = std::ranges::minmax_element(counts);
     return grouped(*least) + " to " + grouped(*most);
