@@ -60,7 +60,7 @@ SEARCH = [  # what is tried, and where: single seeds, so that only large differe
 ]
 MODERN = "--recipe modern"
 LEFT_OUT = {epochs: [MODERN, *(f"{MODERN} {words}" for words in parts)] for epochs, parts in (  # in batches of 128
-    (40, ("--augment flip", "--mixup 0", "--label-smoothing 0", "--ema 0", "--augment flip --mixup 0 --label-smoothing 0")),
+    (40, ("--augment standard", "--mixup 0", "--label-smoothing 0", "--ema 0", "--mixup 0 --label-smoothing 0")),
     (15, ("--augment none", "--lr-schedule polynomial", "--num-warmup-steps 0", "--no-decay none", "--weight-decay 0.0001",
           "--ema 0")))}
 KEY = ("stage", "recipe", "epochs", "batch", "seed")

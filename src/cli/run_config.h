@@ -246,10 +246,11 @@ struct InsightConfig {
 // Every option with its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
-// What --recipe modern sets by the length of the run, which is known once the images are. The
-// numbers are those of docs/recipes.md.
+// What --recipe modern sets by the length of the run and the pixels of images that keep their size
+// (0: they are resized), which are known once the images are. The numbers are those of
+// docs/recipes.md.
 OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
-                             bool is_resized);
+                             int kept_side);
 
 struct TrainConfig {
   DataConfig data;

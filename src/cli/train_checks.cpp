@@ -383,15 +383,17 @@ void imply_usual(Given& given, const TrainConfig& config) {
 constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
 
 OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
-                             bool is_resized) {
+                             int kept_side) {
   constexpr double kFewSteps = 400;  // no time to recover from large steps, or for an average
   constexpr double kOfShort = 0.3;   // of the usual learning rate
-  constexpr double kWarmupShare = 0.3, kMostWarmup = 5;        // of the epochs; epochs
+  constexpr double kWarmupShare = 0.3, kMostWarmup = 5;  // of the epochs; epochs
+  constexpr int kSmallSide = 64;  // pixels; at 32, crops lose in 5 to 40 epochs
   constexpr double kAveragedShare = 0.1, kMostDecay = 0.9999;  // of the steps; of the average
   const KnownOptimizer& optimizer = *find_optimizer(config.recipe.optimizer);
   const double images = static_cast<double>(config.batch_size) * config.accumulate;
   const double rate = (steps < kFewSteps ? kOfShort : 1) * optimizer.modern_learning_rate(images);
   const bool is_long = epochs >= kFewEpochs;
+  const bool has_crops = kept_side == 0 || (is_long && kept_side > kSmallSide);
   return {{"learning-rate", formatted("%.6g", rate)},
           {"weight-decay", formatted("%.2g", optimizer.modern_weight_decay(rate * steps))},
           {"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
@@ -400,7 +402,7 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
                       : formatted("%.6g", std::min(kMostDecay, 1 - 1 / (kAveragedShare * steps)))},
           {"mixup", is_long ? "0.1" : "0"},
           {"label-smoothing", is_long ? "0.1" : "0"},
-          {"augment", is_long || is_resized ? "standard" : "flip"}};
+          {"augment", has_crops ? "standard" : "flip"}};
 }
 
 void imply_recipe(Given& given, const TrainConfig& config) {
@@ -420,7 +422,7 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] :
-       modern_by_length(optimization, epochs, kManySteps, /*is_resized=*/true))
+       modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0))
     if (name != "augment" || !given.has("transform-path")) imply(name.c_str(), text);
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
@@ -434,7 +436,7 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
-  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, false))
+  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0))
     if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
       config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)

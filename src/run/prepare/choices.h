@@ -27,9 +27,9 @@ void choose(std::vector<Choice>& choices, Choice choice);
 // Adds a line to the plan for each choice without one.
 void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
-// Settles RecipeConfig::by_length for a run with so many steps in each epoch, of images that keep
-// their size or are resized.
-void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, bool is_resized);
+// Settles RecipeConfig::by_length for a run with so many steps in each epoch; kept_side is that of
+// modern_by_length.
+void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side);
 
 // The value of every option, with those choices that change what a recorded run was given: --auto
 // sets these.

@@ -383,8 +383,10 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
 
   world.enter("reading the data", /*patient=*/true);
   Read read = read_and_share(config, resume, machine, world, log);
-  follow_length(config, read.division.steps_per_epoch, read.pixels.train.short_side > 0);
-  read.pixels.train.augment = config.data.augment;
+  TransformSpec& pixels = read.pixels.train;
+  follow_length(config, read.division.steps_per_epoch,
+                pixels.short_side > 0 ? 0 : pixels.output.height);
+  pixels.augment = config.data.augment;
   Plan plan =
       make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
                 std::move(read.division), std::move(read.choices), world);
