@@ -12,7 +12,7 @@ if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are lo
 cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
-tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 5)"
+tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 3)"
 
 # The threads of the loader and of checkpoints.
 cmake --preset tsan >/dev/null

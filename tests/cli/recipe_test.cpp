@@ -143,6 +143,19 @@ TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
   EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "1.5");
 }
 
+TEST(Modern, CropsWhatIsResizedOrLarge) {
+  const auto augment = [](double epochs, int kept_side) {
+    for (const auto& [option, text] :
+         modern_by_length(OptimizationConfig(), epochs, 1000, kept_side))
+      if (option == "augment") return text;
+    return std::string("no option");
+  };
+  EXPECT_EQ(augment(5, 0), "standard");
+  EXPECT_EQ(augment(15, 128), "flip");
+  EXPECT_EQ(augment(40, 128), "standard");
+  EXPECT_EQ(augment(40, 32), "flip");
+}
+
 TEST(Modern, FaultsOfWhatItSetsNameIt) {
   const std::string message =
       fault(train({"--recipe", "modern", "--batch-size", "25", "--epochs", "30"}));
