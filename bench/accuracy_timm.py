@@ -114,6 +114,7 @@ def trained(options):
 
 def regressed(options):
     """Logistic regression on the standardized features, its penalty chosen in five folds by their loss."""
+    import numpy as np
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -125,8 +126,8 @@ def regressed(options):
     for part in ("train", "valid"):
         with torch.no_grad():
             pairs = [(model(images), numbers) for images, numbers in loader(getattr(options, part), plain(), 250, False)]
-        features[part], labels[part] = (torch.cat(values).numpy() for values in zip(*pairs, strict=True))
-    fitted = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=13, cv=5, scoring="neg_log_loss", max_iter=1000))
+        features[part], labels[part] = (torch.cat(values).double().numpy() for values in zip(*pairs, strict=True))
+    fitted = make_pipeline(StandardScaler(), LogisticRegressionCV(Cs=np.logspace(-4, 1, 11), cv=5, scoring="neg_log_loss", max_iter=1000))
     fitted.fit(features["train"], labels["train"])
     return {"top1": float((fitted.predict(features["valid"]) == labels["valid"]).mean())}
 
