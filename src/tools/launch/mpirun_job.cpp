@@ -219,7 +219,7 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != text.npos;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view plain_part(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('.')) text.remove_suffix(1);
   return text;
@@ -227,9 +227,9 @@ std::string_view trimmed(std::string_view text) {
 
 // "Exit code:    7" -> 7; false if `text` does not begin with `key`.
 bool read_field(const std::string& text, const char* key, std::string* value) {
-  const std::string_view line = trimmed(text);
+  const std::string_view line = plain_part(text);
   if (!line.starts_with(key)) return false;
-  *value = trimmed(line.substr(std::string_view(key).size()));
+  *value = plain_part(line.substr(std::string_view(key).size()));
   return true;
 }
 
