@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -210,6 +211,19 @@ std::string fault_of_relative_path(std::string_view path) {
   return part.empty() || part == "." ? shown() + "is a folder" : "";
 }
 
+bool is_inside(const std::filesystem::path& place, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
+         folder.end();
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& fault) {
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator entry(folder, fault), end; !fault && entry != end;
+       entry.increment(fault))
+    names.push_back(entry->path().filename().string());
+  return names;
+}
+
 DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
   refuse_device(final_path_);
   const std::string name = temporary_prefix(final_path_);
@@ -237,8 +251,7 @@ DurableFile::~DurableFile() {
 }
 
 void require_writable(const std::filesystem::path& path) {
-  std::error_code fault;
-  if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
+  if (is_folder(path)) fail_to_write(path, EISDIR);
   const DurableFile probe(path);
 }
 
@@ -305,16 +318,16 @@ void sync_folder(const std::filesystem::path& folder) {
 std::string did_you_mean_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   constexpr std::size_t kMaxNames = 10'000;
-  std::error_code fault;
-  if (fs::exists(path, fault)) return "";
+  if (is_there(path)) return "";
   fs::path found;
   for (const fs::path& part : path) {
     if (part.empty()) continue;  // from a trailing slash
-    if (fs::exists(found / part, fault)) {
+    if (is_there(found / part)) {
       found /= part;
       continue;
     }
     std::vector<std::string> names;
+    std::error_code fault;
     for (fs::directory_iterator entry(found.empty() ? "." : found, fault), end;
          !fault && entry != end && names.size() < kMaxNames; entry.increment(fault))
       names.push_back(entry->path().filename().string());
@@ -323,7 +336,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
     if (name.empty()) return "";
     found /= name;
   }
-  if (!fs::exists(found, fault)) return "";  // a dangling link
+  if (!is_there(found)) return "";  // a dangling link
   return " Did you mean '" + found.string() + "'?";
 }
 
@@ -353,6 +366,18 @@ void remove_leftovers(const std::filesystem::path& folder) {
 void remove_leftovers_of(const std::filesystem::path& file) {
   const std::filesystem::path folder = file.parent_path();
   remove_temporaries(folder.empty() ? "." : folder, temporary_prefix(file));
+}
+
+TemporaryFolder::TemporaryFolder(const std::string& name) {
+  std::string made = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+  if (::mkdtemp(made.data()) == nullptr)
+    throw std::system_error(errno, std::generic_category(), made);
+  path_ = made;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {

@@ -1,11 +1,13 @@
-// Reading whole files, writing and appending to files atomically, and the check for untrusted
-// relative paths. Errors name the path and the system's reason.
+// Reading whole files, writing and appending to files atomically, what is at a path, temporary
+// folders, and the check for untrusted relative paths. Errors name the path and the system's
+// reason.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,6 +52,21 @@ inline std::string read_text(const std::filesystem::path& path, std::uint64_t ma
   return std::string(without_byte_order_mark(read_file(path, max_bytes)));
 }
 
+// read_text(), but passes why that fails to `fail`, which throws, as a clause: "cannot be read
+// (…)"; `too_large` for more than `max_bytes`.
+template <typename Fail>
+std::string read_text_or(const std::filesystem::path& path, std::uint64_t max_bytes,
+                         const std::string& too_large, Fail&& fail) {
+  try {
+    return read_text(path, max_bytes);
+  } catch (const std::system_error& fault) {
+    fail("cannot be read (" + fault.code().message() + ")");
+  } catch (const std::length_error&) {
+    fail(too_large);
+  }
+  return {};
+}
+
 // Passes the bytes of a regular file to `take`, piece by piece. Throws as read_file() does.
 void read_in_pieces(const std::filesystem::path& path,
                     const std::function<void(std::string_view)>& take);
@@ -57,6 +74,31 @@ void read_in_pieces(const std::filesystem::path& path,
 // Why an untrusted path (from an archive or a list) does not name a file inside its directory, as a
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
+
+// What is at a path, where links lead; false also if the system does not say.
+inline bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+inline bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+inline bool is_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+// Whether `place` is `folder` or inside it, by their parts. Both are canonical.
+bool is_inside(const std::filesystem::path& place, const std::filesystem::path& folder);
+
+// The names in `folder`, in no order; those before the fault, if there is one.
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& fault);
+
+// Names that begin with a dot (including leftovers) and lost+found do not count as contents.
+inline bool is_ignored_name(std::string_view name) {
+  return name.starts_with('.') || name == "lost+found";
+}
 
 // An open file or folder; at the end it is closed, which releases its lock.
 class Descriptor {
@@ -164,6 +206,21 @@ void remove_leftovers(const std::filesystem::path& folder);
 // The same, only for temporary names of this file. Call it only while no other program writes the
 // file.
 void remove_leftovers_of(const std::filesystem::path& file);
+
+// A new folder `<name>-XXXXXX` in the system's folder for temporary files; removed at the end, with
+// what is in it. Throws std::system_error if it cannot be made.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& name);
+  ~TemporaryFolder();
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(other.release()) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path release() { return std::exchange(path_, {}); }  // it stays
+
+ private:
+  std::filesystem::path path_;
+};
 
 // 64-bit FNV-1a, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);

@@ -6,13 +6,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <initializer_list>
 #include <memory>
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "base/system.h"
 
 namespace kiln {
 namespace {
@@ -102,10 +103,8 @@ void set_login(CURL* handle, const HttpLogin& login) {
 // Returns the value of the first of these variables that is set; empty if none is. libcurl, unlike
 // the curl program, does not read them itself.
 std::string variable(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
+  for (const char* name : names)
+    if (const std::string value = environment(name); !value.empty()) return value;
   return {};
 }
 

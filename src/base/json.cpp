@@ -173,6 +173,11 @@ nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit
   return build<nlohmann::json>(text, std::move(builder));
 }
 
+const nlohmann::json* member_of(const nlohmann::json& value, const std::string& key) {
+  const auto found = value.find(key);
+  return found == value.end() || found->is_null() ? nullptr : &*found;
+}
+
 std::string json_kind(const nlohmann::json& value) {
   if (value.is_null()) return "null";
   if (value.is_object()) return "an object";

@@ -45,6 +45,9 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text,
 using VisitElement = std::function<void(const std::string& list, const nlohmann::json& element)>;
 nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit);
 
+// The member of an object; null if `value` is none, has no such member, or null there.
+const nlohmann::json* member_of(const nlohmann::json& value, const std::string& key);
+
 // The kind of a value, for messages: "a string", "a number", …
 std::string json_kind(const nlohmann::json& value);
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <mutex>
 #include <utility>
 
@@ -252,18 +251,15 @@ int live_columns() {
 }
 
 bool rewrites_lines() {
-  const char *kind = std::getenv("TERM"), *no_color = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb") &&
-         (no_color == nullptr || *no_color == '\0');
+  return ::isatty(STDOUT_FILENO) == 1 && environment("TERM") != "dumb" &&
+         environment("NO_COLOR").empty();
 }
 
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view locale = value;
-    return locale.find("UTF-8") != std::string_view::npos ||
-           locale.find("utf8") != std::string_view::npos;
+    const std::string locale = environment(name);
+    if (locale.empty()) continue;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
   }
   return false;
 }

@@ -35,7 +35,7 @@ using Journal = std::vector<Entry>;
                      "Check its permissions and that its device is healthy.");
 }
 
-bool is_there(const fs::path& path) {
+bool has_entry(const fs::path& path) {
   std::error_code fault;
   return fs::exists(fs::symlink_status(path, fault));
 }
@@ -110,14 +110,14 @@ void end_journal(const fs::path& folder) {
 // If this is interrupted, it can be run again from the start. Files are renamed in order, so once
 // the last one has been renamed, all of them have.
 void put_in_place(const fs::path& folder, const Journal& journal) {
-  if (is_there(folder / journal.back().temporary)) {
+  if (has_entry(folder / journal.back().temporary)) {
     remove_if_there(folder, journal.back().name);
     sync_folder(folder);
     for (const auto& [temporary, name] : journal)
       if (temporary.empty())
         remove_if_there(folder, name);
       else if (::rename((folder / temporary).c_str(), (folder / name).c_str()) != 0 &&
-               (errno != ENOENT || !is_there(folder / name)))
+               (errno != ENOENT || !has_entry(folder / name)))
         fail_at(folder, name, errno);
   }
   for (const fs::path& changed : folders_of(folder, journal)) sync_folder(changed);
@@ -136,8 +136,7 @@ void discard(const fs::path& folder, const Journal& journal) {
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
-  std::error_code fault;
-  const bool is_new = !fs::exists(folder_, fault);
+  const bool is_new = !is_there(folder_);
   make_folders(folder_);
   if (is_new) created_.reset(new fs::path(folder_));
   lock_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -200,7 +199,7 @@ void OutputFolder::replace(const std::vector<OutputFile>& files,
 }
 
 bool is_half_replaced(const fs::path& folder) {
-  return is_there(folder / kJournalName);
+  return has_entry(folder / kJournalName);
 }
 
 void fail_output_folder(const fs::path& folder, const std::string& fault,

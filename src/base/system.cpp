@@ -41,11 +41,15 @@ void forget_empty_temporary_folders() {
   }
 }
 
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 std::filesystem::path user_cache_folder() {
   const auto folder_of = [](const char* variable) {
-    const char* value = std::getenv(variable);  // XDG base directories must be absolute
-    return value != nullptr && *value == '/' ? std::filesystem::path(value)
-                                             : std::filesystem::path();
+    const std::filesystem::path folder = environment(variable);
+    return folder.is_absolute() ? folder : std::filesystem::path();  // as XDG demands
   };
   std::filesystem::path cache = folder_of("XDG_CACHE_HOME");
   if (!cache.empty()) return cache;

@@ -27,6 +27,9 @@ void forget_empty_temporary_folders();
 // absolute path.
 std::filesystem::path user_cache_folder();
 
+// The value of an environment variable; empty if it is not set.
+std::string environment(const char* name);
+
 // CPUs available to this process: the affinity mask, limited by the quotas of its control groups.
 // At least 1.
 int usable_cpus();

@@ -167,6 +167,21 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  return text.substr(0, text.find_last_not_of(blanks) + 1);
+}
+
+std::string quoted_beginning(std::string_view text, std::size_t most) {
+  return "'" + std::string(text.substr(0, most)) + "'";
+}
+
 std::string hex_digits(std::uint64_t number) {
   return formatted("%016llx", static_cast<unsigned long long>(number));
 }

@@ -2,6 +2,8 @@
 // base64.
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -48,6 +50,22 @@ std::string excerpt(const std::string& text);
 
 // `text` up to the first line break.
 std::string first_line(std::string_view text);
+
+// Takes the next line from `text` and returns it without its end, LF.
+std::string_view take_line(std::string_view& text);
+
+// `text` without the `blanks` at its beginning and end.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
+// The first `most` bytes of a text from others, in single quotes, for a message.
+std::string quoted_beginning(std::string_view text, std::size_t most = 200);
+
+// The shortest text that parses as the same number; `form`: a std::chars_format, or none.
+template <std::floating_point Number, typename... Form>
+std::string shortest_text(Number value, Form... form) {
+  char digits[400];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value, form...).ptr};
+}
 
 // As 16 hexadecimal digits.
 std::string hex_digits(std::uint64_t number);

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 #include <system_error>
 
 #include "base/files.h"
@@ -297,14 +296,7 @@ class ConfigFile {
     // Reading a pipe might never end.
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
       refuse("is a pipe or a device");
-    try {
-      return read_text(path_, kMaxFileBytes);
-    } catch (const std::system_error& failure) {
-      refuse("cannot be read (" + failure.code().message() + ")");
-    } catch (const std::length_error&) {
-      refuse("is larger than 1 MiB");
-    }
-    return {};
+    return read_text_or(path_, kMaxFileBytes, "is larger than 1 MiB", refuse);
   }
 
   void take_documents(const std::string& text) {
@@ -388,11 +380,6 @@ std::filesystem::path resolved(const std::string& path) {
   if (failure) canonical = absolute.lexically_normal();
   // "a/b/" and "a/b" are one folder.
   return canonical.has_filename() ? canonical : canonical.parent_path();
-}
-
-bool is_same_or_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
 }
 
 }  // namespace
@@ -491,7 +478,7 @@ void read_config_file(Given& given) {
 }
 
 bool lies_inside(const std::string& inner, const std::string& outer) {
-  return !inner.empty() && !outer.empty() && is_same_or_inside(resolved(inner), resolved(outer));
+  return !inner.empty() && !outer.empty() && is_inside(resolved(inner), resolved(outer));
 }
 
 std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
@@ -502,9 +489,9 @@ std::string overlap_of(const char* output_name, const std::string& output, const
   std::string relation;
   if (out == in) {
     relation = "is the same folder as";
-  } else if (is_same_or_inside(out, in)) {
+  } else if (is_inside(out, in)) {
     relation = "is inside";
-  } else if (is_same_or_inside(in, out)) {
+  } else if (is_inside(in, out)) {
     relation = "contains";
   } else {
     return {};

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/files.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/rows.h"
@@ -83,8 +84,7 @@ Invocation refuse_command(const std::string& name, Words words) {
     words.erase(words.begin());
   if (const CommandInfo* command = meant_command(words.front()))
     return refusal(text + ": " + line_to_type(*command, words));
-  std::error_code failure;
-  if (std::filesystem::exists(name, failure))
+  if (is_there(name))
     return refusal(text + ", but there is such a path: type `kiln train " + shell_word(name) +
                    "`, or `kiln score " + shell_word(name) + "`.");
   const std::string guess = did_you_mean(name, command_names());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/files.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -249,11 +250,10 @@ void check_export(Given& given, ExportConfig& config) {
 }
 
 void imply_backbone(Given& given, const AuditConfig& config) {
-  std::error_code failure;
   if (given.has("trained-model-path")) return;
   if (given.has("weights"))
     given.imply("model-name", network_of(config.weights));
-  else if (!given.has("model-name") && std::filesystem::exists("model", failure))
+  else if (!given.has("model-name") && is_there("model"))
     given.imply("trained-model-path", "model");
 }
 
@@ -299,10 +299,8 @@ namespace {
 // The network that a model directory, or the one of a file, names; null if there is none. Whether
 // the directory is sound is checked when its weights are read.
 const KnownNetwork* network_in(const std::string& weights) {
-  std::error_code failure;
   const std::filesystem::path path(weights);
-  const bool is_folder = std::filesystem::is_directory(path, failure);
-  std::ifstream spec((is_folder ? path : path.parent_path()) / "model_spec.yaml");
+  std::ifstream spec((is_folder(path) ? path : path.parent_path()) / "model_spec.yaml");
   constexpr int kMostLines = 200;
   constexpr std::string_view kKey = "model_name: ";
   std::string line;

@@ -339,10 +339,7 @@ std::string integer_text(const Option& option, std::int64_t value) {
 std::string number_text(const Option& option, const double& value) {
   const auto minimum = static_cast<double>(option.minimum);
   const bool is_valid = option.kind == ValueKind::kNumberFrom ? value >= minimum : value > minimum;
-  if (!is_valid) return "";
-  std::array<char, 400> digits{};
-  const auto end = std::to_chars(digits.begin(), digits.end(), value, std::chars_format::fixed);
-  return {digits.begin(), end.ptr};
+  return is_valid ? shortest_text(value, std::chars_format::fixed) : "";
 }
 
 std::vector<std::string> items_of(const std::string& list) {

@@ -62,21 +62,19 @@ bool is_picture_name(const std::string& name) {
          name.ends_with(".jpg");
 }
 
-bool is_part(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
+bool is_part(const fs::path& folder, const std::string& name) {
   std::error_code failure;
   return name.size() > kPartStem.size() && name.starts_with(kPartStem) &&
          name.find_first_not_of(kDigits, kPartStem.size()) == name.npos &&
-         fs::is_directory(entry.symlink_status(failure));
+         fs::is_directory(fs::symlink_status(folder / name, failure));
 }
 
 // The places where explanations may be, relative to `folder`: itself and the models' subfolders.
 std::vector<fs::path> parts_of(const fs::path& folder) {
   std::vector<fs::path> parts{fs::path()};
   std::error_code failure;
-  auto entry = fs::directory_iterator(folder, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
-    if (is_part(*entry)) parts.push_back(entry->path().filename());
+  for (const std::string& name : names_in(folder, failure))
+    if (is_part(folder, name)) parts.emplace_back(name);
   return parts;
 }
 
@@ -84,16 +82,12 @@ std::vector<fs::path> parts_of(const fs::path& folder) {
 // kFailedToWriteOutputs if it holds anything else.
 void find_earlier(const fs::path& folder, const fs::path& part, std::vector<fs::path>& files) {
   const fs::path list = folder / part / kListName;
+  const bool is_ours = is_file(list) && first_bytes(list, header().size()) == header();
   std::error_code failure;
-  const bool is_ours =
-      fs::is_regular_file(list, failure) && first_bytes(list, header().size()) == header();
-  auto entry = fs::directory_iterator(folder / part, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || name == "lost+found") continue;
-    if (part.empty() && is_part(*entry)) continue;
-    const bool is_known = is_ours && (name == kListName ||
-                                      (is_picture_name(name) && entry->is_regular_file(failure)));
+  for (const std::string& name : names_in(folder / part, failure)) {
+    if (is_ignored_name(name) || (part.empty() && is_part(folder, name))) continue;
+    const bool is_known =
+        is_ours && (name == kListName || (is_picture_name(name) && is_file(folder / part / name)));
     if (!is_known)
       throw Error(ErrorCode::kFailedToWriteOutputs,
                   "--explain " + quoted_path(folder) + " holds other files ('" +

@@ -98,11 +98,10 @@ bool is_image_folder(const fs::path& folder) {
 // Returns what a folder without a model is, as the predicate of a message. Empty if it is unknown,
 // or if the folder may hold a model.
 std::string kind_of(const fs::path& folder) {
-  std::error_code failure;
-  if (!fs::is_directory(folder, failure)) return "";
+  if (!is_folder(folder)) return "";
   if (is_checkpoint(folder)) return "holds checkpoints of a run, for resuming training";
-  if (fs::exists(folder / kMetaFile, failure)) return "";  // the reader reports its type
-  if (fs::exists(folder / kRunFileName, failure)) return "is the log folder of a run";
+  if (is_there(folder / kMetaFile)) return "";  // the reader reports its type
+  if (is_there(folder / kRunFileName)) return "is the log folder of a run";
   return is_image_folder(folder) ? "is a folder of images" : "";
 }
 

@@ -135,8 +135,7 @@ void require_start(const RunRecord& run) {
 }
 
 bool has_finished_epoch(const std::filesystem::path& path) {
-  std::error_code fault;
-  if (!std::filesystem::is_regular_file(path, fault)) return false;
+  if (!is_file(path)) return false;
   std::ifstream file(path, std::ios::binary);
   for (std::string line; std::getline(file, line);)
     if (is_line_of(line, "epoch")) return true;
@@ -145,8 +144,7 @@ bool has_finished_epoch(const std::filesystem::path& path) {
 
 // True if `record` can be read and is that of the run that began at `start_time`.
 bool is_of_run(const std::filesystem::path& record, double start_time) try {
-  std::error_code fault;
-  if (!std::filesystem::is_regular_file(record, fault)) return false;
+  if (!is_file(record)) return false;
   std::ifstream file(record, std::ios::binary);
   std::string line;
   return std::getline(file, line) && parse_run(line + "\n").start.time == start_time;
@@ -345,8 +343,7 @@ std::filesystem::path next_record(const std::filesystem::path& path) {
 }
 
 std::filesystem::path record_of(const std::filesystem::path& path) {
-  std::error_code fault;
-  return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;
+  return is_folder(path) ? path / kRunFileName : path;
 }
 
 RunRecord read_run(const std::filesystem::path& path) {
@@ -402,9 +399,8 @@ void refuse_records(const std::filesystem::path& output,
 }
 
 bool RunFollower::read_news() {
-  std::error_code fault;
   const std::filesystem::path next = next_record(file_);
-  return read_news_of(std::filesystem::exists(next, fault) ? next : file_);
+  return read_news_of(is_there(next) ? next : file_);
 }
 
 bool RunFollower::read_news_of(const std::filesystem::path& record) {

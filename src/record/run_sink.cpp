@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "record/run_file.h"
 #include "record/run_summary.h"
@@ -39,9 +39,7 @@ void RunReporter::notify(Guarded& guarded, const Call& call, bool is_record) {
 }
 
 void RunReporter::warn_of_failure(const Guarded& guarded) {
-  std::error_code fault;
-  const bool is_removed =
-      !guarded.folder.empty() && !std::filesystem::exists(guarded.folder, fault);
+  const bool is_removed = !guarded.folder.empty() && !is_there(guarded.folder);
   if (!is_removed)
     log_.warning(std::string(guarded.sink->name()) + ": " + guarded.first_failure +
                  " Training continues without it.");

@@ -1,7 +1,6 @@
 #include "run/kept_model.h"
 
 #include <malloc.h>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -24,10 +23,10 @@ namespace kiln {
 namespace {
 
 // A new folder below $TMPDIR or /tmp; empty if it cannot be made.
-std::filesystem::path new_temporary_folder() {
-  std::error_code fault;
-  std::string name = (std::filesystem::temp_directory_path(fault) / "kiln-model-XXXXXX").string();
-  return fault || ::mkdtemp(name.data()) == nullptr ? "" : name;
+std::filesystem::path new_temporary_folder() try {
+  return TemporaryFolder("kiln-model").release();
+} catch (const std::system_error&) {
+  return {};
 }
 
 bool can_keep(const std::vector<OutputFile>& files, const std::filesystem::path& place) try {

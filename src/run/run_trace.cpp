@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -13,8 +12,7 @@ namespace {
 
 // Checks for room by writing a temporary file of the largest possible size. Leaves nothing behind.
 void require_room(const std::filesystem::path& path) {
-  std::error_code fault;
-  if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
+  if (is_folder(path)) fail_to_write(path, EISDIR);
   if (path.has_parent_path()) make_folders(path.parent_path());
   DurableFile probe(path);
   probe.write(std::string(Timeline::kMaxBytes, ' '));

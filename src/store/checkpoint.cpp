@@ -266,8 +266,7 @@ std::optional<fs::path> single_checkpoint(const fs::path& path) {
   const fs::path real = fs::canonical(path, fault);
   if (fault) return std::nullopt;
   const bool has_name = checkpoint_number(real.filename().string()).has_value();
-  if (fs::exists(real / kManifestFile, fault) ||
-      (has_name && fs::exists(real / kCheckpointFiles[0], fault)))
+  if (is_there(real / kManifestFile) || (has_name && is_there(real / kCheckpointFiles[0])))
     return real;
   return std::nullopt;
 }
@@ -328,8 +327,7 @@ bool is_own(const fs::directory_entry& entry, const std::string& name) {
 
 void refuse_others_folder(const fs::path& folder) {
   constexpr std::size_t kShown = 3;
-  std::error_code fault;
-  if (fs::exists(folder / kMetaFile, fault))
+  if (is_there(folder / kMetaFile))
     fail(folder, "is a model directory", "Choose a folder without other files.");
   std::vector<std::string> foreign;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -546,8 +544,7 @@ void CheckpointFolder::remove_unused_best() const {
   std::set<std::int64_t> unused = numbers.best;
   for (const std::int64_t number : numbers.checkpoints) {
     const fs::path folder = path() / checkpoint_name(number);
-    std::error_code fault;
-    if (!fs::exists(folder / kManifestFile, fault)) continue;
+    if (!is_there(folder / kManifestFile)) continue;
     try {
       const CheckpointManifest manifest = read_manifest(folder);
       if (manifest.best) unused.erase(*best_number(manifest.best->name));

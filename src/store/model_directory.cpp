@@ -28,13 +28,8 @@ constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million
 constexpr const char* kCopyAgain = "Create the model directory again or copy all of it.";
 
 std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
-  try {
-    return read_text(path, max_bytes);
-  } catch (const std::length_error&) {
-    fail(path, "is larger than " + std::to_string(max_bytes) + " bytes", kCopyAgain);
-  } catch (const std::system_error& fault) {
-    fail(path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
-  }
+  return read_text_or(path, max_bytes, "is larger than " + std::to_string(max_bytes) + " bytes",
+                      [&](const std::string& fault) { fail(path, fault, kCopyAgain); });
 }
 
 void refuse_missing_or_empty(const fs::path& folder) {
@@ -51,10 +46,8 @@ void refuse_missing_or_empty(const fs::path& folder) {
     refuse("does not exist", did_you_mean_path(folder));
   }
   if (!fs::is_directory(status)) refuse("is a file, not a folder");
-  fs::directory_iterator entry(folder, error);
+  if (!std::ranges::all_of(names_in(folder, error), is_ignored_name)) return;
   if (error) refuse("cannot be read (" + error.message() + ")");
-  for (; entry != fs::directory_iterator(); entry.increment(error))
-    if (!is_ignored_name(entry->path().filename().string())) return;
   refuse("is empty");
 }
 
@@ -95,9 +88,8 @@ Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
 ModelSpec read_model_spec(const fs::path& folder) {
   refuse_missing_or_empty(folder);
   finish_interrupted_save(folder);
-  std::error_code error;
   const fs::path meta_path = folder / kMetaFile;
-  if (!fs::exists(meta_path, error))
+  if (!is_there(meta_path))
     fail(folder, "has no _meta.yaml, so it is not a model directory, or an incomplete one",
          "Give a folder written by 'kiln init-model' or 'kiln train'.");
   const DirectoryMeta meta = read_directory_meta(meta_path);
@@ -121,8 +113,7 @@ ModelDirectory read_model_directory(const fs::path& folder) {
     fail(model_path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
   const auto read_if_there = [&](std::string_view name, const auto& read) {
-    std::error_code error;
-    if (const fs::path path = folder / name; fs::exists(path, error)) read(path);
+    if (const fs::path path = folder / name; is_there(path)) read(path);
   };
   if (const auto num_classes = directory.spec.num_classes)
     read_if_there(kLabelMapFile, [&](const fs::path& path) {

@@ -2,7 +2,6 @@
 
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "model/catalogue.h"
 
 namespace kiln {
@@ -90,10 +90,6 @@ class SpecReader {
   const std::string& where_;
 };
 
-std::string shortened(const std::string& text) {
-  return "'" + text.substr(0, 100) + "'";
-}
-
 bool is_timestamp(const std::string& text) {
   static const std::regex kPattern(
       R"(\d{4}-\d\d-\d\d|)"
@@ -107,8 +103,8 @@ void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
   if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
   if (time.Tag() == "?" && is_timestamp(time.Scalar()))
-    reader.fail("its key 'time_created' is not a string but a time (" + shortened(time.Scalar()) +
-                "); put it in quotes");
+    reader.fail("its key 'time_created' is not a string but a time (" +
+                quoted_beginning(time.Scalar(), 100) + "); put it in quotes");
 }
 
 void read_parameter(const SpecReader& reader, const std::string& key, const YAML::Node& value,
@@ -128,20 +124,22 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
       reader.fail("its key 'num_classes' is not a positive integer");
     spec.num_classes = count;
   } else {
-    reader.fail("model " + spec.model_name + " has no parameter " + shortened(key));
+    reader.fail("model " + spec.model_name + " has no parameter " + quoted_beginning(key, 100));
   }
 }
 
 void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& spec) {
   const std::string class_name = reader.text_at(extras, "class");
   const NetworkFamily* family = find_family(class_name);
-  if (family == nullptr) reader.fail("its class " + shortened(class_name) + " is unknown");
+  if (family == nullptr)
+    reader.fail("its class " + quoted_beginning(class_name, 100) + " is unknown");
   const YAML::Node parameters = reader.map_at(extras, "init_params");
   spec.model_name = reader.text_at(parameters, "model_name");
   const KnownNetwork* network = find_network(spec.model_name);
   if (network != nullptr) spec.model_name = network->name;
   if (network == nullptr || &network->family() != family)
-    reader.fail("its model_name " + shortened(spec.model_name) + " is not a known " + class_name);
+    reader.fail("its model_name " + quoted_beginning(spec.model_name, 100) + " is not a known " +
+                class_name);
   reader.required(parameters, "pretrained");
   for (const auto& parameter : parameters) {
     if (!parameter.first.IsScalar()) reader.fail("its init_params have a key that is not a string");
@@ -183,7 +181,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   const YAML::Node flavor = reader.map_at(root, "flavor");
   const std::string name = reader.text_at(flavor, "name");
   if (name != kFlavor && name != kMultiLabelFlavor)
-    reader.fail("its flavor " + shortened(name) + " is not pytorch");
+    reader.fail("its flavor " + quoted_beginning(name, 100) + " is not pytorch");
   if (flavor["serialization_method"].IsDefined() &&
       reader.text_at(flavor, "serialization_method") != "state_dict")
     reader.fail("its serialization_method is not state_dict");
@@ -191,7 +189,8 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   if (name == kMultiLabelFlavor) spec.task = TaskKind::kMultiLabel;
   spec.model_file = reader.text_at(root, "model_file");
   if (!is_file_name(spec.model_file))
-    reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
+    reader.fail("its model_file " + quoted_beginning(spec.model_file, 100) +
+                " is a path, not a file name");
   check_time(reader, root["time_created"]);
   read_model(reader, reader.map_at(root, "flavor_extras"), spec);
   read_inputs(reader, root["inputs"], spec);
@@ -218,10 +217,7 @@ std::string yaml_bool(bool value) {
 std::string yaml_list(const std::array<double, 3>& values) {
   std::string out;
   for (const double value : values) {
-    char digits[400];
-    const auto end =
-        std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed).ptr;
-    std::string text(digits, end);
+    std::string text = shortest_text(value, std::chars_format::fixed);
     if (text.find('.') == std::string::npos) text += ".0";
     out += "      - " + text + '\n';
   }
@@ -249,13 +245,10 @@ DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& whe
 
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
   const std::string where = meta_path.string();
-  try {
-    return parse_directory_meta(read_text(meta_path, kMaxMeta), where);
-  } catch (const std::length_error&) {
-    throw meta_fault(where, "is larger than 64 KiB");
-  } catch (const std::system_error& fault) {
-    throw meta_fault(where, "cannot be read (" + fault.code().message() + ")");
-  }
+  const std::string text =
+      read_text_or(meta_path, kMaxMeta, "is larger than 64 KiB",
+                   [&](const std::string& fault) { throw meta_fault(where, fault); });
+  return parse_directory_meta(text, where);
 }
 
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {

@@ -32,11 +32,6 @@ inline constexpr std::array<std::string_view, 10> kOwnFiles{
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 
-// Names that begin with a dot (including leftovers) and lost+found are ignored.
-inline bool is_ignored_name(std::string_view name) {
-  return name.starts_with('.') || name == "lost+found";
-}
-
 // `_meta.yaml`: the type of a directory and the location of its parts.
 struct DirectoryMeta {
   std::string type;        // "ModelDirectory", …

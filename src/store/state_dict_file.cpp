@@ -104,16 +104,15 @@ StateDict read_state_dict(std::string_view bytes) {
 void require_finite(const StateDict& state) {
   for (const StoredTensor& tensor : state)
     if (!is_finite(tensor))
-      throw FormatFault("its tensor '" + tensor.name.substr(0, 200) +
-                        "' holds NaN, an infinity or a number beyond float32");
+      throw FormatFault("its tensor " + quoted_beginning(tensor.name) +
+                        " holds NaN, an infinity or a number beyond float32");
 }
 
 std::pair<std::string, std::string> file_and_part(const std::string& text) {
   const std::size_t hash = text.rfind('#');
-  std::error_code fault;
-  if (hash == std::string::npos || std::filesystem::exists(text, fault)) return {text, ""};
+  if (hash == std::string::npos || is_there(text)) return {text, ""};
   const std::string file = text.substr(0, hash);
-  if (!is_url(file) && !std::filesystem::is_regular_file(file, fault)) return {text, ""};
+  if (!is_url(file) && !is_file(file)) return {text, ""};
   return {file, text.substr(hash + 1)};
 }
 
@@ -150,13 +149,10 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
-std::string shortened(const std::string& text) {
-  return "'" + text.substr(0, 200) + "'";
-}
-
 std::uint64_t number_of(const Json& value, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX)
-    throw FormatFault("its tensor " + shortened(name) + " has a size that is not an integer");
+    throw FormatFault("its tensor " + quoted_beginning(name) +
+                      " has a size that is not an integer");
   return value.get<std::uint64_t>();
 }
 
@@ -164,7 +160,7 @@ DType dtype_of(const Json& value, const std::string& name) {
   for (const DTypeFacts& known : kDTypes)
     if (value.is_string() && value.get_ref<const std::string&>() == known.safetensors)
       return known.dtype;
-  throw FormatFault("its tensor " + shortened(name) + " has the unknown dtype " +
+  throw FormatFault("its tensor " + quoted_beginning(name) + " has the unknown dtype " +
                     value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
 }
 
@@ -172,7 +168,7 @@ Entry read_entry(const std::string& name, const Json& value) {
   if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
       !value.contains("shape") || !value.contains("data_offsets") || !value["shape"].is_array() ||
       !value["data_offsets"].is_array() || value["data_offsets"].size() != 2) {
-    throw FormatFault("its tensor " + shortened(name) +
+    throw FormatFault("its tensor " + quoted_beginning(name) +
                       " does not have dtype, shape and data_offsets");
   }
   Entry entry{name, dtype_of(value["dtype"], name), {}, 0, 0};
@@ -182,7 +178,8 @@ Entry read_entry(const std::string& name, const Json& value) {
   entry.begin = number_of(value["data_offsets"][0], name);
   entry.end = number_of(value["data_offsets"][1], name);
   if (entry.end < entry.begin || entry.end - entry.begin != size)
-    throw FormatFault("its tensor " + shortened(name) + " has offsets that do not fit its shape");
+    throw FormatFault("its tensor " + quoted_beginning(name) +
+                      " has offsets that do not fit its shape");
   return entry;
 }
 
@@ -208,7 +205,7 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   for (const Entry& entry : entries) {
     if (entry.begin != at)
       throw FormatFault(
-          "the data of its tensor " + shortened(entry.name) +
+          "the data of its tensor " + quoted_beginning(entry.name) +
           (entry.begin < at ? " overlap another tensor's" : " leave a gap before them"));
     at = entry.end;
   }

@@ -23,10 +23,6 @@ constexpr std::uint32_t kDirectorySignature = 0x02014b50;
 constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::size_t kAlignment = 64;
 
-std::string zip_name(std::string_view name) {
-  return "'" + std::string(name.substr(0, 200)) + "'";
-}
-
 std::uint32_t checksum_of(std::string_view bytes) {
   return static_cast<std::uint32_t>(
       crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
@@ -38,13 +34,13 @@ ZipArchive::ZipArchive(std::string_view bytes) {
   std::vector<std::uint32_t> checksums;
   const auto add = [&](std::string_view name, const ArchiveMember& member) {
     if (member.packing == ArchiveMember::Packing::kDeflated)
-      throw FormatFault("its zip entry " + zip_name(name) +
+      throw FormatFault("its zip entry " + quoted_beginning(name) +
                         " is compressed, which torch.save never does");
     const std::string_view header = range_of(bytes, member.offset, kZipHeaderBytes, "a zip entry");
     const std::string_view data = range_of(bytes, zip_data_offset(header, member), member.size,
-                                           "the zip entry " + zip_name(name));
+                                           "the zip entry " + quoted_beginning(name));
     if (!by_name_.emplace(name, entries_.size()).second)
-      throw FormatFault("it has two zip entries named " + zip_name(name));
+      throw FormatFault("it has two zip entries named " + quoted_beginning(name));
     entries_.push_back({std::string(name), data});
     checksums.push_back(member.checksum);
   };
@@ -56,7 +52,7 @@ ZipArchive::ZipArchive(std::string_view bytes) {
   // Checked last: entries are now known not to overlap, so each byte is read only once.
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (checksum_of(entries_[i].bytes) != checksums[i])
-      throw FormatFault("the checksum of its zip entry " + zip_name(entries_[i].name) +
+      throw FormatFault("the checksum of its zip entry " + quoted_beginning(entries_[i].name) +
                         " is wrong; the file is damaged");
   }
 }
@@ -132,7 +128,7 @@ struct Layout {
 };
 
 [[noreturn]] void fail(std::string_view name, const std::string& fault) {
-  throw FormatFault("its tensor '" + std::string(name.substr(0, 200)) + "' " + fault);
+  throw FormatFault("its tensor " + quoted_beginning(name) + " " + fault);
 }
 
 std::vector<std::int64_t> sizes_of(std::string_view name, const PickleValue& tuple) {
@@ -314,8 +310,8 @@ bool is_tensor(const PickleValue& key, const PickleValue& value) {
   if (value.kind == PickleKind::kTensor) return true;
   if (value.kind == PickleKind::kOpaque &&
       (value.module == "torch" || value.module.starts_with("torch.")))
-    throw FormatFault("its entry '" + std::string(key.text.substr(0, 200)) + "' is " +
-                      describe(value) + ", not a tensor of a known kind");
+    throw FormatFault("its entry " + quoted_beginning(key.text) + " is " + describe(value) +
+                      ", not a tensor of a known kind");
   return false;
 }
 
@@ -384,7 +380,7 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
     if (key->kind != PickleKind::kString || found == referenced.end())
       throw FormatFault("it lists a storage that no tensor of a known kind uses");
     const auto count = little_endian<std::uint64_t>(bytes, at, "the size of a storage");
-    const std::string what = "the storage '" + std::string(key->text.substr(0, 200)) + "'";
+    const std::string what = "the storage " + quoted_beginning(key->text);
     if (count != static_cast<std::uint64_t>(found->second->number))
       throw FormatFault(what + " has " + std::to_string(count) + " elements where " +
                         std::to_string(found->second->number) + " are declared");

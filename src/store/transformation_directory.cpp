@@ -31,14 +31,8 @@ constexpr const char* kRemedy = "Give a folder that `kiln transform init` wrote.
 }
 
 std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
-  try {
-    return read_text(path, max_bytes);
-  } catch (const std::length_error&) {
-    fail(path,
-         formatted("is larger than %llu KiB", static_cast<unsigned long long>(max_bytes >> 10)));
-  } catch (const std::system_error& fault) {
-    fail(path, "cannot be read (" + fault.code().message() + ")");
-  }
+  return read_text_or(path, max_bytes, "is larger than " + std::to_string(max_bytes >> 10) + " KiB",
+                      [&](const std::string& fault) { fail(path, fault); });
 }
 
 // The text at a key of `_meta.yaml`; empty if it is missing or not a scalar.
@@ -70,9 +64,7 @@ void refuse_foreign_names(const fs::path& folder) {
   std::vector<std::string> foreign;
   bool has_own = false;
   std::error_code fault;
-  for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end;
-       entry.increment(fault)) {
-    std::string name = entry->path().filename().string();
+  for (std::string& name : names_in(folder, fault)) {
     if (is_ignored_name(name)) continue;
     if (name == kMetaFile || name == kTransformsFile)
       has_own = true;
@@ -112,7 +104,7 @@ std::string read_transformation_directory(const fs::path& folder) {
   if (!fs::is_directory(status)) fail(folder, "is a file, not a folder");
   if (is_half_replaced(folder))
     fail(folder, "was left incomplete by a program that was killed, or is still being written");
-  if (!fs::exists(folder / kMetaFile, fault))
+  if (!is_there(folder / kMetaFile))
     fail(folder, "has no _meta.yaml, so it is not a transformation");
   check_meta(folder / kMetaFile);
   return read_part(folder / kTransformsFile, kMaxTransforms);

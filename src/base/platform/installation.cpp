@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
 
 namespace kiln {
 namespace {
@@ -32,11 +34,6 @@ constexpr int kAsIfLinked = RTLD_NOW | RTLD_GLOBAL;
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::kFailedToCompleteOperation, sentence);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code failure;
-  return fs::exists(path, failure);
 }
 
 // The folders for Python packages of the environment whose programs are in `bin`.
@@ -64,9 +61,8 @@ std::optional<fs::path> first_with(const std::vector<fs::path>& folders, const f
 
 // The beginning of a file that pip or Python wrote; empty if there is none.
 std::istringstream text_of(const fs::path& path) {
-  std::error_code failure;
   std::string text;
-  if (fs::is_regular_file(path, failure)) {
+  if (is_file(path)) {
     text.resize(4096);
     std::ifstream file(path);
     file.read(text.data(), std::ssize(text));
@@ -94,8 +90,7 @@ std::vector<fs::path> torch_folders(const fs::path& bin, const fs::path& package
   };
   add(bin);
   add(base_of_environment(bin.parent_path()));
-  const char* path = std::getenv("PATH");
-  std::istringstream programs(path == nullptr ? "" : path);
+  std::istringstream programs(environment("PATH"));
   for (std::string folder; std::getline(programs, folder, ':');)
     if (is_there(fs::path(folder) / "python3")) add(folder);
   return folders;
@@ -168,8 +163,7 @@ const std::string kTorchAgain =
 
 // Opens the LibTorch of the environment, which the library then uses.
 void open_torch(const fs::path& bin, const fs::path& packages) {
-  const char* named = std::getenv("KILN_TORCH_ROOT");
-  const std::string root = named == nullptr ? "" : named;
+  const std::string root = environment("KILN_TORCH_ROOT");
   const std::optional<fs::path> folder = first_with(
       root.empty() ? torch_folders(bin, packages) : std::vector<fs::path>{root}, kTorchLibrary);
   const std::string remedy = ": pip install 'torch==" KILN_LIBTORCH ".*'";

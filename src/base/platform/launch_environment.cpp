@@ -8,19 +8,19 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/platform/sagemaker.h"
+#include "base/system.h"
 
 namespace kiln {
 namespace {
 
 bool is_set(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr && *text != '\0';
+  return !environment(name).empty();
 }
 
 int number_in(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? 0 : std::atoi(text);
+  return std::atoi(environment(name).c_str());
 }
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -93,8 +93,7 @@ JobPart part_of_job() {
   if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array();
   for (const char* folder : {"config", "input/config"}) {
     const std::filesystem::path file = sagemaker_folder() / folder / "resourceconfig.json";
-    std::error_code failure;
-    if (std::filesystem::exists(file, failure)) return part_of_host(read_sagemaker_hosts(file));
+    if (is_there(file)) return part_of_host(read_sagemaker_hosts(file));
   }
   if (!is_set("RANK") || !is_set("WORLD_SIZE"))
     throw Error(ErrorCode::kUserError,

@@ -1,6 +1,5 @@
 #include "base/platform/sagemaker.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -9,13 +8,14 @@
 #include <system_error>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 
 namespace kiln {
 
 std::filesystem::path sagemaker_folder() {
-  const char* folder = std::getenv("SAGEMAKER_BASE_DIR");
-  return folder == nullptr || *folder == '\0' ? "/opt/ml" : folder;
+  const std::string folder = environment("SAGEMAKER_BASE_DIR");
+  return folder.empty() ? "/opt/ml" : folder;
 }
 
 namespace {
@@ -142,11 +142,10 @@ constexpr std::size_t kMaxBytes = 1024;
 
 void leave_failure_note(const std::string& text) {
   const std::string note = cut_to_bytes(text, kMaxBytes);
-  std::error_code absent;
   const std::filesystem::path termination_log = "/dev/termination-log";
   const std::filesystem::path output = sagemaker_folder() / "output";
-  if (std::filesystem::exists(termination_log, absent)) std::ofstream(termination_log) << note;
-  if (std::filesystem::is_directory(output, absent)) std::ofstream(output / "failure") << note;
+  if (is_there(termination_log)) std::ofstream(termination_log) << note;
+  if (is_folder(output)) std::ofstream(output / "failure") << note;
 }
 
 void remove_failure_note() {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/tfrecord.h"
 
 namespace kiln {
@@ -411,12 +412,11 @@ bool is_bare_image(std::string_view data) {
 }
 
 std::string manifest_label(std::string_view json) {
-  constexpr std::string_view kAround = "\" \n\r";
   if (json.size() > kMaxTextBytes) throw RecordFault("its label has more than 4096 bytes");
-  const std::size_t begin = std::min(json.find_first_not_of(kAround), json.size());
-  if (begin < json.size() && (json[begin] == '[' || json[begin] == '{'))
+  const std::string_view label = trimmed(json, "\" \n\r");
+  if (label.starts_with('[') || label.starts_with('{'))
     throw RecordFault("its label is a list or an object in JSON, but must be a text or a number");
-  return std::string(json.substr(begin, json.find_last_not_of(kAround) + 1 - begin));
+  return std::string(label);
 }
 
 ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys) {

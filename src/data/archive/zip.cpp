@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -117,7 +118,7 @@ void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
 }
 
 void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) {
-  const std::string shown = "its entry '" + entry.name.substr(0, 200) + "' ";
+  const std::string shown = "its entry " + quoted_beginning(entry.name) + " ";
   if (const std::string fault = fault_of_relative_path(entry.name); !fault.empty())
     throw ArchiveFault("it contains a bad name: " + fault);
   if ((flags & kEncryptedFlags) != 0) throw ArchiveFault(shown + "is encrypted");
@@ -198,8 +199,8 @@ void list(const Source& zip, const MemberVisit& visit, const MemberVisit& visit_
   for (; !left.empty(); ++count) {
     const Entry entry = take_entry(left, no_slash);
     if (entry.member.stored_size > directory.offset)
-      throw ArchiveFault("its entry '" + entry.name.substr(0, 200) +
-                         "' extends beyond the end of the file");
+      throw ArchiveFault("its entry " + quoted_beginning(entry.name) +
+                         " extends beyond the end of the file");
     places.emplace_back(entry.member.offset,
                         kZipHeaderBytes + entry.name_bytes + entry.member.stored_size);
     if (entry.is_file) visit(entry.name, entry.member);

@@ -55,9 +55,9 @@ class ArchiveTree {
       return &node;
     }
     if (node.link->target != link.target || node.link->is_hard != link.is_hard)
-      throw ArchiveFault("'" + link.name.substr(0, 200) + "' appears in it twice, as links to '" +
-                         node.link->target.substr(0, 200) + "' and '" + link.target.substr(0, 200) +
-                         "'");
+      throw ArchiveFault(quoted_beginning(link.name) + " appears in it twice, as links to " +
+                         quoted_beginning(node.link->target) + " and " +
+                         quoted_beginning(link.target));
     return nullptr;
   }
 
@@ -129,10 +129,6 @@ class ArchiveTree {
   Node root_;
   std::size_t num_nodes_ = 0, spent_ = 0;
 };
-
-std::string shown(std::string_view name) {
-  return "'" + std::string(name.substr(0, 200)) + "'";
-}
 
 // The names in an archive, as the folder that unpacking it gives would list them: without what is
 // never data, and with links followed.
@@ -237,7 +233,7 @@ class Members {
       const std::string_view name = table.file_name(order[i]);
       if (table.file_name(order[i - 1]) != name) continue;
       if (!are_equal(*table.member(order[i - 1]), *table.member(order[i])))
-        throw ArchiveFault(shown(name) + " appears in it twice, with two contents");
+        throw ArchiveFault(quoted_beginning(name) + " appears in it twice, with two contents");
       left_out_.add(LeftOut::Kind::kRepeatedName, std::string(name));
       keep[order[i]] = false;
       --num_kept;
@@ -322,7 +318,8 @@ void label_images(const DatasetContext& context, const std::string& archive,
       } else if (is_for_all(name)) {
         read_member(listing.file, *others.member(i), kMaxClassesBytes, text);
         listing.classes = class_lines(
-            text, quoted_path(path_of_archive(context, archive)) + ", " + shown(name), context);
+            text, quoted_path(path_of_archive(context, archive)) + ", " + quoted_beginning(name),
+            context);
       } else {
         listing.left_out.other_files.add(name);
       }

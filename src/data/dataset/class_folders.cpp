@@ -275,11 +275,6 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
 
 }  // namespace
 
-bool is_inside(const fs::path& place, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
-         folder.end();
-}
-
 Dataset read_folders(const DatasetContext& context) {
   Dataset set;
   set.kind = Dataset::Kind::kClassFolders;

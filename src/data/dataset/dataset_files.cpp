@@ -204,14 +204,11 @@ bool is_record_file(const OpenFile& file) {
 }
 
 fs::path path_beside(const DatasetContext& context, const char* name) {
-  std::error_code ignored;
-  return (fs::is_directory(context.root, ignored) ? context.root : context.root.parent_path()) /
-         name;
+  return (is_folder(context.root) ? context.root : context.root.parent_path()) / name;
 }
 
 std::string text_beside(const fs::path& root) {
-  std::error_code ignored;
-  if (fs::is_directory(root, ignored)) return {};
+  if (is_folder(root)) return {};
   std::string text;
   for (const char* name : {kClassesName, kSourceName}) {
     try {
@@ -296,8 +293,7 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
 
 void take_source(const DatasetContext& context, Dataset& set) {
   const fs::path file = path_beside(context, kSourceName);
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return;
+  if (!is_there(file)) return;
   if (file.parent_path() == context.root) set.stamps.push_back(context.stamp(kSourceName));
   try {
     std::string source = read_text(file, kMaxSourceBytes);

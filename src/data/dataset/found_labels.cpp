@@ -21,7 +21,7 @@ bool is_shorter(std::string_view a, std::string_view b) {
 }
 
 std::string shown(std::string_view name) {
-  return "'" + printable(name.substr(0, 200)) + "'";
+  return printable(quoted_beginning(name));
 }
 
 constexpr std::size_t kMaxNamed = 10;
@@ -498,10 +498,7 @@ std::string_view without_extension(std::string_view name) {
 }
 
 std::string label_in(std::string_view file_name, std::string_view text) {
-  text = without_byte_order_mark(text);
-  constexpr std::string_view kBlanks = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  text = trimmed(without_byte_order_mark(text));
   const char* fault = text.empty()                   ? "is empty"
                       : text.size() > kMaxLabelBytes ? "has more than 256 bytes"
                       : text.find('\n') != text.npos ? "has more than one line"

@@ -34,11 +34,6 @@ constexpr std::int64_t kMaxClassId = 99'999;
   throw JsonFault(0, clause);
 }
 
-const json* find(const json& object, const std::string& key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 const std::string& text_of(const json& value, const std::string& what) {
   if (!value.is_string()) fault(what + " is " + json_kind(value) + " instead of a string");
   return value.get_ref<const std::string&>();
@@ -58,7 +53,7 @@ void read_categories(const json& categories, ListSchema& schema) {
   std::unordered_set<std::int64_t> ids;
   std::unordered_set<std::string> names;
   for (const json& category : categories) {
-    if (!category.is_object() || !find(category, "id") || !find(category, "name"))
+    if (!category.is_object() || !member_of(category, "id") || !member_of(category, "name"))
       fault("a category is not an object with \"id\" and \"name\"");
     const std::int64_t id = integer_of(category["id"], "the id of a category");
     const std::string& name = text_of(category["name"], "the name of a category");
@@ -78,31 +73,31 @@ void read_categories(const json& categories, ListSchema& schema) {
 }
 
 void read_column(const json& column, ListSchema& schema, bool& has_image) {
-  if (!column.is_object() || !find(column, "name")) fault("a column has no \"name\"");
+  if (!column.is_object() || !member_of(column, "name")) fault("a column has no \"name\"");
   const std::string& name = text_of(column["name"], "the name of a column");
-  const json* properties = find(column, "properties");
+  const json* properties = member_of(column, "properties");
   if (properties == nullptr) return;
   if (!properties->is_object()) fault("\"properties\" of column '" + name + "' is not an object");
-  if (const json* reference = find(*properties, "image_ref")) {
+  if (const json* reference = member_of(*properties, "image_ref")) {
     if (has_image) fault("two columns hold images (\"image_ref\")");
     schema.image_key = text_of(*reference, "\"image_ref\"");
     has_image = true;
   }
-  const json* annotation = find(*properties, "annotation_type");
+  const json* annotation = member_of(*properties, "annotation_type");
   if (annotation == nullptr) return;
   const std::string& type = text_of(*annotation, "\"annotation_type\"");
   if (type != "COCO_classification")
     fault("its labels are of type '" + type.substr(0, 80) +
           "', but only COCO_classification (one class per image) is supported");
   if (!schema.label_key.empty()) fault("two columns hold labels (\"annotation_type\")");
-  const json* categories = find(*properties, "categories");
+  const json* categories = member_of(*properties, "categories");
   if (categories == nullptr) fault("the label column '" + name + "' lists no \"categories\"");
   schema.label_key = name;
   read_categories(*categories, schema);
 }
 
 ListSchema schema_of(const json& document) {
-  if (!document.is_object() || !find(document, "columnAttributes") ||
+  if (!document.is_object() || !member_of(document, "columnAttributes") ||
       !document["columnAttributes"].is_array()) {
     fault("has no list \"columnAttributes\"");
   }
@@ -139,17 +134,17 @@ class LineReader {
 
  private:
   void read_image(const json& row, Sample& item) const {
-    const json* info = find(row, schema_.image_key);
+    const json* info = member_of(row, schema_.image_key);
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
     if (!info->is_object())
       fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " instead of an object");
-    const json* path = find(*info, "file_name");
+    const json* path = member_of(*info, "file_name");
     if (path == nullptr) fault("has no \"file_name\"");
     item.file_name = text_of(*path, "\"file_name\"");
     const std::string path_fault = fault_of_relative_path(item.file_name);
     if (!path_fault.empty()) fault(path_fault);
-    const json* width = find(*info, "width");
-    const json* height = find(*info, "height");
+    const json* width = member_of(*info, "width");
+    const json* height = member_of(*info, "height");
     if (width == nullptr || height == nullptr) return;
     item.size =
         ImageSize{.height = side(*height, "\"height\""), .width = side(*width, "\"width\"")};
@@ -164,18 +159,18 @@ class LineReader {
 
   void read_label(const json& row, Sample& item) const {
     if (schema_.label_key.empty()) return;
-    const json* label = find(row, schema_.label_key);
+    const json* label = member_of(row, schema_.label_key);
     if (label == nullptr) return;
     const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
     if (name.empty()) return;
     const auto found = ids_by_class_.find(name);
     if (found == ids_by_class_.end())
-      fault("the label '" + name.substr(0, 200) + "' is not one of the schema's categories");
+      fault("the label " + quoted_beginning(name) + " is not one of the schema's categories");
     item.label = static_cast<int>(found->second);
   }
 
   std::int64_t read_id(const json& row, int line, std::int64_t running_number) {
-    const json* value = find(row, "id");
+    const json* value = member_of(row, "id");
     if (value == nullptr) return running_number;
     const std::int64_t id = integer_of(*value, "\"id\"");
     const auto [place, is_new] = lines_by_id_.emplace(id, line);
@@ -340,9 +335,7 @@ ListedImages parse_image_list(std::string_view bytes, const std::string& file,
   ListedImages images;
   LineReader reader(schema);
   for (int line = 1; !bytes.empty(); ++line) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    const std::string_view text = bytes.substr(0, end);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    const std::string_view text = take_line(bytes);
     try {
       if (text.size() > kMaxLineBytes)
         fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
@@ -431,14 +424,12 @@ std::string renamed_list(std::string_view bytes, const std::string& file, const 
   std::string text;
   auto wanted = listed.lines.begin();
   for (int line = 1; wanted != listed.lines.end(); ++line) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    if (line == *wanted) {
-      Json row = parse_ordered_json(bytes.substr(0, end));
-      rename(row, schema.image_key, names[static_cast<std::size_t>(wanted - listed.lines.begin())]);
-      text += spaced(row) + "\n";
-      ++wanted;
-    }
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    const std::string_view bytes_of_line = take_line(bytes);
+    if (line != *wanted) continue;
+    Json row = parse_ordered_json(bytes_of_line);
+    rename(row, schema.image_key, names[static_cast<std::size_t>(wanted - listed.lines.begin())]);
+    text += spaced(row) + "\n";
+    ++wanted;
   }
   return text;
 }

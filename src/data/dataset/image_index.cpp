@@ -181,12 +181,11 @@ void write_index(const fs::path& file, const Dataset& set) {
 Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
   const std::int64_t begin_ns =
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  std::error_code ignored;
   const bool has_index = use.contents.empty() && !is_label_list(root);
-  const fs::path file = !has_index                                    ? fs::path()
-                        : !use.file.empty()                           ? use.file
-                        : fs::exists(root / kShardIndexName, ignored) ? root / kShardIndexName
-                                                                      : index_in_cache(root);
+  const fs::path file = !has_index                         ? fs::path()
+                        : !use.file.empty()                ? use.file
+                        : is_there(root / kShardIndexName) ? root / kShardIndexName
+                                                           : index_in_cache(root);
   std::string note;
   std::optional<Dataset> found = read_index(file, use, root, note);
   const bool is_new = !found;

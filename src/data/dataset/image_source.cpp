@@ -36,9 +36,8 @@ Dataset unlabeled_files(const fs::path& root, const std::string& name) {
 
 Dataset read_every_image(const fs::path& path, const std::string& name,
                          const RecordOptions& records) {
-  std::error_code fault;
   const std::string file = path.filename().string();
-  if (!fs::is_regular_file(path, fault) || is_dataset_file(file))
+  if (!is_file(path) || is_dataset_file(file))
     return read_of_any_kind({.root = path, .name = name, .every_image = true, .records = records});
   Dataset set = unlabeled_files(path.parent_path(), name);
   set.samples.add(file);

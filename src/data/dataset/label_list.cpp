@@ -36,19 +36,12 @@ const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "c
 const std::array<std::vector<std::string_view>, 4> kSetNames = {
     {{}, {"train", "training"}, {"valid", "validation", "val"}, {"test"}}};
 
-std::string_view without_blanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
 // Calls `visit` with what is between the marks, without blanks and empty parts.
 template <typename Visit>
 void for_each_part(std::string_view text, char mark, Visit&& visit) {
   for (std::size_t size = 0; !text.empty(); text.remove_prefix(std::min(size + 1, text.size()))) {
     size = std::min(text.find(mark), text.size());
-    if (const std::string_view part = without_blanks(text.substr(0, size)); !part.empty())
-      visit(part);
+    if (const std::string_view part = trimmed(text.substr(0, size)); !part.empty()) visit(part);
   }
 }
 
@@ -107,7 +100,7 @@ std::string in_words(const std::array<std::size_t, 4>& counts) {
 }  // namespace
 
 std::optional<ListField> ListColumns::field_of(std::string_view column) const {
-  const std::string small = in_small_letters(without_blanks(column));
+  const std::string small = in_small_letters(trimmed(column));
   for (std::size_t place = 0; place < kNumListFields; ++place) {
     const auto field = static_cast<ListField>(place);
     for (const auto& [key, name] : given_)
@@ -202,7 +195,7 @@ void ListRows::add(const ListedRow& row) {
       taken.group =
           groups_.try_emplace(std::string(group), static_cast<std::uint32_t>(groups_.size() + 1))
               .first->second;
-    if (const std::string_view text = without_blanks(row[ListField::kWeight]); !text.empty()) {
+    if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
       const auto [end, code] =
           std::from_chars(text.data(), text.data() + text.size(), taken.weight);
       if (code != std::errc() || end != text.data() + text.size() || !(taken.weight >= 0) ||
@@ -220,7 +213,7 @@ void ListRows::add(const ListedRow& row) {
 
 // Empty if the set is not wanted.
 std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
-  const std::string word = in_small_letters(without_blanks(row[ListField::kSet]));
+  const std::string word = in_small_letters(trimmed(row[ListField::kSet]));
   if (word.empty()) {
     if (has_sets_) throw RowFault("names no set (train, valid or test)");
     return ListedSet::kNone;
@@ -359,7 +352,7 @@ void ListRows::refuse_several() {
 }
 
 int ListRows::label_of(std::string_view text) {
-  text = without_blanks(text);
+  text = trimmed(text);
   if (text.empty()) return -1;
   if (text.size() > kMaxLabelBytes) throw RowFault("has a label of more than 256 bytes");
   std::string label(text);

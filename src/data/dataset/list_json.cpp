@@ -33,12 +33,6 @@ std::string labels_of(const json& value, const std::string& key) {
   return text.empty() && !value.is_null() ? std::string(kNoListedLabels) : text;
 }
 
-const json* member(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 // The texts of a row, which a ListedRow refers to.
 struct RowTexts {
   std::array<std::string, kNumListFields> texts;
@@ -56,7 +50,7 @@ constexpr std::string_view kMetadata = "-metadata";
 
 // What SageMaker says about an attribute; nullptr: nothing.
 const json* metadata_of(const json& object, const std::string& attribute) {
-  const json* metadata = member(object, (attribute + std::string(kMetadata)).c_str());
+  const json* metadata = member_of(object, attribute + std::string(kMetadata));
   return metadata != nullptr && metadata->is_object() ? metadata : nullptr;
 }
 
@@ -72,7 +66,7 @@ RowTexts fields_of(const json& object, const ListColumns& columns) {
       throw RowFault("has \"" + printable(*keys[place]) + "\" and \"" + printable(key) +
                      "\", which mean the same: choose one with --columns");
     keys[place] = &key;
-    const json* inner = value.is_object() ? member(value, "choices") : nullptr;  // Label Studio
+    const json* inner = value.is_object() ? member_of(value, "choices") : nullptr;  // Label Studio
     row.texts[place] =
         (*field == ListField::kLabel ? labels_of : text_of)(inner == nullptr ? value : *inner, key);
   }
@@ -84,7 +78,7 @@ std::string named_labels(const json& numbers, const json& names) {
   std::string text(numbers.empty() ? kNoListedLabels : std::string_view());
   for (const json& number : numbers) {
     const std::string id = text_of(number, "class-map");
-    const json* name = member(names, id.c_str());
+    const json* name = member_of(names, id);
     text += (name == nullptr ? id : text_of(*name, "class-map")) + kListedLabelEnd;
   }
   return text;
@@ -105,14 +99,14 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
     if (!key.ends_with(kMetadata) || !metadata.is_object()) continue;
     const std::string attribute = key.substr(0, key.size() - kMetadata.size());
     if (is_named && !is_label(attribute)) continue;
-    if (const json* type = member(metadata, "type");
+    if (const json* type = member_of(metadata, "type");
         type != nullptr && *type != "groundtruth/image-classification" &&
         *type != "groundtruth/image-classification-multilabel")
       throw RowFault("\"" + printable(key) + "\" is of " + printable(type->dump().substr(0, 80)) +
                      " instead of image classification");
-    const json* name = member(metadata, "class-name");
-    const json* number = member(object, attribute.c_str());
-    const json* names = member(metadata, "class-map");
+    const json* name = member_of(metadata, "class-name");
+    const json* number = member_of(object, attribute);
+    const json* names = member_of(metadata, "class-map");
     const bool is_list = names != nullptr && number != nullptr && number->is_array();
     std::string text = is_list             ? named_labels(*number, *names)
                        : name != nullptr   ? text_of(*name, "class-name")
@@ -127,18 +121,18 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
 
 // https://labelstud.io/guide/export: a task with its data, and the choices of its annotators.
 void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
-  row = fields_of(*member(task, "data"), columns);
-  const json* annotations = member(task, "annotations");
+  row = fields_of(*member_of(task, "data"), columns);
+  const json* annotations = member_of(task, "annotations");
   if (annotations == nullptr || !annotations->is_array()) return;
   for (const json& annotation : *annotations) {
-    const json* results = member(annotation, "result");
-    const json* cancelled = member(annotation, "was_cancelled");
+    const json* results = member_of(annotation, "result");
+    const json* cancelled = member_of(annotation, "was_cancelled");
     if (results == nullptr || !results->is_array() || (cancelled != nullptr && *cancelled == true))
       continue;
     std::string labels;
     for (const json& result : *results) {
-      const json* value = member(result, "value");
-      const json* choices = value == nullptr ? nullptr : member(*value, "choices");
+      const json* value = member_of(result, "value");
+      const json* choices = value == nullptr ? nullptr : member_of(*value, "choices");
       if (choices != nullptr && *choices != json::array()) labels += labels_of(*choices, "choices");
       if (value == nullptr || !value->is_object()) continue;
       for (const auto& [kind, of_part] : value->items())  // "rectanglelabels", "labels", …
@@ -157,7 +151,7 @@ void take_object(const json& object, int line, ListRows& rows) {
   try {
     if (!object.is_object()) throw RowFault("is " + json_kind(object) + " instead of an object");
     RowTexts row;
-    if (const json* data = member(object, "data"); data != nullptr && data->is_object()) {
+    if (const json* data = member_of(object, "data"); data != nullptr && data->is_object()) {
       take_task(object, rows.columns, row);
     } else {
       row = fields_of(object, rows.columns);
@@ -171,9 +165,7 @@ void take_object(const json& object, int line, ListRows& rows) {
 
 void read_lines(std::string_view text, ListRows& rows) {
   for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
       take_object(parse_json(line), number, rows);
@@ -194,16 +186,16 @@ void read_elements(std::string text, ListRows& rows) {
 // Datumaro, CVAT's "Datumaro 1.0": https://github.com/openvinotoolkit/datumaro
 void read_datumaro(const std::string& text, ListRows& rows) {
   const json document = parse_json_lists(text, [](const std::string&, const json&) {});
-  const json* categories = member(document, "categories");
-  const json* by_label = categories == nullptr ? nullptr : member(*categories, "label");
-  const json* labels = by_label == nullptr ? nullptr : member(*by_label, "labels");
-  if (labels == nullptr || !labels->is_array() || member(document, "items") == nullptr)
+  const json* categories = member_of(document, "categories");
+  const json* by_label = categories == nullptr ? nullptr : member_of(*categories, "label");
+  const json* labels = by_label == nullptr ? nullptr : member_of(*by_label, "labels");
+  if (labels == nullptr || !labels->is_array() || member_of(document, "items") == nullptr)
     throw RowFault(
         "is neither rows (one JSON object on each line, or a list of them), nor a COCO file with "
         "images, annotations and categories, nor Datumaro's with items and categories");
   std::vector<std::string> names;
   for (const json& label : *labels) {
-    const json* name = member(label, "name");
+    const json* name = member_of(label, "name");
     names.push_back(name == nullptr ? "" : text_of(*name, "name"));
   }
   rows.unit = "entry";
@@ -213,15 +205,15 @@ void read_datumaro(const std::string& text, ListRows& rows) {
     ++number;
     try {
       RowTexts row;
-      const json* image = member(item, "image");
-      const json* path = image == nullptr ? nullptr : member(*image, "path");
+      const json* image = member_of(item, "image");
+      const json* path = image == nullptr ? nullptr : member_of(*image, "path");
       if (path == nullptr) throw RowFault("has no \"path\" of an \"image\"");
       row[ListField::kPath] = text_of(*path, "path");
-      if (const json* annotations = member(item, "annotations"); annotations != nullptr) {
+      if (const json* annotations = member_of(item, "annotations"); annotations != nullptr) {
         std::string& found = row[ListField::kLabel];
         for (const json& annotation : *annotations) {
-          const json* id = member(annotation, "label_id");
-          if (const json* type = member(annotation, "type"); type == nullptr || *type != "label")
+          const json* id = member_of(annotation, "label_id");
+          if (const json* type = member_of(annotation, "type"); type == nullptr || *type != "label")
             throw RowFault("has an annotation of another kind than \"label\"");
           if (id == nullptr || !id->is_number_unsigned() ||
               id->get<std::uint64_t>() >= names.size())

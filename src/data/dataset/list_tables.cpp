@@ -1,5 +1,4 @@
 // Lists as lines of text: CSV and TSV, MXNet's .lst, and plain lists of a path and a label.
-#include <algorithm>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -14,9 +13,7 @@ using Places = std::array<std::size_t, kNumListFields>;
 template <typename Visit>
 void for_each_line(std::string_view text, Visit&& visit) {
   for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    std::string_view line = take_line(text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(" \t") != line.npos) visit(line, number);
   }

@@ -54,9 +54,6 @@ Dataset read_labeled(const DatasetContext& context);
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
-// Whether `place` is `folder` or inside it, by their parts. Both are canonical.
-bool is_inside(const std::filesystem::path& place, const std::filesystem::path& folder);
-
 // Why images of a list cannot be used ("is missing"), by position.
 using ListFaults = std::map<std::size_t, std::string>;
 

@@ -255,8 +255,7 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
   RecordListing listing;
   listing.file = std::move(open.file);
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
-  std::error_code unknown;
-  const bool has_index = !open.is_unpacked && fs::exists(index, unknown);
+  const bool has_index = !open.is_unpacked && is_there(index);
   std::vector<std::uint64_t> starts;
   with_archive_named(context, file, kRecordFileKind, [&] {
     try {

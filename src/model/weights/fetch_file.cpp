@@ -175,8 +175,7 @@ Expected expected_of(const FetchRequest& request) {
 // a missing file.
 bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
   const std::string recorded = entry.recorded();
-  std::error_code fault;
-  if (recorded.empty() || !fs::exists(entry.file(), fault)) return false;
+  if (recorded.empty() || !is_there(entry.file())) return false;
   std::string hash;
   try {
     hash = sha256_of_file(entry.file());
@@ -420,8 +419,7 @@ std::string resolve_weights(const std::string& weights, const std::string& sha25
     return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)
                .string() +
            (part.empty() ? "" : "#" + part);
-  std::error_code fault;
-  if (!sha256.empty() && std::filesystem::exists(file, fault)) check_file(file, sha256);
+  if (!sha256.empty() && is_there(file)) check_file(file, sha256);
   return weights;
 }
 

@@ -266,41 +266,34 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
 }
 
 bool is_directory_with_model(const fs::path& path) {
-  std::error_code fault;
-  return fs::exists(path / kMetaFile, fault);
+  return is_there(path / kMetaFile);
 }
 
 // Returns `path` if it is a packed model, or the packed model in the folder `path`. Empty if there
 // is none, or if the folder is a model directory itself.
 fs::path packed_model_at(const fs::path& path) {
-  std::error_code fault;
-  if (!fs::is_directory(path, fault))
-    return fs::exists(path, fault) && is_packed(path) ? path : fs::path();
-  if (is_directory_with_model(path) || !fs::exists(path / kPackedName, fault)) return {};
+  if (!is_folder(path)) return is_there(path) && is_packed(path) ? path : fs::path();
+  if (is_directory_with_model(path) || !is_there(path / kPackedName)) return {};
   return path / kPackedName;
 }
 
 // Takes the classes and the normalization from a model directory's other files, if the weights are
 // one of its two weights files.
 void add_facts_beside(const fs::path& path, WeightSource& source) {
-  std::error_code fault;
-  const auto is_there = [&](std::string_view name) {
-    return fs::is_regular_file(path.parent_path() / name, fault);
-  };
+  const fs::path folder = path.parent_path();
   const auto text_of = [&](std::string_view name) {
-    return read_file(path.parent_path() / name, kMaxLabelMap);
+    return read_file(folder / name, kMaxLabelMap);
   };
   if (path.filename() != kModelFile && path.filename() != kSafetensorsFile) return;
-  if (is_directory_with_model(path.parent_path())) {
-    const ModelSpec spec = read_model_spec(path.parent_path());
+  if (is_directory_with_model(folder)) {
+    const ModelSpec spec = read_model_spec(folder);
     source.normalization = spec.normalization;
     source.trained = spec.num_classes.has_value();
   }
-  if (is_there(kPreprocessingFile))
+  if (is_file(folder / kPreprocessingFile))
     source.normalization =
-        parse_preprocessing(text_of(kPreprocessingFile), path.parent_path() / kPreprocessingFile)
-            .normalization;
-  if (is_there(kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
+        parse_preprocessing(text_of(kPreprocessingFile), folder / kPreprocessingFile).normalization;
+  if (is_file(folder / kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
 }
 
 // "its state_dict; for another, add #state_dict_ema"
@@ -327,9 +320,8 @@ bool is_tensorflows(std::string_view name) {
 // Hugging Face's files all have one name; config.json beside them has the network's.
 std::string timm_name_of(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
-  std::error_code fault;
   if ((file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin") &&
-      fs::is_regular_file(config, fault)) {
+      is_file(config)) {
     try {
       const Json facts = parse_json(read_file(config, kMaxText));
       if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
@@ -442,7 +434,6 @@ WeightSource weights_of(ModelDirectory directory, const std::string& where) {
 }
 
 WeightSource read_weight_source(const std::string& given, std::string_view network) {
-  std::error_code absent;
   const auto [file, part] = file_and_part(given);
   const fs::path path = file;
   try {
@@ -452,7 +443,7 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
     if (is_checkpoint(path)) return weights_of_checkpoint(path);
     if (is_packed || is_directory_with_model(path))
       return weights_of(read_model(path), path.string());
-    if (fs::is_directory(path, absent))
+    if (is_folder(path))
       fail(path, "it is a folder, but not a model directory, since it has no " +
                      std::string(kMetaFile) + ", and has no checkpoints");
     return weights_of_file(path, part);

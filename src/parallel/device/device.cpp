@@ -10,7 +10,6 @@
 #include <cctype>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "base/platform/installation.h"
+#include "base/system.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -371,8 +371,7 @@ Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share)
 }
 
 bool ranks_may_share_gpus() {
-  const char* text = std::getenv("KILN_SHARE_GPU");
-  return text != nullptr && *text != '\0';
+  return !environment("KILN_SHARE_GPU").empty();
 }
 
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {

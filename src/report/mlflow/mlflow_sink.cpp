@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <iterator>
 #include <set>
 #include <span>
 
+#include "base/system.h"
 #include "base/text.h"
 #include "record/run_summary.h"
 
@@ -15,11 +15,7 @@ namespace {
 
 // Returns an environment variable or "", trimmed: secrets read from files often end with a newline.
 std::string setting(const char* name) {
-  const char* value = std::getenv(name);
-  std::string text = value == nullptr ? "" : value;
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  text.erase(0, text.find_first_not_of(" \t\r\n"));
-  return text;
+  return std::string(trimmed(environment(name)));
 }
 
 using Clock = PersistentHttp::Clock;

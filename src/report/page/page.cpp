@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/files.h"
@@ -115,10 +114,8 @@ class HtmlReport : public RunSink {
     if (!so_far.epochs.empty()) epoch(so_far.epochs.back(), nullptr);
   }
   void end(const RunRecord& run) override {
-    std::error_code fault;
     const std::filesystem::path record = path_.parent_path() / kRunFileName;
-    if (has_epoch_ || !std::filesystem::exists(next_record(record), fault))
-      write_file_durably(path_, report_html(run));
+    if (has_epoch_ || !is_there(next_record(record))) write_file_durably(path_, report_html(run));
   }
 
  private:

@@ -140,11 +140,11 @@ namespace fs = std::filesystem;
 }
 
 void require_place_for(const fs::path& path) {
-  std::error_code failure;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, failure))
+  if (!is_folder(folder))
     refuse(path, "there is no folder " + quoted_path(folder) + ". Create it, or choose another." +
                      did_you_mean_path(folder));
+  std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (fs::exists(status) && !fs::is_regular_file(status))
     refuse(path, fs::is_directory(status) ? "it is a folder. Choose a file."
@@ -210,9 +210,7 @@ ScoreFile::ScoreFile(fs::path path)
   as_error([&] { part_.emplace(part_path_, AppendedFile::Begin::kAtEnd); });
   // After the file was opened here but before it was locked, another process may have renamed it to
   // `path_`.
-  std::error_code failure;
-  if (!fs::exists(part_path_, failure))
-    refuse(path_, "another program has just finished it. Try again.");
+  if (!is_there(part_path_)) refuse(path_, "another program has just finished it. Try again.");
 }
 
 ScoreFile::~ScoreFile() {
@@ -224,7 +222,7 @@ ScoreFile::~ScoreFile() {
 UnfinishedScores ScoreFile::unfinished() {
   std::error_code failure;
   const std::uintmax_t size = part_ ? fs::file_size(part_path_, failure) : 0;
-  if (failure || size == 0 || !fs::exists(progress_path_, failure)) return {};
+  if (failure || size == 0 || !is_there(progress_path_)) return {};
   const std::string where = quoted_path(progress_path_);
   try {
     const ScoreProgress progress =
@@ -250,7 +248,7 @@ void ScoreFile::restart() {
   is_begun_ = true;
   if (!part_) return;
   std::error_code failure;
-  if (fs::exists(progress_path_, failure) || fs::file_size(part_path_, failure) > 0) {
+  if (is_there(progress_path_) || fs::file_size(part_path_, failure) > 0) {
     remove_file(progress_path_);
     sync_folder(path_.parent_path());
     tidy(progress_path_);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -71,13 +70,6 @@ std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score)
   return cells;
 }
 
-// The shortest text that parses to the same float.
-std::string number_text(float value) {
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), end};
-}
-
 class Csv : public ScoreEncoder {
  public:
   using ScoreEncoder::ScoreEncoder;
@@ -112,7 +104,7 @@ class JsonLines : public ScoreEncoder {
 
   static std::string value_text(const ScoreCell& cell) {
     if (const auto* text = std::get_if<std::string>(&cell)) return quoted(*text);
-    if (const auto* number = std::get_if<float>(&cell)) return number_text(*number);
+    if (const auto* number = std::get_if<float>(&cell)) return shortest_text(*number);
     return "null";
   }
 
@@ -206,7 +198,7 @@ std::string csv_line(const std::vector<ScoreCell>& cells) {
   std::string line;
   for (const ScoreCell& cell : cells) {
     if (const auto* text = std::get_if<std::string>(&cell)) line += csv_field(*text);
-    if (const auto* number = std::get_if<float>(&cell)) line += number_text(*number);
+    if (const auto* number = std::get_if<float>(&cell)) line += shortest_text(*number);
     line += ',';
   }
   line.back() = '\r';
@@ -306,13 +298,13 @@ Json feature_json(const std::string& name, std::size_t index, const char* elemen
 // Creates and locks the folder. Throws Error if it is a directory of another type.
 OutputFolder take(const fs::path& path) {
   OutputFolder folder(path);
-  std::error_code failure;
   const fs::path meta = path / "_meta.yaml";
-  if (fs::exists(meta, failure) &&
+  if (is_there(meta) &&
       first_bytes(meta, kMaxMeta).find("type: DataFrameDirectory") == std::string::npos)
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "--scored-dataset " + quoted_path(path) +
                     " is a directory of another type. Choose a new folder.");
+  std::error_code failure;
   fs::create_directory(path / "schema", failure);  // writing the file in it reports a failure
   return folder;
 }

@@ -198,8 +198,7 @@ SavedRun parse_saved_run(std::string_view text) {
 
 bool holds_model_of(const std::string& model_directory, double started) {
   const std::filesystem::path folder = model_directory;
-  std::error_code none_there;
-  if (!std::filesystem::exists(folder / kMetaFile, none_there)) return false;
+  if (!is_there(folder / kMetaFile)) return false;
   try {
     return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
   } catch (const std::exception&) {

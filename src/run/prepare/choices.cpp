@@ -60,8 +60,7 @@ class RepeatFile : public RunSink {
 
  private:
   void begin(bool has_epoch) {
-    std::error_code fault;
-    is_own_ = has_epoch || !std::filesystem::exists(path_, fault);
+    is_own_ = has_epoch || !is_there(path_);
     write();
   }
   void write() {
@@ -95,10 +94,8 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
   const std::string shown = without_secrets(given);
   std::string reason = shown == given ? "" : "downloaded from " + shown;
   const std::string file = file_and_part(path).first;
-  std::error_code fault;
   try {
-    if (std::filesystem::is_regular_file(file, fault))
-      reason += (reason.empty() ? "" : ", ") + ("SHA-256 " + sha256_of_file(file));
+    if (is_file(file)) reason += (reason.empty() ? "" : ", ") + ("SHA-256 " + sha256_of_file(file));
   } catch (const std::system_error&) {  // reading the weights will report why
   }
   if (reason.empty()) return {};

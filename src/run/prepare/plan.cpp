@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
@@ -353,11 +354,6 @@ std::pair<fs::path, fs::path> real_roots(const Sources& sources) {
   std::error_code fault;
   return {fs::weakly_canonical(sources.train.root, fault),
           fs::weakly_canonical(sources.valid.root, fault)};
-}
-
-// Also true for two equal paths.
-bool is_inside(const fs::path& inner, const fs::path& outer) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 class Warnings {

@@ -238,9 +238,7 @@ struct Parts {
 OutputFolder open_output(const std::string& path) {
   OutputFolder output = open_report_folder(path, kAuditFileName, "an audit");
   const fs::path doubtful = output.path() / kDoubtfulName, audit = output.path() / kAuditFileName;
-  std::error_code failure;
-  if (fs::exists(doubtful, failure) && fs::exists(audit, failure) &&
-      was_edited(read_file(doubtful), read_file(audit)))
+  if (is_there(doubtful) && is_there(audit) && was_edited(read_file(doubtful), read_file(audit)))
     throw Error(
         ErrorCode::kFailedToWriteOutputs,
         "--output-path " + quoted_path(path) + " holds an audit whose " + kDoubtfulName +

@@ -54,10 +54,6 @@ fs::path resolved(const fs::path& path) {
   return full.has_filename() ? full : full.parent_path();
 }
 
-bool is_ignored(const std::string& name) {
-  return name.starts_with('.') || name == "lost+found";
-}
-
 // The relative paths of all files and folders below a folder, except ignored ones. Each folder
 // comes before those inside it. Links are not followed.
 struct Contents {
@@ -72,7 +68,7 @@ Contents contents_of(const fs::path& folder) {
   for (; entry != fs::recursive_directory_iterator(); entry.increment(fault)) {
     if (fault) fail_to_write(folder, fault);
     const bool is_folder = fs::is_directory(entry->symlink_status());
-    if (is_ignored(entry->path().filename().string())) {
+    if (is_ignored_name(entry->path().filename().string())) {
       if (is_folder) entry.disable_recursion_pending();
       continue;
     }
@@ -136,9 +132,7 @@ std::string read_image(const Dataset& set, std::size_t i) {
 std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
   std::string text;
   for (std::size_t i = 0; i < keep.size() && !list.empty();) {
-    const std::size_t end = std::min(list.find('\n'), list.size());
-    const std::string_view line = list.substr(0, end);
-    list.remove_prefix(std::min(end + 1, list.size()));
+    const std::string_view line = take_line(list);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     if (keep[i++]) (text += line) += '\n';
   }
@@ -343,8 +337,7 @@ void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   if (is_inside(output_place, input_place) || is_inside(input_place, output_place))
     refuse(folder, "it is the input '" + input.string() +
                        "', or one is inside the other. Choose an output outside of it.");
-  std::error_code fault;
-  if (fs::exists(folder, fault) && !fs::is_directory(folder, fault))
+  if (is_there(folder) && !is_folder(folder))
     refuse(folder, "it is a file. Choose another output.");
   make_folders(folder);
   { DurableFile probe(folder / "probe"); }

@@ -127,10 +127,8 @@ double between(RandomSequence& random, double low, double high) {
 
 void check_is_empty(const fs::path& folder) {
   std::error_code fault;
-  auto entry = fs::directory_iterator(folder, fault);
-  for (; !fault && entry != fs::directory_iterator(); entry.increment(fault)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || name == "lost+found") continue;
+  for (const std::string& name : names_in(folder, fault)) {
+    if (is_ignored_name(name)) continue;
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "Output '" + folder.string() + "': it is not empty ('" + name +
                     "' is in it). Empty it or choose another output.");

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -92,8 +91,7 @@ std::string record_text(const Predictor& model, const Json& training) {
 
 std::string training_text(const fs::path& folder, const Predictor& model) {
   const fs::path path = folder / "training.json";
-  std::error_code failure;
-  if (!fs::exists(path, failure))
+  if (!is_there(path))
     return "## What it was trained on\n\nThe model has no record of its training.\n";
   try {
     return record_text(model, parse_json(read_file(path, kMaxRecord)));

@@ -218,10 +218,10 @@ int inspect_checkpoint(const fs::path& path, Report& report) {
 // text.
 bool is_model_directory(const fs::path& path) {
   constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
-  std::error_code failure;
-  if (fs::exists(path / "model_spec.yaml", failure)) return true;
+  if (is_there(path / "model_spec.yaml")) return true;
   const fs::path meta = path / "_meta.yaml";
-  return fs::is_regular_file(meta, failure) && fs::file_size(meta, failure) <= kMaxMetaBytes &&
+  std::error_code failure;
+  return is_file(meta) && fs::file_size(meta, failure) <= kMaxMetaBytes &&
          read_file(meta, kMaxMetaBytes).find("ModelDirectory") != std::string::npos;
 }
 
@@ -309,7 +309,7 @@ int run(const InspectConfig& config, Process& process) {
     inspect_model_directory(path, report);
   } else if (is_checkpoint(path)) {
     bad = inspect_checkpoint(path, report);
-  } else if (fs::exists(path / kRunFileName, failure)) {
+  } else if (is_there(path / kRunFileName)) {
     throw Error(ErrorCode::kUserError, "'" + path.string() +
                                            "' is the log folder of a run: 'kiln report' writes its "
                                            "page, 'kiln compare' compares it with others.");

@@ -40,8 +40,7 @@ constexpr const char* kPassedOn[] = {"KILN_", "OMP_",   "GOMP_",  "NCCL_",  "MLF
 constexpr const char* kPassedOnWhole[] = {"NVIDIA_TF32_OVERRIDE", "LD_LIBRARY_PATH", "PATH"};
 
 bool is_set(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr && *text != '\0';
+  return !environment(name).empty();
 }
 
 // True if the comma-separated list contains the name.
@@ -65,8 +64,7 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 // Where the Open MPI that belongs to the program is; empty if it has none.
 std::filesystem::path own_open_mpi() {
   std::filesystem::path prefix = part_of_program("openmpi");
-  std::error_code fault;
-  return std::filesystem::exists(prefix / "bin/mpirun", fault) ? prefix : std::filesystem::path();
+  return is_there(prefix / "bin/mpirun") ? prefix : std::filesystem::path();
 }
 
 }  // namespace
@@ -86,13 +84,10 @@ void use_own_open_mpi() {
 }
 
 std::string find_on_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
+  std::istringstream folders(environment("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::string candidate = folder + "/" + name;
-    std::error_code fault;
-    if (!folder.empty() && std::filesystem::is_regular_file(candidate, fault) &&
-        ::access(candidate.c_str(), X_OK) == 0)
+    if (!folder.empty() && is_file(candidate) && ::access(candidate.c_str(), X_OK) == 0)
       return candidate;
   }
   return "";
@@ -219,7 +214,7 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != text.npos;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view plain_part(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('.')) text.remove_suffix(1);
   return text;
@@ -227,9 +222,9 @@ std::string_view trimmed(std::string_view text) {
 
 // "Exit code:    7" -> 7; false if `text` does not begin with `key`.
 bool read_field(const std::string& text, const char* key, std::string* value) {
-  const std::string_view line = trimmed(text);
+  const std::string_view line = plain_part(text);
   if (!line.starts_with(key)) return false;
-  *value = trimmed(line.substr(std::string_view(key).size()));
+  *value = plain_part(line.substr(std::string_view(key).size()));
   return true;
 }
 

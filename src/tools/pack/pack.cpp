@@ -339,7 +339,7 @@ OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
   OutputFolder folder(path, OutputFolder::Interrupted::kDiscard);
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.') || name == "lost+found") continue;
+    if (is_ignored_name(name)) continue;
     throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(path) +
                                                       ": it is not empty ('" + name +
                                                       "' is in it). Empty it or choose another.");

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/output_folder.h"
@@ -17,11 +16,9 @@ namespace kiln {
 // kFailedToWriteOutputs.
 inline OutputFolder open_report_folder(const std::filesystem::path& path,
                                        std::string_view valid_file, const std::string& what) {
-  std::error_code failure;
-  if (std::filesystem::is_directory(path, failure) &&
-      !std::filesystem::exists(path / valid_file, failure))
+  if (is_folder(path) && !is_there(path / valid_file))
     for (const FolderEntry& entry : FolderEntries(path))
-      if (!entry.name.starts_with(".") && entry.name != "lost+found")
+      if (!is_ignored_name(entry.name))
         throw Error(ErrorCode::kFailedToWriteOutputs, "--output-path " + quoted_path(path) +
                                                           " holds files other than " + what +
                                                           ", such as '" + std::string(entry.name) +

@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -291,10 +292,8 @@ void pass_on(const MpiOptions& options, Log& log) {
   if (options.names.empty()) return;
   for (const auto& [name, value] : options.variables)
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
-  const char* before = std::getenv(kPassOn);
-  const std::string names = joined(options.names, ",");
-  const bool is_first = before == nullptr || *before == '\0';
-  ::setenv(kPassOn, (is_first ? names : before + ("," + names)).c_str(), /*overwrite=*/1);
+  const std::string before = environment(kPassOn), names = joined(options.names, ",");
+  ::setenv(kPassOn, (before.empty() ? names : before + "," + names).c_str(), /*overwrite=*/1);
   log.info("variables passed to the ranks of all hosts: " + joined(options.names, ", "));
 }
 
@@ -305,7 +304,7 @@ void set_unless_given(const char* name, const std::string& value) {
 // Recreates the folder. Throws Error kUserError if the key or OpenSSH is missing.
 void set_up_ssh(const SshPlace& place) {
   std::error_code failure;
-  if (!std::filesystem::exists(place.key, failure))
+  if (!is_there(place.key))
     fail("This job has several hosts, which connect over ssh, but there is no private key at '" +
          place.key.string() +
          "': build one into a private image (--build-arg SAGEMAKER_HOSTS_KEY=1), set "
@@ -361,9 +360,8 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
 // Sets up ssh between several hosts. The key is KILN_HOSTS_KEY, or else /etc/kiln/hosts_key, in
 // images built for such jobs.
 SshPlace open_ssh_place(const SageMakerJob& job) {
-  const char* key = std::getenv("KILN_HOSTS_KEY");
-  SshPlace place{sagemaker_folder() / "ssh",
-                 key == nullptr || *key == '\0' ? "/etc/kiln/hosts_key" : key,
+  const std::string key = environment("KILN_HOSTS_KEY");
+  SshPlace place{sagemaker_folder() / "ssh", key.empty() ? "/etc/kiln/hosts_key" : key,
                  job.network_interface};
   set_up_ssh(place);
   return place;
@@ -390,9 +388,7 @@ int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& lo
     return 0;
   }
   // A note left by a rank of this host is more specific.
-  std::error_code failure;
-  if (!std::filesystem::exists(sagemaker_folder() / "output/failure", failure))
-    leave_failure_note(end.text);
+  if (!is_there(sagemaker_folder() / "output/failure")) leave_failure_note(end.text);
   throw FailedElsewhere("host " + leader, end.text, end.exit_code);
 }
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <set>
 #include <sstream>
 
+#include "base/files.h"
 #include "base/platform/sagemaker.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/rows.h"
@@ -286,8 +287,8 @@ class Translation {
     const auto names_it = [&](const std::string& text) {
       return (text + "/").find(folder) != text.npos;
     };
-    const char* key = std::getenv("KILN_HOSTS_KEY");
-    return (key != nullptr && names_it(key)) || std::any_of(own_.begin(), own_.end(), names_it) ||
+    return names_it(environment("KILN_HOSTS_KEY")) ||
+           std::any_of(own_.begin(), own_.end(), names_it) ||
            std::any_of(tree_.hyperparameters.begin(), tree_.hyperparameters.end(),
                        [&](const auto& item) { return names_it(item.second); });
   }
@@ -336,9 +337,8 @@ class Translation {
   // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents when
   // a spot job restarts.
   void add_checkpoints(const Given& given) {
-    std::error_code absent;
     const std::filesystem::path checkpoints = folder_ / "checkpoints";
-    if (!given.has("checkpoint-path") && std::filesystem::is_directory(checkpoints, absent))
+    if (!given.has("checkpoint-path") && is_folder(checkpoints))
       train_words_.push_back("--checkpoint-path=" + checkpoints.string());
   }
 
@@ -421,9 +421,8 @@ class Translation {
 
 bool is_sagemaker_start(const std::vector<std::string>& arguments,
                         const std::filesystem::path& folder) {
-  std::error_code failure;
   if (arguments.empty() || arguments.front() != "train" ||
-      !std::filesystem::exists(folder / "input/config/resourceconfig.json", failure))
+      !is_there(folder / "input/config/resourceconfig.json"))
     return false;
   const Given raw = parse_arguments(*find_command("train"), arguments);
   return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),

@@ -9,8 +9,6 @@
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -70,9 +68,7 @@ void prepare_folder_of_parts(const fs::path& file, const JobPart& part) {
   std::error_code failure;
   fs::create_directory(folder, failure);  // whoever opens the file says why there is none
   const std::string own = formatted("-of-%d.", part.count);
-  for (auto entry = fs::directory_iterator(folder, failure); entry != fs::directory_iterator();
-       entry.increment(failure)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(folder, failure)) {
     if (name.starts_with("part-") && name.find(own) == name.npos)
       throw Error(ErrorCode::kFailedToWriteOutputs,
                   "--output-path " + quoted_path(folder) + " has a part of another division: " +
@@ -135,12 +131,8 @@ std::string full_path(const std::string& path) {
   return as_utf8(fs::absolute(path.empty() ? "." : path, failure).lexically_normal().string());
 }
 
-// The shortest text that parses as the same number.
 std::string number_text(const std::optional<double>& number) {
-  if (!number) return "";
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), *number).ptr;
-  return {buffer.data(), end};
+  return number ? shortest_text(*number) : "";
 }
 
 std::string switch_text(bool is_on) {

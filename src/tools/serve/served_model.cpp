@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
@@ -25,72 +24,43 @@ namespace fs = std::filesystem;
 constexpr const char* kPackedModel = "model.tar.gz";
 constexpr int kMaxDepth = 3;  // of folders with a single folder in them
 
-bool is_there(const fs::path& path) {
-  std::error_code failure;
-  return fs::exists(path, failure);
-}
-
 // A model directory or a packed one at `path` or below it, where only folders with nothing else lie
 // in between; empty if there is none.
 fs::path model_at(const fs::path& path, int depth = 0) {
-  std::error_code failure;
-  if (fs::is_regular_file(path, failure)) return depth == 0 ? path : fs::path();
+  if (is_file(path)) return depth == 0 ? path : fs::path();
   if (is_there(path / kMetaFile)) return path;
   if (is_there(path / kPackedModel)) return path / kPackedModel;
-  std::vector<fs::path> inside;
-  for (auto entry = fs::directory_iterator(path, failure);
-       !failure && entry != fs::directory_iterator(); entry.increment(failure))
-    if (!is_ignored_name(entry->path().filename().string())) inside.push_back(entry->path());
-  if (depth == kMaxDepth || inside.size() != 1 || !fs::is_directory(inside[0], failure)) return {};
-  return model_at(inside[0], depth + 1);
+  std::error_code failure;
+  std::vector<std::string> inside = names_in(path, failure);
+  std::erase_if(inside, is_ignored_name);
+  if (depth == kMaxDepth || inside.size() != 1 || !is_folder(path / inside[0])) return {};
+  return model_at(path / inside[0], depth + 1);
 }
 
-// The files of a packed model directory, without its folders, in a folder that lives as long as
-// this.
-class UnpackedModel {
- public:
-  explicit UnpackedModel(const fs::path& archive) {
-    try {
-      const PackedModel packed = open_packed_model(archive);
-      std::string name = (fs::temp_directory_path() / "kiln-model-XXXXXX").string();
-      if (::mkdtemp(name.data()) == nullptr)
-        throw std::system_error(errno, std::generic_category(), name);
-      folder_ = name;
-      list_tar(packed.file, [&](std::string_view path, const ArchiveMember& member) {
-        if (!path.starts_with(packed.folder)) return;
-        const std::string_view own = path.substr(packed.folder.size());
-        if (own.find('/') == own.npos && !is_ignored_name(own))
-          write_member(packed.file, member, folder_ / own);  // of one name the last one counts
-      });
-    } catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
-      remove();
-      throw Error(ErrorCode::kInvalidModelDirectory,
-                  "The model " + quoted_path(archive) + " cannot be unpacked: " + fault.what() +
-                      ". Give a ModelDirectory or a tar of one.");
-    }
-  }
-  ~UnpackedModel() { remove(); }
-  UnpackedModel(const UnpackedModel&) = delete;
-  UnpackedModel& operator=(const UnpackedModel&) = delete;
+void write_member(const OpenFile& file, const ArchiveMember& member, const fs::path& target) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  DurableFile out(target);
+  for (std::uint64_t done = 0; done < member.size; done += kPiece)
+    out.write(file.bytes_at(member.offset + done, std::min(kPiece, member.size - done)));
+  out.commit();
+}
 
-  const fs::path& folder() const { return folder_; }
-
- private:
-  static void write_member(const OpenFile& file, const ArchiveMember& member,
-                           const fs::path& target) {
-    constexpr std::uint64_t kPiece = 1 << 20;
-    DurableFile out(target);
-    for (std::uint64_t done = 0; done < member.size; done += kPiece)
-      out.write(file.bytes_at(member.offset + done, std::min(kPiece, member.size - done)));
-    out.commit();
-  }
-  void remove() const {
-    std::error_code failure;
-    if (!folder_.empty()) fs::remove_all(folder_, failure);
-  }
-
-  fs::path folder_;
-};
+// The files of a packed model directory, without its folders.
+TemporaryFolder unpacked_model(const fs::path& archive) try {
+  const PackedModel packed = open_packed_model(archive);
+  TemporaryFolder folder("kiln-model");
+  list_tar(packed.file, [&](std::string_view path, const ArchiveMember& member) {
+    if (!path.starts_with(packed.folder)) return;
+    const std::string_view own = path.substr(packed.folder.size());
+    if (own.find('/') == own.npos && !is_ignored_name(own))
+      write_member(packed.file, member, folder.path() / own);  // of one name the last one counts
+  });
+  return folder;
+} catch (const std::exception& fault) {  // ArchiveFault, SpoolFault, std::system_error
+  throw Error(ErrorCode::kInvalidModelDirectory, "The model " + quoted_path(archive) +
+                                                     " cannot be unpacked: " + fault.what() +
+                                                     ". Give a ModelDirectory or a tar of one.");
+}
 
 TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {
   if (!predictor.pixels())
@@ -209,11 +179,8 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
 
 std::shared_ptr<ServedModel> open_served_model(const ServeConfig& config, const fs::path& path,
                                                const Inference& inference) {
-  std::error_code failure;
-  if (!fs::is_regular_file(path, failure))
-    return std::make_shared<ServedModel>(path, inference, config);
-  const UnpackedModel files(path);
-  return std::make_shared<ServedModel>(files.folder(), inference, config);
+  if (!is_file(path)) return std::make_shared<ServedModel>(path, inference, config);
+  return std::make_shared<ServedModel>(unpacked_model(path).path(), inference, config);
 }
 
 }  // namespace kiln

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -27,28 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder for the job's file and the outputs of trials.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "kiln-tune-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "No folder for trials can be created in '" + fs::temp_directory_path().string() +
-                      "': " + system_words(errno) + ". Set TMPDIR to a writable folder.");
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+// For the job's file and the outputs of trials.
+TemporaryFolder scratch_folder() try {
+  return TemporaryFolder("kiln-tune");
+} catch (const std::system_error& fault) {
+  throw Error(ErrorCode::kFailedToWriteOutputs, "No folder for trials can be created in '" +
+                                                    fs::temp_directory_path().string() +
+                                                    "': " + system_words(fault.code().value()) +
+                                                    ". Set TMPDIR to a writable folder.");
+}
 
 bool is_given(const TuneConfig& config, const std::string& name) {
   if (std::ranges::find(config.given, name) != config.given.end()) return true;
@@ -218,7 +204,7 @@ class Tuner {
 
   const TuneConfig& config_;
   Log& log_;
-  ScratchFolder scratch_;
+  TemporaryFolder scratch_ = scratch_folder();
   fs::path job_file_;
 };
 

@@ -122,19 +122,19 @@ bool holds_images(const fs::path& folder) {
 // The record of a run that may not have begun. Throws Error if neither its folder nor that folder's
 // parent exists, or if the folder holds images instead.
 fs::path record_to_await(const fs::path& log_path) {
-  std::error_code fault;
-  const bool is_record = fs::exists(log_path, fault) || log_path.filename() == kRunFileName;
+  const bool is_record = is_there(log_path) || log_path.filename() == kRunFileName;
   const fs::path record = is_record ? record_of(log_path) : log_path / kRunFileName;
   const fs::path folder = record.parent_path().empty() ? "." : record.parent_path();
   const fs::path above = folder.parent_path().empty() ? "." : folder.parent_path();
-  const bool may_come = fs::symlink_status(folder, fault).type() == fs::file_type::not_found &&
-                        fs::is_directory(above, fault);
-  if (!fs::is_directory(folder, fault) && !may_come)
+  std::error_code fault;
+  const bool may_come =
+      fs::symlink_status(folder, fault).type() == fs::file_type::not_found && is_folder(above);
+  if (!is_folder(folder) && !may_come)
     throw Error(ErrorCode::kUserError,
                 "There is no folder '" + folder.string() +
                     "', and its parent does not exist either: give the --log-path of a run." +
                     did_you_mean_path(folder));
-  if (!fs::exists(record, fault) && holds_images(folder))
+  if (!is_there(record) && holds_images(folder))
     throw Error(ErrorCode::kUserError, "'" + folder.string() +
                                            "' is a folder of images: give the --log-path of a "
                                            "run.");
