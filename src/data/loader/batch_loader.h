@@ -41,10 +41,8 @@ struct BadImage {
 };
 
 void visit_fields(Is<BadImage> auto& image, auto&& field) {
-  field("sample", image.sample);
-  field("fault", image.fault);
-  field("damaged", image.damaged);
-  field("name", image.name);
+  fields(field, "sample", image.sample, "fault", image.fault, "damaged", image.damaged, "name",
+         image.name);
 }
 
 // The batches of an epoch in order: from a dataset, or from a stream, whose length is unknown. Use
