@@ -247,7 +247,7 @@ struct JudgedImage {
 struct ResultTable {
   std::string id, heading, lead, caption;
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {};
   std::vector<std::vector<double>> curves = {};
 };
 

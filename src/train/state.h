@@ -30,9 +30,9 @@ struct BestEpoch {
   int epoch = 0;    // from 1; 0: none yet
   Totals valid;     // over all ranks
   double mean = 0;  // as in JudgedEpoch
-  Calibration calibration;
+  Calibration calibration = {};
   // copied_weights() of that epoch; on rank 0 only.
-  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> weights = {};
 };
 
 // What a time limit has decided so far.

@@ -153,7 +153,6 @@ Sample SampleTable::operator[](std::size_t i) const {
   Sample item{.file_name = file_name(i),
               .label = labels_[i],
               .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
-              .size = {},
               .group = group(i),
               .weight = weight(i),
               .set = set(i)};
@@ -184,7 +183,7 @@ void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
 
 void SampleTable::add(std::string_view file_name, int label, const ArchiveMember* member) {
   const auto id = static_cast<std::int64_t>(size());
-  push_back({.file_name = file_name, .label = label, .id = id, .size = {}}, member);
+  push_back({.file_name = file_name, .label = label, .id = id}, member);
 }
 
 void SampleTable::keep_hashes() {

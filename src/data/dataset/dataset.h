@@ -27,10 +27,10 @@ enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
 
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
-  std::string_view file_name;     // as listed, relative to the root; in an archive: the member
-  int label = -1;                 // as in Dataset::labels; -1: no label
-  std::int64_t id = 0;            // as listed, or a sequence number
-  std::optional<ImageSize> size;  // if it is in the list
+  std::string_view file_name;          // as listed, relative to the root; in an archive: the member
+  int label = -1;                      // as in Dataset::labels; -1: no label
+  std::int64_t id = 0;                 // as listed, or a sequence number
+  std::optional<ImageSize> size = {};  // if it is in the list
   // Of a list of images: a number of the images that belong together (0: none), and the weight of
   // the image in the training loss.
   std::uint32_t group = 0;

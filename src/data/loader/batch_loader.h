@@ -138,7 +138,7 @@ class BatchLoader final : public Batches {
   // Each batch is `batch_size` consecutive entries of `order` (indices into the samples of the
   // set); the last batch may be smaller.
   struct Plan {
-    std::vector<std::uint32_t> order;
+    std::vector<std::uint32_t> order = {};
     // For each entry of `order`, how often the image came earlier in the epoch; empty: never.
     std::vector<std::uint32_t> repeats = {};
     int batch_size = 1;

@@ -186,8 +186,7 @@ TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, cons
       warn_(std::move(warn)) {}
 
 BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
-  return {.order = {},
-          .batch_size = plan_.batch_size,
+  return {.batch_size = plan_.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
           .seed = plan_.seed,

@@ -94,8 +94,7 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
                      .augment = plan.augment,
                      .height = plan.output.height,
                      .width = plan.output.width,
-                     .seed = config.random_seed,
-                     .images = {}};
+                     .seed = config.random_seed};
   const std::size_t count = set.samples.size(), wanted = std::min(kImages, count);
   std::size_t next = 0;
   for (std::size_t place = 0; place < wanted; ++place) {
