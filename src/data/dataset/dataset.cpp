@@ -276,6 +276,10 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   return samples;
 }
 
+void Dataset::fail(const std::string& text) const {
+  DatasetContext{.root = root, .name = name}.fail(text);
+}
+
 std::string Dataset::label_text(int label) const {
   std::vector<std::string> names;
   for_each_class(label, [&](int id) { names.push_back(classes[static_cast<std::size_t>(id)]); });
@@ -489,14 +493,12 @@ void map_classes(const Dataset& train, Dataset& valid) {
       lacking.back() += " (similar: '" + near + "')";
   };
   for (const Sample& item : valid.samples) valid.for_each_class(item.label, require_known);
-  if (!lacking.empty()) {
-    const DatasetContext context{.root = valid.root, .name = valid.name};
-    context.fail(std::to_string(lacking.size()) +
-                 (lacking.size() == 1 ? " class is" : " classes are") +
-                 " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
-                 ". Add them to the training data, or remove them here. It has " +
-                 quoted_names(train.classes, kMaxNamed) + ".");
-  }
+  if (!lacking.empty())
+    valid.fail(std::to_string(lacking.size()) +
+               (lacking.size() == 1 ? " class is" : " classes are") +
+               " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
+               ". Add them to the training data, or remove them here. It has " +
+               quoted_names(train.classes, kMaxNamed) + ".");
   renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};

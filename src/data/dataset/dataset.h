@@ -188,6 +188,8 @@ struct Dataset {
   }
   // The names of a label's classes, sorted and separated by kLabelSeparator.
   std::string label_text(int label) const;
+  // Throws Error kInvalidDataset: "Training dataset 'PATH': `text`".
+  [[noreturn]] void fail(const std::string& text) const;
   bool is_stream() const { return kind == Kind::kStream; }
   // For a stream: the maximum per epoch.
   std::int64_t num_images() const {

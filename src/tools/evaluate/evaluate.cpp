@@ -375,12 +375,9 @@ class OutputFiles {
 
   // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
   void commit(const OutputFolder& output) {
-    std::vector<fs::path> removed = earlier_files();
-    for (const DurableFile& file : files_)
-      std::erase(removed, file.final_path().lexically_relative(folder_));
     std::vector<DurableFile> files(std::move_iterator(files_.begin()),
                                    std::move_iterator(files_.end()));
-    output.replace(std::move(files), removed);
+    output.replace(std::move(files), earlier_files());
   }
 
  private:

@@ -120,12 +120,12 @@ void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, Packed
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
-    refuse(set, "'" + std::string(name) + "' cannot be used: " + fault.what() +
-                    ". Fix the file, or remove it.");
+    set.fail("'" + std::string(name) + "' cannot be used: " + fault.what() +
+             ". Fix the file, or remove it.");
   }
   if (image_kind(packed.bytes).empty())
-    refuse(set, "'" + std::string(name) +
-                    "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
+    set.fail("'" + std::string(name) +
+             "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
   try {
     if (plan.short_side == 0) {
       read_image_size(packed.bytes, set.exif);
@@ -188,9 +188,9 @@ int digits_of_labels(const Dataset& set) {
   for (std::size_t count = digits(set.classes.size() - 1); count <= digits(kMaxClasses - 1);
        ++count)
     if (!taken.contains(count)) return static_cast<int>(count);
-  refuse(set,
-         "the names of its classes are numbers of every length, so that no label in a tar can "
-         "be told from them. Give another --format.");
+  set.fail(
+      "the names of its classes are numbers of every length, so that no label in a tar can "
+      "be told from them. Give another --format.");
 }
 
 const char* extension_of(ShardFormat format) {
@@ -287,9 +287,9 @@ class ShardWriter {
 
   void check_size(std::uint32_t i, const PackedImage& image) const {
     if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
-    refuse(set_, "'" + std::string(set_.samples.file_name(i)) +
-                     "' is too large for a record of this format. Give --short-side to make images "
-                     "smaller, or another --format.");
+    set_.fail("'" + std::string(set_.samples.file_name(i)) +
+              "' is too large for a record of this format. Give --short-side to make images "
+              "smaller, or another --format.");
   }
 
   // Names are such that the shards, sorted by name, hold the images in order.
@@ -328,7 +328,7 @@ void refuse_class_names(const Dataset& set) {
   for (std::size_t id = 0; id < set.classes.size(); ++id) {
     const std::string fault = fault_of_class_line(set.classes[id], id == 0);
     if (fault.empty()) continue;
-    refuse(set, "the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
+    set.fail("the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
   }
 }
 
