@@ -80,16 +80,20 @@ struct EpochTimes {
   CommunicationTime communication;  // zero if it is not measured
 };
 
-// This rank's totals for the current epoch; empty between epochs.
-struct EpochSums {
-  explicit EpochSums(const at::Device& device) : metrics(device) {}
-
+// Those of EpochSums that are plain values.
+struct EpochNumbers {
   int steps = 0;                     // finished so far
   bool statistics_averaged = false;  // BatchNorm's statistics have been averaged over the ranks
-  MetricSums metrics;
   // For the designer's averages, which are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;
-  EpochTimes spent;
+  EpochTimes spent = {};
+};
+
+// This rank's totals for the current epoch; empty between epochs.
+struct EpochSums : EpochNumbers {
+  explicit EpochSums(const at::Device& device) : metrics(device) {}
+
+  MetricSums metrics;
 };
 
 // Images of one dataset that could not be decoded fully or at all. The same on all ranks, unless

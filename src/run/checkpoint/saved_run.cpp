@@ -115,19 +115,12 @@ std::string fingerprint_of(const ModelDirectory& model) {
 }
 
 SavedEpoch saved_epoch(const EpochSums& sums) {
-  return {sums.steps,  sums.statistics_averaged, sums.metrics.totals(),
-          sums.images, sums.weighted_seconds,    sums.weighted_rate,
-          sums.spent};
+  return {sums, sums.metrics.totals()};
 }
 
 void load_epoch(const SavedEpoch& saved, EpochSums& sums) {
-  sums.steps = saved.steps;
-  sums.statistics_averaged = saved.statistics_averaged;
+  static_cast<EpochNumbers&>(sums) = saved;
   sums.metrics.set(saved.totals);
-  sums.images = saved.images;
-  sums.weighted_seconds = saved.weighted_seconds;
-  sums.weighted_rate = saved.weighted_rate;
-  sums.spent = saved.spent;
 }
 
 std::string SavedRun::position() const {
