@@ -360,24 +360,9 @@ void share_archives(const Dataset& from, Dataset& to) {
 
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   Dataset part;
-  part.kind = set.kind;
-  part.is_image_directory = set.is_image_directory;
-  part.root = set.root;
-  part.folder = set.folder;
-  part.name = set.name;
-  part.classes = set.classes;
-  part.labels = set.labels;
+  static_cast<DatasetFacts&>(part) = set;
   part.samples = set.samples.only(keep);
   share_archives(set, part);
-  part.list_name = set.list_name;
-  part.schema_json = set.schema_json;
-  part.samples_json = set.samples_json;
-  part.read_with = set.read_with;
-  part.exif = set.exif;
-  part.sizes_with = set.sizes_with;
-  part.found = set.found;
-  part.first_label = set.first_label;
-  part.stamps = set.stamps;
   return part;
 }
 
