@@ -49,15 +49,6 @@ void for_each_threshold(std::span<const LabelAnswer> ranked, Visit&& visit) {
   }
 }
 
-template <typename Value>
-double mean_of(std::span<const LabelScore> scores, Value&& value) {
-  double sum = 0;
-  std::int64_t count = 0;
-  for (const LabelScore& score : scores)
-    if (const double one = value(score); !std::isnan(one)) sum += one, ++count;
-  return count > 0 ? sum / static_cast<double>(count) : NAN;
-}
-
 }  // namespace
 
 double average_precision(std::span<const LabelAnswer> ranked) {
