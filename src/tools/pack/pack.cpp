@@ -166,13 +166,6 @@ std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
   return spread;
 }
 
-std::uint64_t stored_size(const Dataset& set, std::size_t i) {
-  if (const ArchiveMember* member = set.samples.member(i)) return member->size;
-  std::error_code fault;
-  const std::uint64_t size = fs::file_size(set.image_root() / set.samples.file_name(i), fault);
-  return fault ? 0 : size;
-}
-
 // The digits of the id in a .cls file. Where classes have numbers for names that are not their ids,
 // ids have leading zeros, as many that no class has such a name: readers would take it for that.
 int digits_of_labels(const Dataset& set) {
@@ -206,7 +199,8 @@ class ShardWriter {
     if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
-    for (const std::uint32_t i : plan_.order) bytes += record_bytes(stored_size(set, i));
+    for (const std::uint32_t i : plan_.order)
+      bytes += record_bytes(stored_bytes(set, i).value_or(0));
     num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
                                                1, plan_.order.size());
   }
@@ -354,12 +348,9 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder
   PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
   std::string classes;
   for (const std::string& name : set.classes) classes += name + "\n";
-  files.emplace_back(folder.path() / kClassesName);
-  files.back().write(classes);
-  if (set.exif == Exif::kIgnore) {
-    files.emplace_back(folder.path() / kSourceName);
-    files.back().write(kImageDirectorySource);
-  }
+  files.push_back(complete_file(folder.path() / kClassesName, classes));
+  if (set.exif == Exif::kIgnore)
+    files.push_back(complete_file(folder.path() / kSourceName, kImageDirectorySource));
   folder.replace(std::move(files), {});
   return packed;
 }
