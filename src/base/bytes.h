@@ -1,7 +1,7 @@
 // The one byte form of values that other ranks or later runs of this build read: numbers and plain
 // structs as they are in memory; a text or list as its length in 8 bytes, then its items; any other
 // struct as the members that its visit_fields(value, field) names, in order: it calls field(name,
-// member) for each.
+// member) for each, which fields() below does.
 #pragma once
 
 #include <concepts>
@@ -23,6 +23,12 @@ concept PlainValue =
 // For `visit_fields(Is<Record> auto& record, auto&& field)`, which both reads and writes.
 template <typename T, typename Record>
 concept Is = std::same_as<std::remove_const_t<T>, Record>;
+
+// For pairs "name", member: calls field(name, member) for each, in order.
+void fields(auto&& field, const char* name, auto& member, auto&&... rest) {
+  field(name, member);
+  if constexpr (sizeof...(rest) > 0) fields(field, rest...);
+}
 
 template <typename T>
 concept ListValue = requires(T& list) {

@@ -299,10 +299,15 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
   }
 }
 
-void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
+DurableFile complete_file(const std::filesystem::path& path, std::string_view bytes) {
   DurableFile file(path);
   file.write(bytes);
-  file.commit();
+  file.finish();
+  return file;
+}
+
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
+  complete_file(path, bytes).commit();
 }
 
 void sync_folder(const std::filesystem::path& folder) {

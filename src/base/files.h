@@ -165,6 +165,9 @@ class DurableFile {
   ContentHash checksum_{0};
 };
 
+// A DurableFile of these bytes, which is finished.
+DurableFile complete_file(const std::filesystem::path& path, std::string_view bytes);
+
 // Writes to an open file; `path` is for the Error kFailedToWriteOutputs.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 

@@ -162,8 +162,11 @@ void OutputFolder::prepare() const {
 
 void OutputFolder::replace(std::vector<DurableFile> files,
                            const std::vector<fs::path>& removed) const {
+  std::set<fs::path> names;
+  for (const DurableFile& file : files) names.insert(file.final_path().lexically_relative(folder_));
   Journal journal;
-  for (const fs::path& name : removed) journal.push_back({"", name.string()});
+  for (const fs::path& name : removed)
+    if (!names.contains(name)) journal.push_back({"", name.string()});
   for (DurableFile& file : files) {
     std::error_code fault;
     const fs::path name = file.final_path().lexically_relative(folder_);
@@ -191,10 +194,7 @@ void OutputFolder::replace(const std::vector<OutputFile>& files,
                            const std::vector<fs::path>& removed) const {
   std::vector<DurableFile> complete;
   complete.reserve(files.size());
-  for (const auto& [name, bytes] : files) {
-    complete.emplace_back(folder_ / name).write(bytes);
-    complete.back().finish();
-  }
+  for (const auto& [name, bytes] : files) complete.push_back(complete_file(folder_ / name, bytes));
   replace(std::move(complete), removed);
 }
 

@@ -40,8 +40,9 @@ class OutputFolder {
   void prepare() const;
 
   // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`
-  // (relative to the folder) that exist. There is at least one file; the last one makes the folder
-  // valid. A failure before the list appears leaves the folder unchanged.
+  // (relative to the folder) that exist and are not among the files. There is at least one file;
+  // the last one makes the folder valid. A failure before the list appears leaves the folder
+  // unchanged.
   void replace(std::vector<DurableFile> files,
                const std::vector<std::filesystem::path>& removed) const;
   // Writes the files, and puts them in place likewise.

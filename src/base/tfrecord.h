@@ -11,8 +11,6 @@ namespace kiln {
 
 // `crc` is the CRC of the preceding bytes, for data that arrives in pieces.
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
-// The same, computed without the processor's CRC instruction, which old ones lack.
-std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t crc = 0);
 
 // The form in which TFRecord stores a CRC, so that the CRC of data that itself contains CRCs stays
 // strong.

@@ -29,7 +29,7 @@ Invocation refusal(const std::string& message) {
 }
 
 Invocation help(std::string text, bool asked_for = true) {
-  return {.command = HelpRequest{std::move(text), asked_for}, .problems = {}, .log_path = {}};
+  return {.command = HelpRequest{std::move(text), asked_for}};
 }
 
 bool is_help(const Invocation& invocation) {
@@ -140,7 +140,7 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
     return shown;
   }
   read_config_file(given);
-  Invocation invocation{.command = command.bind(given), .problems = {}, .log_path = {}};
+  Invocation invocation{.command = command.bind(given)};
   if (!command.instead_of_ranks.empty() && num_launched() > 1 && !given.has("part"))
     given.fault(0,
                 "A launcher started " + std::to_string(num_launched()) + " processes. " +
@@ -219,7 +219,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return help(general_help(), /*asked_for=*/false);
   const std::string& first = arguments.front();
   if (asks_for_version(first) || (first == "help" && asks_for_version(arguments.back())))
-    return {.command = VersionRequest{}, .problems = {}, .log_path = {}};
+    return {.command = VersionRequest{}};
   if (asks_for_help(first)) {
     if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
     return help_about({arguments.begin() + 1, arguments.end()});

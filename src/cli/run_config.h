@@ -271,8 +271,8 @@ void set_option(TrainConfig& config, const std::string& name, const std::string&
 
 // `kiln launch`, and --ranks of `kiln train`.
 struct LaunchConfig {
-  int ranks = 0;                // 0: auto
-  std::vector<RankHost> hosts;  // empty: this host
+  int ranks = 0;                     // 0: auto
+  std::vector<RankHost> hosts = {};  // empty: this host
   DeviceChoice device = DeviceChoice::kAuto;
   std::string log_path = "logs";  // for the ranks, too
   bool log_path_given = false;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-
 namespace kiln {
 
 const std::vector<NetworkFamily>& network_families() {
@@ -89,6 +87,13 @@ std::string KnownNetwork::size_fault(int height, int width) const {
     return "cannot be cut into the patches of " + std::to_string(patch) + " pixels of " +
            std::string(name);
   return "are too small for " + std::string(name);
+}
+
+void KnownNetwork::require_size(int height, int width, const std::string& advice,
+                                ErrorCode code) const {
+  if (const std::string fault = size_fault(height, width); !fault.empty())
+    throw Error(code, "Images of " + std::to_string(width) + "x" + std::to_string(height) +
+                          " pixels " + fault + ": " + advice + ".");
 }
 
 std::vector<std::string> network_names() {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace kiln {
 
 // Options that some networks have, by their names in model_spec.yaml.
@@ -50,6 +52,10 @@ struct KnownNetwork {
   int final_map_side(int image_side) const;
   // What is wrong with images of this size: "are too small for resnet50"; empty if nothing is.
   std::string size_fault(int height, int width) const;
+  // Throws Error `code` if something is: "Images of 8x8 pixels are too small for resnet50:
+  // `advice`."
+  void require_size(int height, int width, const std::string& advice,
+                    ErrorCode code = ErrorCode::kInvalidDataset) const;
 };
 
 // Where a file of weights is published.

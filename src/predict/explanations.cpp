@@ -187,11 +187,6 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
     folder /= std::string(kPartStem) + std::to_string(num_added_);
     make_folders(folder);
   }
-  const auto write = [&](const std::string& name, const std::string& bytes) {
-    files_.emplace_back(folder / name);
-    files_.back().write(bytes);
-    files_.back().finish();
-  };
   Explained explained;
   std::string list = header(), bytes;
   ImagePipeline pipeline;
@@ -214,7 +209,8 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
       const at::Tensor input = network_input(image, predictor.normalization()).to(device);
       map = predictor.class_maps(input, {answer.predicted})[0];
       if (map.numel() > 1) {
-        write(file, encode_jpeg(with_heat_map(image, map), kQuality));
+        files_.push_back(
+            complete_file(folder / file, encode_jpeg(with_heat_map(image, map), kQuality)));
         ++explained.num_drawn;
       } else {  // one color all over
         map.reset();
@@ -231,16 +227,13 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
         formatted("No heat maps are drawn: for images of %dx%d pixels, the last feature map of %s "
                   "has a single pixel.",
                   pixels.output.width, pixels.output.height, predictor.spec().model_name.c_str()));
-  write(kListName, list);
+  files_.push_back(complete_file(folder / kListName, list));
   return explained;
 }
 
 void ExplanationFolder::commit() {
   const fs::path& folder = folder_.path();
-  std::vector<fs::path> removed = earlier_files(folder);
-  for (const DurableFile& file : files_)
-    std::erase(removed, file.final_path().lexically_relative(folder));
-  folder_.replace(std::move(files_), removed);
+  folder_.replace(std::move(files_), earlier_files(folder));
   std::error_code is_not_empty;
   for (const fs::path& part : parts_of(folder))
     if (!part.empty()) fs::remove(folder / part, is_not_empty);

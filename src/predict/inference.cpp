@@ -201,11 +201,9 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
 }
 
 void Predictor::require_large_enough(ImageSize size) const {
-  const std::string fault = known_network(spec().model_name).size_fault(size.height, size.width);
-  if (fault.empty()) return;
-  throw Error(ErrorCode::kInvalidDataset,
-              "Images of " + std::to_string(size.width) + "x" + std::to_string(size.height) +
-                  " pixels " + fault + ": give images of the size that the model was trained on.");
+  known_network(spec().model_name)
+      .require_size(size.height, size.width,
+                    "give images of the size that the model was trained on");
 }
 
 QueuedTensor::QueuedTensor(const at::Tensor& there) : host_(there) {
@@ -249,14 +247,17 @@ Predictor Inference::open(const std::filesystem::path& model) const {
   return {model, torch_device(), precision()};
 }
 
+HostBatchLayout Inference::batch_layout(const Normalization& normalization) const {
+  return host_batch_layout(torch_device(), normalization, [device = device_](std::size_t bytes) {
+    return pinned_memory(device, bytes);
+  });
+}
+
 ImageFeed::ImageFeed(const Inference& inference, const TransformSpec& pixels,
                      const Normalization& normalization, Log& log)
     : pixels_(pixels),
       batch_size_(inference.batch_size()),
-      layout_(host_batch_layout(inference.torch_device(), normalization,
-                                [device = inference.device()](std::size_t bytes) {
-                                  return pinned_memory(device, bytes);
-                                })),
+      layout_(inference.batch_layout(normalization)),
       pool_({.num_decoders =
                  std::max(inference.loader_threads().first, inference.loader_threads().most),
              .new_buffer = layout_.new_buffer,

@@ -135,6 +135,7 @@ class Inference {
   // Of the images for the network.
   int batch_size() const { return config_.batch_size; }
   LoaderThreadCount loader_threads() const;
+  HostBatchLayout batch_layout(const Normalization& normalization) const;
 
   // Throws what the constructor of Predictor throws.
   Predictor open(const std::filesystem::path& model) const;

@@ -18,20 +18,6 @@ bool is_worse(const WrongImage& a, const WrongImage& b) {
   return std::tuple(-a.confidence, a.image) < std::tuple(-b.confidence, b.image);
 }
 
-// The unweighted mean over the classes for which `value` is a number; NaN if there are none.
-template <typename Value>
-double macro_mean(std::span<const ClassScore> classes, Value&& value) {
-  double sum = 0;
-  int count = 0;
-  for (const ClassScore& score : classes) {
-    const double of_class = value(score);
-    if (std::isnan(of_class)) continue;
-    sum += of_class;
-    ++count;
-  }
-  return share_of(sum, count);
-}
-
 }  // namespace
 
 Evaluation::Evaluation(int num_classes, int k, std::size_t most_wrong)
@@ -91,11 +77,11 @@ std::vector<WrongImage> Evaluation::most_confidently_wrong() const {
 }
 
 double macro_recall(std::span<const ClassScore> classes) {
-  return macro_mean(classes, [](const ClassScore& score) { return score.recall(); });
+  return mean_of(classes, [](const ClassScore& score) { return score.recall(); });
 }
 
 double macro_f1(std::span<const ClassScore> classes) {
-  return macro_mean(classes, [](const ClassScore& score) { return score.f1(); });
+  return mean_of(classes, [](const ClassScore& score) { return score.f1(); });
 }
 
 double expected_calibration_error(std::span<const CalibrationBin> bins) {
@@ -296,7 +282,7 @@ std::string label_classes_csv(const EvaluatedModel& model) {
 // Over the classes that have images or were predicted, as in scikit-learn, where the precision of a
 // class that was never predicted is 0.
 double macro_precision(const Evaluation& figures) {
-  return macro_mean(figures.classes(), [](const ClassScore& score) {
+  return mean_of(figures.classes(), [](const ClassScore& score) {
     return score.guesses == 0 && score.images > 0 ? 0 : score.precision();
   });
 }

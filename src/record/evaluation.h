@@ -145,14 +145,14 @@ struct SeenCounts {
 std::vector<std::string> seen_texts(const SeenCounts& seen);
 
 struct EvaluatedModel {
-  std::string path;         // as given
-  std::string network;      // "resnet18"
-  DataRecord data;          // the model's classes and image size
-  Evaluation figures;       // with calibrated confidences
-  Calibration calibration;  // the model's temperature; answers on the evaluated images
-  std::vector<JudgedImage> most_wrong;
+  std::string path;              // as given
+  std::string network;           // "resnet18"
+  DataRecord data;               // the model's classes and image size
+  Evaluation figures;            // with calibrated confidences
+  Calibration calibration = {};  // the model's temperature; answers on the evaluated images
+  std::vector<JudgedImage> most_wrong = {};
   // For each of those, where in the image the model saw its answer; empty if not requested.
-  std::vector<Thumbnail> heat_maps;
+  std::vector<Thumbnail> heat_maps = {};
   long long num_unknown = 0;                // images of classes that the model lacks; skipped
   std::vector<std::string> unknown_labels;  // the labels of those
   std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen
@@ -181,9 +181,9 @@ struct DifferingImage {
 // Two of the models, by index, compared on the images that both have answered.
 struct ModelPair {
   std::size_t first = 0, second = 0;
-  PairedAnswers answers;
-  McNemarTest test;
-  std::vector<DifferingImage> images;  // in dataset order; the first ones have thumbnails
+  PairedAnswers answers = {};
+  McNemarTest test = {};
+  std::vector<DifferingImage> images = {};  // in dataset order; the first ones have thumbnails
 };
 
 struct EvaluationRecord {
@@ -192,8 +192,8 @@ struct EvaluationRecord {
   TextPairs options, versions;
   std::string device, precision;
   long long num_images = 0, num_unlabeled = 0;  // images in the dataset; those without a label
-  std::vector<EvaluatedModel> models;
-  std::vector<ModelPair> pairs;  // every pair of models
+  std::vector<EvaluatedModel> models = {};
+  std::vector<ModelPair> pairs = {};  // every pair of models
 };
 
 std::string name_of(const EvaluatedModel& model);  // on pages and the console: network and folder

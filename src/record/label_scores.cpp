@@ -49,15 +49,6 @@ void for_each_threshold(std::span<const LabelAnswer> ranked, Visit&& visit) {
   }
 }
 
-template <typename Value>
-double mean_of(std::span<const LabelScore> scores, Value&& value) {
-  double sum = 0;
-  std::int64_t count = 0;
-  for (const LabelScore& score : scores)
-    if (const double one = value(score); !std::isnan(one)) sum += one, ++count;
-  return count > 0 ? sum / static_cast<double>(count) : NAN;
-}
-
 }  // namespace
 
 double average_precision(std::span<const LabelAnswer> ranked) {
@@ -226,8 +217,7 @@ ResultTable table_of_classes(const LabelAnswers& answers, const std::vector<Labe
           "curve shows from recall 0 % on the left to 100 % on the right.",
       .caption = "Classes, lowest average precision first",
       .columns = {"class", "average precision", "precision", "recall", "F1", "threshold", "images",
-                  "predicted", "precision by recall"},
-      .rows = {}};
+                  "predicted", "precision by recall"}};
   if (order.size() > kMaxRows) {
     table.lead += formatted(" Showing %zu of %zu classes.", kMaxRows, order.size());
     order.resize(kMaxRows);
@@ -253,8 +243,7 @@ ResultTable table_of_pairs(const std::vector<LabelPair>& pairs,
           "Two classes that are predicted together far more or less often than images have "
           "both: the model takes one for a sign of the other, or hides it.",
       .caption = "Pairs of classes, most images first",
-      .columns = {"class", "and", "images with both", "both predicted"},
-      .rows = {}};
+      .columns = {"class", "and", "images with both", "both predicted"}};
   for (const LabelPair& pair : pairs)
     table.rows.push_back({classes[static_cast<std::size_t>(pair.first)],
                           classes[static_cast<std::size_t>(pair.second)], grouped(pair.images),

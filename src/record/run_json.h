@@ -74,249 +74,155 @@ inline std::string json_text(const Json& json, int indent = -1) {
 // The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
 // and reading.
 void visit_fields(Is<Totals> auto& totals, auto&& field) {
-  field("images", totals.count);
-  field("loss_sum", totals.loss_sum);
-  field("top1", totals.top1);
-  field("top5", totals.top5);
+  fields(field, "images", totals.count, "loss_sum", totals.loss_sum, "top1", totals.top1, "top5",
+         totals.top5);
 }
 
 void visit_fields(Is<StepTimes> auto& times, auto&& field) {
-  field("data_wait", times.data_wait);
-  field("forward", times.forward);
-  field("backward", times.backward);
-  field("communication", times.communication);
-  field("optimizer", times.optimizer);
+  fields(field, "data_wait", times.data_wait, "forward", times.forward, "backward", times.backward,
+         "communication", times.communication, "optimizer", times.optimizer);
 }
 
 void visit_fields(Is<StepRecord> auto& step, auto&& field) {
-  field("time", step.time);
-  field("epoch", step.epoch);
-  field("num_epochs", step.num_epochs);
-  field("step", step.step);
-  field("num_steps", step.num_steps);
-  field("learning_rate", step.learning_rate);
-  field("batch", step.batch);
-  field("so_far", step.so_far);
-  field("batch_seconds", step.batch_seconds);
-  field("epoch_seconds", step.epoch_seconds);
-  field("batch_images_per_second", step.batch_images_per_second);
-  field("epoch_images_per_second", step.epoch_images_per_second);
-  field("data_wait_share", step.data_wait_share);
-  field("elapsed_seconds", step.elapsed_seconds);
-  field("seconds", step.times);
+  fields(field, "time", step.time, "epoch", step.epoch, "num_epochs", step.num_epochs, "step",
+         step.step, "num_steps", step.num_steps, "learning_rate", step.learning_rate, "batch",
+         step.batch, "so_far", step.so_far, "batch_seconds", step.batch_seconds, "epoch_seconds",
+         step.epoch_seconds, "batch_images_per_second", step.batch_images_per_second,
+         "epoch_images_per_second", step.epoch_images_per_second, "data_wait_share",
+         step.data_wait_share, "elapsed_seconds", step.elapsed_seconds, "seconds", step.times);
 }
 
 void visit_fields(Is<CommunicationTime> auto& time, auto&& field) {
-  field("summing", time.summing);
-  field("waiting", time.waiting);
+  fields(field, "summing", time.summing, "waiting", time.waiting);
 }
 
 void visit_fields(Is<GpuLoad> auto& gpu, auto&& field) {
-  field("utilization_percent", gpu.utilization_percent);
-  field("power_watts", gpu.power_watts);
+  fields(field, "utilization_percent", gpu.utilization_percent, "power_watts", gpu.power_watts);
 }
 
 void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
-  field("recall", scores.recall);
-  field("f1", scores.f1);
+  fields(field, "recall", scores.recall, "f1", scores.f1);
 }
 
 void visit_fields(Is<Figure> auto& figure, auto&& field) {
-  field("name", figure.name);
-  field("title", figure.title);
-  field("line", figure.line);
-  field("value", figure.value);
-  field("is_counted", figure.is_counted);
+  fields(field, "name", figure.name, "title", figure.title, "line", figure.line, "value",
+         figure.value, "is_counted", figure.is_counted);
 }
 
 void visit_fields(Is<LabelCalibration> auto& label, auto&& field) {
-  field("temperature", label.temperature);
-  field("threshold", label.threshold);
-  field("answers", label.answers);
+  fields(field, "temperature", label.temperature, "threshold", label.threshold, "answers",
+         label.answers);
 }
 
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
-  field("time", epoch.time);
-  field("epoch", epoch.epoch);
-  field("num_steps", epoch.num_steps);
-  field("learning_rate", epoch.learning_rate);
-  field("average_images_per_second", epoch.average_images_per_second);
-  field("train_images_per_second", epoch.train_images_per_second);
-  field("train", epoch.train);
-  field("valid", epoch.valid);
-  field("valid_macro", epoch.macro);
-  field("valid_figures", epoch.figures);
-  field("train_seconds", epoch.train_seconds);
-  field("valid_seconds", epoch.valid_seconds);
-  field("data_wait_seconds", epoch.data_wait_seconds);
-  field("gradient_sums", epoch.communication);
-  field("seconds", epoch.times);
-  field("peak_memory_bytes", epoch.peak_memory_bytes);
-  field("peak_device_bytes", epoch.peak_device_bytes);
-  field("gpu", epoch.gpu);
-  field("cpu_share", epoch.cpu_share);
-  field("bad_train_images", epoch.bad_train_images);
-  field("bad_valid_images", epoch.bad_valid_images);
-  field("skipped_steps", epoch.skipped_steps);
-  field("validation_images_in_training", epoch.valid_in_train);
+  fields(field, "time", epoch.time, "epoch", epoch.epoch, "num_steps", epoch.num_steps,
+         "learning_rate", epoch.learning_rate, "average_images_per_second",
+         epoch.average_images_per_second, "train_images_per_second", epoch.train_images_per_second,
+         "train", epoch.train, "valid", epoch.valid, "valid_macro", epoch.macro, "valid_figures",
+         epoch.figures, "train_seconds", epoch.train_seconds, "valid_seconds", epoch.valid_seconds,
+         "data_wait_seconds", epoch.data_wait_seconds, "gradient_sums", epoch.communication,
+         "seconds", epoch.times, "peak_memory_bytes", epoch.peak_memory_bytes, "peak_device_bytes",
+         epoch.peak_device_bytes, "gpu", epoch.gpu, "cpu_share", epoch.cpu_share,
+         "bad_train_images", epoch.bad_train_images, "bad_valid_images", epoch.bad_valid_images,
+         "skipped_steps", epoch.skipped_steps, "validation_images_in_training",
+         epoch.valid_in_train);
 }
 
 void visit_fields(Is<TaskWords> auto& words, auto&& field) {
-  field("task", words.task);
-  field("right", words.right);
-  field("for_small_classes", words.for_small_classes);
-  field("train_images", words.train_images);
-  field("valid_images", words.valid_images);
+  fields(field, "task", words.task, "right", words.right, "for_small_classes",
+         words.for_small_classes, "train_images", words.train_images, "valid_images",
+         words.valid_images);
 }
 
 void visit_fields(Is<DataRecord> auto& data, auto&& field) {
-  field("words", data.words);
-  field("train_path", data.train_path);
-  field("valid_path", data.valid_path);
-  field("classes", data.classes);
-  field("train_counts", data.train_counts);
-  field("valid_counts", data.valid_counts);
-  field("image_height", data.image_height);
-  field("image_width", data.image_width);
-  field("resize_short_side", data.resize_short_side);
-  field("augment", data.augment);
-  field("eval_height", data.eval_height);
-  field("eval_width", data.eval_width);
-  field("eval_resize_short_side", data.eval_resize_short_side);
-  field("normalization", data.normalization);
-  field("mean", data.mean);
-  field("std", data.std);
+  fields(field, "words", data.words, "train_path", data.train_path, "valid_path", data.valid_path,
+         "classes", data.classes, "train_counts", data.train_counts, "valid_counts",
+         data.valid_counts, "image_height", data.image_height, "image_width", data.image_width,
+         "resize_short_side", data.resize_short_side, "augment", data.augment, "eval_height",
+         data.eval_height, "eval_width", data.eval_width, "eval_resize_short_side",
+         data.eval_resize_short_side, "normalization", data.normalization, "mean", data.mean, "std",
+         data.std);
 }
 
 void visit_fields(Is<RunStart> auto& start, auto&& field) {
-  field("time", start.time);
-  field("options", start.options);
-  field("versions", start.versions);
-  field("command", start.command);
-  field("model", start.model);
-  field("device", start.device);
-  field("host", start.host);
-  field("precision", start.precision);
-  field("precision_reason", start.precision_reason);
-  field("plan", start.plan);
-  field("num_parameters", start.num_parameters);
-  field("num_ranks", start.num_ranks);
-  field("num_epochs", start.num_epochs);
-  field("steps_per_epoch", start.steps_per_epoch);
-  field("global_batch", start.global_batch);
-  field("data", start.data);
+  fields(field, "time", start.time, "options", start.options, "versions", start.versions, "command",
+         start.command, "model", start.model, "device", start.device, "host", start.host,
+         "precision", start.precision, "precision_reason", start.precision_reason, "plan",
+         start.plan, "num_parameters", start.num_parameters, "num_ranks", start.num_ranks,
+         "num_epochs", start.num_epochs, "steps_per_epoch", start.steps_per_epoch, "global_batch",
+         start.global_batch, "data", start.data);
 }
 
 void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
-  field("time", length.time);
-  field("num_epochs", length.num_epochs);
-  field("reason", length.reason);
+  fields(field, "time", length.time, "num_epochs", length.num_epochs, "reason", length.reason);
 }
 
 void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
-  field("data_set", fault.data_set);
-  field("file", fault.file);
-  field("fault", fault.fault);
-  field("used", fault.damaged);
+  fields(field, "data_set", fault.data_set, "file", fault.file, "fault", fault.fault, "used",
+         fault.damaged);
 }
 
 void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
-  field("time", interruption.time);
-  field("epoch", interruption.epoch);
-  field("step", interruption.step);
-  field("checkpoint_time", interruption.checkpoint_time);
-  field("last_seen", interruption.last_seen);
-  field("lost_steps", interruption.lost_steps);
-  field("lost_seconds", interruption.lost_seconds);
-  field("num_ranks", interruption.num_ranks);
-  field("host", interruption.host);
+  fields(field, "time", interruption.time, "epoch", interruption.epoch, "step", interruption.step,
+         "checkpoint_time", interruption.checkpoint_time, "last_seen", interruption.last_seen,
+         "lost_steps", interruption.lost_steps, "lost_seconds", interruption.lost_seconds,
+         "num_ranks", interruption.num_ranks, "host", interruption.host);
 }
 
 void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
-  field("frozen", found.frozen);
-  field("tuned_epoch", found.tuned_epoch);
-  field("tuned", found.tuned);
-  field("keeps_tuned", found.keeps_tuned);
-  field("reason", found.reason);
+  fields(field, "frozen", found.frozen, "tuned_epoch", found.tuned_epoch, "tuned", found.tuned,
+         "keeps_tuned", found.keeps_tuned, "reason", found.reason);
 }
 
 void visit_fields(Is<RunEnd> auto& end, auto&& field) {
-  field("time", end.time);
-  field("status", end.status);
-  field("failure", end.failure);
-  field("stopped_early", end.stopped_early);
-  field("saved_epoch", end.saved_epoch);
-  field("model_path", end.model_path);
-  field("automatic", end.automatic);
-  field("image_faults", end.image_faults);
-  field("start_to_first_step_seconds", end.start_to_first_step_seconds);
-  field("total_seconds", end.total_seconds);
-  field("peak_memory_bytes", end.peak_memory_bytes);
-  field("peak_device_bytes", end.peak_device_bytes);
+  fields(field, "time", end.time, "status", end.status, "failure", end.failure, "stopped_early",
+         end.stopped_early, "saved_epoch", end.saved_epoch, "model_path", end.model_path,
+         "automatic", end.automatic, "image_faults", end.image_faults,
+         "start_to_first_step_seconds", end.start_to_first_step_seconds, "total_seconds",
+         end.total_seconds, "peak_memory_bytes", end.peak_memory_bytes, "peak_device_bytes",
+         end.peak_device_bytes);
 }
 
 // For the ranks; JSON has it as base64.
 void visit_fields(Is<Thumbnail> auto& thumbnail, auto&& field) {
-  field("height", thumbnail.height);
-  field("width", thumbnail.width);
-  field("jpeg", thumbnail.jpeg);
+  fields(field, "height", thumbnail.height, "width", thumbnail.width, "jpeg", thumbnail.jpeg);
 }
 
 void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
-  field("file", image.file);
-  field("truth", image.truth);
-  field("guess", image.guess);
-  field("confidence", image.confidence);
-  field("thumbnail", image.thumbnail);
+  fields(field, "file", image.file, "truth", image.truth, "guess", image.guess, "confidence",
+         image.confidence, "thumbnail", image.thumbnail);
 }
 
 void visit_fields(Is<ResultTable> auto& table, auto&& field) {
-  field("id", table.id);
-  field("heading", table.heading);
-  field("lead", table.lead);
-  field("caption", table.caption);
-  field("columns", table.columns);
-  field("rows", table.rows);
-  field("curves", table.curves);
+  fields(field, "id", table.id, "heading", table.heading, "lead", table.lead, "caption",
+         table.caption, "columns", table.columns, "rows", table.rows, "curves", table.curves);
 }
 
 void visit_fields(Is<TaskVerdict> auto& verdict, auto&& field) {
-  field("text", verdict.text);
-  field("has_learned", verdict.has_learned);
+  fields(field, "text", verdict.text, "has_learned", verdict.has_learned);
 }
 
 void visit_fields(Is<PictureList> auto& list, auto&& field) {
-  field("id", list.id);
-  field("heading", list.heading);
-  field("lead", list.lead);
-  field("word", list.word);
-  field("images", list.images);
+  fields(field, "id", list.id, "heading", list.heading, "lead", list.lead, "word", list.word,
+         "images", list.images);
 }
 
 void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
-  field("temperature", calibration.temperature);
-  field("answers", calibration.answers);
-  field("labels", calibration.labels);
+  fields(field, "temperature", calibration.temperature, "answers", calibration.answers, "labels",
+         calibration.labels);
 }
 
 void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
-  field("folds", judged.folds);
-  field("is_validation", judged.is_validation);
-  field("totals", judged.totals);
+  fields(field, "folds", judged.folds, "is_validation", judged.is_validation, "totals",
+         judged.totals);
 }
 
 void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
-  field("epoch", details.epoch);
-  field("confusion", details.confusion);
-  field("calibration", details.calibration);
-  field("figures", details.figures);
-  field("tables", details.tables);
-  field("pictures", details.pictures);
-  field("verdict", details.verdict);
-  field("out_of_fold", details.out_of_fold);
-  field("most_wrong", details.most_wrong);
-  field("doubtful", details.doubtful);
-  field("samples", details.samples);
+  fields(field, "epoch", details.epoch, "confusion", details.confusion, "calibration",
+         details.calibration, "figures", details.figures, "tables", details.tables, "pictures",
+         details.pictures, "verdict", details.verdict, "out_of_fold", details.out_of_fold,
+         "most_wrong", details.most_wrong, "doubtful", details.doubtful, "samples",
+         details.samples);
 }
 
 template <typename T>

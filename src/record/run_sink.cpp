@@ -18,7 +18,7 @@ void RunSink::resume(const RunRecord& so_far) {
 
 void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make,
                       const std::filesystem::path& folder) try {
-  sinks_.push_back({.sink = make(), .folder = folder, .first_failure = {}});
+  sinks_.push_back({.sink = make(), .folder = folder});
 } catch (const std::exception& failure) {
   log_.warning(failure.what());
   never_made_.emplace_back(failure.what());

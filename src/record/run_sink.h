@@ -84,7 +84,7 @@ class RunReporter {
     std::unique_ptr<RunSink> sink;
     std::filesystem::path folder;
     int num_failed = 0;
-    std::string first_failure;
+    std::string first_failure = {};
     bool has_begun = true, has_ended = false;
   };
   using Call = std::function<void(RunSink&)>;

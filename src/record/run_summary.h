@@ -18,6 +18,16 @@ double share_of(Part part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : NAN;
 }
 
+// The unweighted mean of `value` over the items for which it is a number; NaN if there are none.
+template <typename Items, typename Value>
+double mean_of(const Items& items, Value&& value) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const auto& item : items)
+    if (const double one = value(item); !std::isnan(one)) sum += one, ++count;
+  return share_of(sum, count);
+}
+
 // The uncertainty of an accuracy measured on a sample of images.
 struct Interval {
   double low = 0, high = 1;

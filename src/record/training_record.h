@@ -15,6 +15,13 @@ struct Totals {
   double loss_sum = 0;
   std::int64_t top1 = 0, top5 = 0, count = 0;
 
+  Totals& operator+=(const Totals& other) {
+    loss_sum += other.loss_sum;
+    top1 += other.top1;
+    top5 += other.top5;
+    count += other.count;
+    return *this;
+  }
   double loss() const { return per_image(loss_sum); }
   double top1_accuracy() const { return per_image(static_cast<double>(top1)); }
   double top5_accuracy() const { return per_image(static_cast<double>(top5)); }
@@ -247,7 +254,7 @@ struct JudgedImage {
 struct ResultTable {
   std::string id, heading, lead, caption;
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {};
   std::vector<std::vector<double>> curves = {};
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <iterator>
 #include <utility>
 
 #include "predict/explanations.h"
@@ -55,22 +54,19 @@ std::vector<Prediction> evenly_taken(const std::vector<Prediction>& predictions,
 // A collective. Each rank rereads its own images.
 std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
                               const Dataset& valid, const TransformSpec& pixels) {
-  std::vector<JudgedImage> mine, all;
+  std::vector<JudgedImage> mine;
   for (const Prediction& prediction : predictions)
     mine.push_back({std::string(valid.samples.file_name(prediction.sample)), prediction.label,
                     prediction.predicted, prediction.confidence,
                     thumbnail_of(valid, prediction.sample, pixels)});
-  for (std::vector<JudgedImage>& theirs : world.gather_on_rank_0(mine))
-    std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
-  return all;
+  return concatenated(world.gather_on_rank_0(mine));
 }
 
 // Those of this rank's answers that can be among the most confident of all ranks. A collective.
 std::vector<Prediction> most_of_all(World& world, std::vector<Prediction> mine) {
-  std::vector<float> confidences, all;
+  std::vector<float> confidences;
   for (const Prediction& answer : mine) confidences.push_back(answer.confidence);
-  for (const std::vector<float>& theirs : world.gather(confidences))
-    all.insert(all.end(), theirs.begin(), theirs.end());
+  std::vector<float> all = concatenated(world.gather(confidences));
   if (all.size() <= kMostWrong) return mine;
   std::ranges::nth_element(all, all.begin() + (kMostWrong - 1), std::greater<>());
   std::erase_if(mine, [least = all[kMostWrong - 1]](const Prediction& answer) {

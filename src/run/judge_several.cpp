@@ -17,11 +17,7 @@ namespace {
 // On rank 0 those of all ranks, elsewhere none. A collective.
 template <typename T>
 std::vector<T> of_all(World& world, std::span<const T> mine) {
-  std::vector<T> all;
-  for (const std::vector<T>& theirs :
-       world.gather_on_rank_0(std::vector<T>(mine.begin(), mine.end())))
-    all.insert(all.end(), theirs.begin(), theirs.end());
-  return all;
+  return concatenated(world.gather_on_rank_0(std::vector<T>(mine.begin(), mine.end())));
 }
 
 // The answers of all ranks, on rank 0; elsewhere empty. To make it is a collective.

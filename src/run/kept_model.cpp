@@ -114,11 +114,7 @@ bool keep_if_best(Run& run, const EpochRecord& record) {
   if (has_trained_rival && rule.save == SaveChoice::kBest &&
       !is_better(judged(record, rule.best_by), {best.valid, best.mean}, rule.best_by))
     return false;
-  best = {.epoch = record.epoch,
-          .valid = record.valid,
-          .mean = judged(record, rule.best_by).mean,
-          .calibration = {},
-          .weights = {}};
+  best = {.epoch = record.epoch, .valid = record.valid, .mean = judged(record, rule.best_by).mean};
   if (run.world.leads()) best.weights = copied_weights(*run.state->model);
   return true;
 }

@@ -45,7 +45,7 @@ class CpuMeter {
 
 // What a checkpoint holds for the logger of a run that resumes from it.
 struct ResumedRecord {
-  std::string record;          // RunLogger::record_text() of rank 0; may be empty on other ranks
+  std::string record = {};     // RunLogger::record_text() of rank 0; may be empty on other ranks
   double checkpoint_time = 0;  // Unix seconds
   int epoch = 0, step = 0;     // the current epoch, from 1, and its finished steps
 };

@@ -50,9 +50,9 @@ struct Length {
 // When a run ends early. Plain values, the same on all ranks.
 struct StopRule {
   Length length;
-  double time_limit_s = 0;      // 0: none
-  std::string time_limit_word;  // as given: "30min"
-  int patience = 3;             // epochs
+  double time_limit_s = 0;           // 0: none
+  std::string time_limit_word = {};  // as given: "30min"
+  int patience = 3;                  // epochs
   double warmup_epochs = 0;
   bool is_automatic = false;  // --auto: has a model before the epochs of the schedule
   bool writes_checkpoints = false;

@@ -29,11 +29,11 @@ namespace kiln {
 
 // The contents to write. The views must outlive the call.
 struct CheckpointView {
-  std::string_view state_json;      // a JSON object
-  std::string_view record;          // metrics.jsonl
-  std::vector<TensorView> tensors;  // state.safetensors; unique names
-  std::vector<TensorView> best;     // weights of the best epoch; empty: none yet
-  int best_epoch = 0;               // its file is rewritten only when this changes
+  std::string_view state_json;           // a JSON object
+  std::string_view record;               // metrics.jsonl
+  std::vector<TensorView> tensors = {};  // state.safetensors; unique names
+  std::vector<TensorView> best = {};     // weights of the best epoch; empty: none yet
+  int best_epoch = 0;                    // its file is rewritten only when this changes
 };
 
 // A checkpoint as read, with all sizes and hashes verified.

@@ -301,11 +301,7 @@ OutputFolder prepare_model_output(const fs::path& path) {
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {
   remove_leftovers(folder.path());
   // Files that only the earlier model has would contradict the new one.
-  std::vector<fs::path> stale;
-  for (const std::string_view name : kOwnFiles)
-    if (std::ranges::none_of(files, [name](const OutputFile& file) { return file.name == name; }))
-      stale.emplace_back(name);
-  folder.replace(files, stale);
+  folder.replace(files, {kOwnFiles.begin(), kOwnFiles.end()});
 }
 
 void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {

@@ -49,11 +49,11 @@ struct ModelSpec {
   bool pretrained = false;  // has a 1000-way head, followed by a linear layer in trained models
   // Trained models: several labels an image. Its flavor is then one that other readers refuse.
   TaskKind task = TaskKind::kSingleLabel;
-  bool memory_efficient = false;    // DenseNet only
-  bool zero_init_residual = false;  // ResNet only
-  std::optional<int> num_classes;   // trained models
+  bool memory_efficient = false;        // DenseNet only
+  bool zero_init_residual = false;      // ResNet only
+  std::optional<int> num_classes = {};  // trained models
   int num_thresholds() const { return task == TaskKind::kMultiLabel ? num_classes.value_or(0) : 0; }
-  std::optional<Normalization> normalization;  // trained models
+  std::optional<Normalization> normalization = {};  // trained models
   // As read: a file name in the directory, without any path. Always written as kModelFile.
   std::string model_file{kModelFile};
 };

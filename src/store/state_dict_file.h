@@ -38,21 +38,22 @@ enum class DType {
 struct DTypeFacts {
   DType dtype;
   std::size_t size;              // bytes
+  std::string_view name;         // torch's
   std::string_view safetensors;  // its name there
   std::string_view storage;      // torch's class
 };
 // In the order of DType.
 inline constexpr std::array kDTypes{
-    DTypeFacts{DType::kFloat64, 8, "F64", "DoubleStorage"},
-    DTypeFacts{DType::kFloat32, 4, "F32", "FloatStorage"},
-    DTypeFacts{DType::kFloat16, 2, "F16", "HalfStorage"},
-    DTypeFacts{DType::kBFloat16, 2, "BF16", "BFloat16Storage"},
-    DTypeFacts{DType::kInt64, 8, "I64", "LongStorage"},
-    DTypeFacts{DType::kInt32, 4, "I32", "IntStorage"},
-    DTypeFacts{DType::kInt16, 2, "I16", "ShortStorage"},
-    DTypeFacts{DType::kInt8, 1, "I8", "CharStorage"},
-    DTypeFacts{DType::kUInt8, 1, "U8", "ByteStorage"},
-    DTypeFacts{DType::kBool, 1, "BOOL", "BoolStorage"},
+    DTypeFacts{DType::kFloat64, 8, "float64", "F64", "DoubleStorage"},
+    DTypeFacts{DType::kFloat32, 4, "float32", "F32", "FloatStorage"},
+    DTypeFacts{DType::kFloat16, 2, "float16", "F16", "HalfStorage"},
+    DTypeFacts{DType::kBFloat16, 2, "bfloat16", "BF16", "BFloat16Storage"},
+    DTypeFacts{DType::kInt64, 8, "int64", "I64", "LongStorage"},
+    DTypeFacts{DType::kInt32, 4, "int32", "I32", "IntStorage"},
+    DTypeFacts{DType::kInt16, 2, "int16", "I16", "ShortStorage"},
+    DTypeFacts{DType::kInt8, 1, "int8", "I8", "CharStorage"},
+    DTypeFacts{DType::kUInt8, 1, "uint8", "U8", "ByteStorage"},
+    DTypeFacts{DType::kBool, 1, "bool", "BOOL", "BoolStorage"},
 };
 
 constexpr const DTypeFacts& facts_of(DType dtype) {

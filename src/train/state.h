@@ -30,9 +30,9 @@ struct BestEpoch {
   int epoch = 0;    // from 1; 0: none yet
   Totals valid;     // over all ranks
   double mean = 0;  // as in JudgedEpoch
-  Calibration calibration;
+  Calibration calibration = {};
   // copied_weights() of that epoch; on rank 0 only.
-  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> weights = {};
 };
 
 // What a time limit has decided so far.
@@ -80,16 +80,20 @@ struct EpochTimes {
   CommunicationTime communication;  // zero if it is not measured
 };
 
-// This rank's totals for the current epoch; empty between epochs.
-struct EpochSums {
-  explicit EpochSums(const at::Device& device) : metrics(device) {}
-
+// Those of EpochSums that are plain values.
+struct EpochNumbers {
   int steps = 0;                     // finished so far
   bool statistics_averaged = false;  // BatchNorm's statistics have been averaged over the ranks
-  MetricSums metrics;
   // For the designer's averages, which are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;
-  EpochTimes spent;
+  EpochTimes spent = {};
+};
+
+// This rank's totals for the current epoch; empty between epochs.
+struct EpochSums : EpochNumbers {
+  explicit EpochSums(const at::Device& device) : metrics(device) {}
+
+  MetricSums metrics;
 };
 
 // Images of one dataset that could not be decoded fully or at all. The same on all ranks, unless

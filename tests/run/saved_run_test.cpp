@@ -11,13 +11,12 @@ namespace {
 
 SavedRank rank_of(int number) {
   SavedRank rank;
-  rank.epoch = {.steps = 7,
-                .statistics_averaged = true,
-                .totals = {.loss_sum = 0.1 + number, .top1 = 3, .top5 = 5, .count = 8},
-                .images = 56,
-                .weighted_seconds = 1.0 / 3,
-                .weighted_rate = 1e9 / 7,
-                .spent = {}};
+  rank.epoch = {{.steps = 7,
+                 .statistics_averaged = true,
+                 .images = 56,
+                 .weighted_seconds = 1.0 / 3,
+                 .weighted_rate = 1e9 / 7},
+                {.loss_sum = 0.1 + number, .top1 = 3, .top5 = 5, .count = 8}};
   rank.epoch.spent.parts.backward = 0.7;
   rank.bad_train = {
       .samples = {4, 9}, .records = {{"training", "a.png", "cut", true}}, .num_bad = 1};
@@ -41,8 +40,7 @@ SavedRun two_ranks() {
   run.progress.epochs_done = 2;
   run.progress.best = {.epoch = 1,
                        .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12},
-                       .calibration = {1.0 / 3, {{0.25, 7, 5}, {1 - 1e-7, 5, 1}}},
-                       .weights = {}};
+                       .calibration = {1.0 / 3, {{0.25, 7, 5}, {1 - 1e-7, 5, 1}}}};
   run.progress.early_stopping = {.patience = 3, .strikes = 1, .previous_loss = 0.3};
   run.ranks = {rank_of(0), rank_of(1)};
   return run;

@@ -100,8 +100,7 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
 
 SageMakerHosts read_sagemaker_hosts(const std::filesystem::path& file) {
   const Json object = read_object(file);
-  SageMakerHosts found{.hosts = {},
-                       .current_host = text_member(object, "current_host"),
+  SageMakerHosts found{.current_host = text_member(object, "current_host"),
                        .network_interface = text_member(object, "network_interface_name")};
   const auto hosts = object.find("hosts");
   if (hosts == object.end() || !hosts->is_array() || hosts->empty() || found.current_host.empty())

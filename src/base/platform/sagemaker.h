@@ -17,7 +17,7 @@ std::filesystem::path sagemaker_folder();
 // The hosts of a job. Those of a training job are in the folder's input/config/resourceconfig.json,
 // those of a processing job in config/resourceconfig.json.
 struct SageMakerHosts {
-  std::vector<std::string> hosts;  // the first leads
+  std::vector<std::string> hosts = {};  // the first leads
   std::string current_host;
   std::string network_interface;  // empty if not given
 };

@@ -153,7 +153,6 @@ Sample SampleTable::operator[](std::size_t i) const {
   Sample item{.file_name = file_name(i),
               .label = labels_[i],
               .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
-              .size = {},
               .group = group(i),
               .weight = weight(i),
               .set = set(i)};
@@ -184,7 +183,7 @@ void SampleTable::push_back(const Sample& item, const ArchiveMember* member) {
 
 void SampleTable::add(std::string_view file_name, int label, const ArchiveMember* member) {
   const auto id = static_cast<std::int64_t>(size());
-  push_back({.file_name = file_name, .label = label, .id = id, .size = {}}, member);
+  push_back({.file_name = file_name, .label = label, .id = id}, member);
 }
 
 void SampleTable::keep_hashes() {
@@ -277,6 +276,10 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
   return samples;
 }
 
+void Dataset::fail(const std::string& text) const {
+  DatasetContext{.root = root, .name = name}.fail(text);
+}
+
 std::string Dataset::label_text(int label) const {
   std::vector<std::string> names;
   for_each_class(label, [&](int id) { names.push_back(classes[static_cast<std::size_t>(id)]); });
@@ -357,24 +360,9 @@ void share_archives(const Dataset& from, Dataset& to) {
 
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   Dataset part;
-  part.kind = set.kind;
-  part.is_image_directory = set.is_image_directory;
-  part.root = set.root;
-  part.folder = set.folder;
-  part.name = set.name;
-  part.classes = set.classes;
-  part.labels = set.labels;
+  static_cast<DatasetFacts&>(part) = set;
   part.samples = set.samples.only(keep);
   share_archives(set, part);
-  part.list_name = set.list_name;
-  part.schema_json = set.schema_json;
-  part.samples_json = set.samples_json;
-  part.read_with = set.read_with;
-  part.exif = set.exif;
-  part.sizes_with = set.sizes_with;
-  part.found = set.found;
-  part.first_label = set.first_label;
-  part.stamps = set.stamps;
   return part;
 }
 
@@ -490,14 +478,12 @@ void map_classes(const Dataset& train, Dataset& valid) {
       lacking.back() += " (similar: '" + near + "')";
   };
   for (const Sample& item : valid.samples) valid.for_each_class(item.label, require_known);
-  if (!lacking.empty()) {
-    const DatasetContext context{.root = valid.root, .name = valid.name};
-    context.fail(std::to_string(lacking.size()) +
-                 (lacking.size() == 1 ? " class is" : " classes are") +
-                 " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
-                 ". Add them to the training data, or remove them here. It has " +
-                 quoted_names(train.classes, kMaxNamed) + ".");
-  }
+  if (!lacking.empty())
+    valid.fail(std::to_string(lacking.size()) +
+               (lacking.size() == 1 ? " class is" : " classes are") +
+               " not in the training dataset '" + train.root.string() + "': " + few_of(lacking) +
+               ". Add them to the training data, or remove them here. It has " +
+               quoted_names(train.classes, kMaxNamed) + ".");
   renumber(new_ids, valid);
   valid.classes = train.classes;
   valid.found = {};

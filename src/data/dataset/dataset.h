@@ -27,10 +27,10 @@ enum class ListedSet : std::uint8_t { kNone, kTrain, kValid, kTest };
 
 // One image of a SampleTable. When read, `file_name` is valid until samples are added.
 struct Sample {
-  std::string_view file_name;     // as listed, relative to the root; in an archive: the member
-  int label = -1;                 // as in Dataset::labels; -1: no label
-  std::int64_t id = 0;            // as listed, or a sequence number
-  std::optional<ImageSize> size;  // if it is in the list
+  std::string_view file_name;          // as listed, relative to the root; in an archive: the member
+  int label = -1;                      // as in Dataset::labels; -1: no label
+  std::int64_t id = 0;                 // as listed, or a sequence number
+  std::optional<ImageSize> size = {};  // if it is in the list
   // Of a list of images: a number of the images that belong together (0: none), and the weight of
   // the image in the training loss.
   std::uint32_t group = 0;
@@ -140,7 +140,8 @@ struct ImageArchive {
   OpenFile file;  // stays open, so images survive if the file is deleted
 };
 
-struct Dataset {
+// What a part of a dataset has in common with the whole.
+struct DatasetFacts {
   enum class Kind {
     kImageDirectory,
     kCoco,
@@ -162,12 +163,9 @@ struct Dataset {
   std::filesystem::path image_root() const {
     return folder.empty() ? root : std::filesystem::path(folder);
   }
-  std::filesystem::path contents;    // as in DatasetContext (readers.h)
   std::string name;                  // in error messages: "Training dataset"
   std::vector<std::string> classes;  // by class id; ids without a category are named "Others"
   LabelClasses labels;
-  SampleTable samples;                 // in list order
-  std::vector<ImageArchive> archives;  // the archives that contain the samples
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it
   std::string samples_json;   // `_samples.json`, as `kiln convert` would write it
@@ -176,9 +174,15 @@ struct Dataset {
   Exif sizes_with = Exif::kIgnore;  // the sizes in `samples` are those of images decoded so
   FoundLabels found;                // the labels as they stand in the data; none: folders, lists
   std::optional<int> first_label;   // the number of the first class; empty: labels are no numbers
-  std::int64_t num_streamed = 0;    // images per epoch of a stream, which has no samples
   std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
-  std::vector<std::string> notes;   // to be logged as warnings: skipped files, circular links, …
+};
+
+struct Dataset : DatasetFacts {
+  std::filesystem::path contents;      // as in DatasetContext (readers.h)
+  SampleTable samples;                 // in list order
+  std::vector<ImageArchive> archives;  // the archives that contain the samples
+  std::int64_t num_streamed = 0;       // images per epoch of a stream, which has no samples
+  std::vector<std::string> notes;  // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
   std::size_t num_labels() const { return labels.count(classes.size()); }
@@ -188,6 +192,8 @@ struct Dataset {
   }
   // The names of a label's classes, sorted and separated by kLabelSeparator.
   std::string label_text(int label) const;
+  // Throws Error kInvalidDataset: "Training dataset 'PATH': `text`".
+  [[noreturn]] void fail(const std::string& text) const;
   bool is_stream() const { return kind == Kind::kStream; }
   // For a stream: the maximum per epoch.
   std::int64_t num_images() const {

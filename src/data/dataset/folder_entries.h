@@ -81,9 +81,7 @@ struct SourceStamp {
 };
 
 void visit_fields(Is<SourceStamp> auto& source, auto&& field) {
-  field("name", source.name);
-  field("stamp", source.stamp);
-  field("changed_ns", source.changed_ns);
+  fields(field, "name", source.name, "stamp", source.stamp, "changed_ns", source.changed_ns);
 }
 
 // For a file: its size and the times of its last modification and change. For a folder: the visible

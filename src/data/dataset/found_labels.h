@@ -110,18 +110,11 @@ struct FoundLabels {
 
 // What is needed to decide again together with other parts, for base/bytes.h: all but the places.
 void visit_fields(Is<RawLabel> auto& label, auto&& field) {
-  field("number", label.number);
-  field("text", label.text);
-  field("is_written", label.is_written);
+  fields(field, "number", label.number, "text", label.text, "is_written", label.is_written);
 }
 void visit_fields(Is<FoundLabels> auto& found, auto&& field) {
-  field("labels", found.labels);
-  field("names", found.names);
-  field("named_by", found.named_by);
-  field("where", found.where);
-  field("reads_numbers", found.reads_numbers);
-  field("ids", found.ids);
-  field("note", found.note);
+  fields(field, "labels", found.labels, "names", found.names, "named_by", found.named_by, "where",
+         found.where, "reads_numbers", found.reads_numbers, "ids", found.ids, "note", found.note);
 }
 
 // Up to five digits; their number, or -1 for any other text.

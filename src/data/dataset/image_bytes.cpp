@@ -162,6 +162,14 @@ void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t 
   if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
 }
 
+std::optional<std::uint64_t> stored_bytes(const Dataset& set, std::size_t i) {
+  if (const ArchiveMember* member = set.samples.member(i)) return member->size;
+  std::error_code missing;
+  const auto size =
+      std::filesystem::file_size(set.image_root() / set.samples.file_name(i), missing);
+  return missing ? std::nullopt : std::optional<std::uint64_t>(size);
+}
+
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   try {
     if (const ArchiveMember* member = set.samples.member(i))

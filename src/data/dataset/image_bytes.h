@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +26,9 @@ inline void read_image_bytes(const Dataset& set, std::size_t i, std::string& buf
 // errors.
 void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
                  std::string& buffer);
+
+// How many bytes image `i` has; empty if its file is missing.
+std::optional<std::uint64_t> stored_bytes(const Dataset& set, std::size_t i);
 
 // Serializes a dataset, so that one rank can scan the folders for all.
 

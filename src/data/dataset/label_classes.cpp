@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/readers.h"
 
 namespace kiln {
 
@@ -50,10 +49,9 @@ void take_task(const RecordOptions& records, Dataset& set) {
   if (records.task != TaskKind::kMultiLabel) return;
   for (const std::string& name : set.classes)
     if (name.find(kLabelSeparator) != name.npos)
-      DatasetContext{.root = set.root, .name = set.name}.fail(
-          "the name of its class '" + printable(name) +
-          "' has a ';', which is between the labels of an image with --task multi-label. "
-          "Rename the class.");
+      set.fail("the name of its class '" + printable(name) +
+               "' has a ';', which is between the labels of an image with --task multi-label. "
+               "Rename the class.");
   if (!set.labels.sets.empty()) return;
   for (int id = 0; id < std::ssize(set.classes); ++id) set.labels.sets.push_back({id});
 }

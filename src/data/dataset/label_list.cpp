@@ -535,7 +535,6 @@ Dataset ListRows::take() {
     set.samples.push_back({.file_name = name(i),
                            .label = rows_[i].label,
                            .id = static_cast<std::int64_t>(set.samples.size()),
-                           .size = {},
                            .group = rows_[i].group,
                            .weight = rows_[i].weight,
                            .set = rows_[i].set},

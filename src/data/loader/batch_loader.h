@@ -41,10 +41,8 @@ struct BadImage {
 };
 
 void visit_fields(Is<BadImage> auto& image, auto&& field) {
-  field("sample", image.sample);
-  field("fault", image.fault);
-  field("damaged", image.damaged);
-  field("name", image.name);
+  fields(field, "sample", image.sample, "fault", image.fault, "damaged", image.damaged, "name",
+         image.name);
 }
 
 // The batches of an epoch in order: from a dataset, or from a stream, whose length is unknown. Use
@@ -140,7 +138,7 @@ class BatchLoader final : public Batches {
   // Each batch is `batch_size` consecutive entries of `order` (indices into the samples of the
   // set); the last batch may be smaller.
   struct Plan {
-    std::vector<std::uint32_t> order;
+    std::vector<std::uint32_t> order = {};
     // For each entry of `order`, how often the image came earlier in the epoch; empty: never.
     std::vector<std::uint32_t> repeats = {};
     int batch_size = 1;

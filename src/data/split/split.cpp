@@ -365,10 +365,6 @@ namespace {
 constexpr std::size_t kMaxNamed = 5;
 constexpr const char* kNoLabel = "(no label)";
 
-[[noreturn]] void fail(const Dataset& set, const std::string& text) {
-  throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
-}
-
 // The classes that have images, and each image's label as an index into them. Images without a
 // label form a class of their own, the last one.
 struct PresentClasses {
@@ -427,13 +423,13 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
   const std::string reason = request.group_by.empty()
                                  ? "they are duplicates of each other"
                                  : "--group-by '" + request.group_by + "' puts them together";
-  fail(split.set,
-       "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
-           (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
-           std::to_string(request.names.size()) + " parts. Add images" +
-           (request.group_by.empty() ? "."
-                                     : ", or give a regular expression whose first capture group "
-                                       "distinguishes them, such as '(patient[0-9]+)_'."));
+  split.set.fail(
+      "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
+      (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
+      std::to_string(request.names.size()) + " parts. Add images" +
+      (request.group_by.empty() ? "."
+                                : ", or give a regular expression whose first capture group "
+                                  "distinguishes them, such as '(patient[0-9]+)_'."));
 }
 
 // Adds a note for each part that lacks images of some class.
@@ -473,8 +469,8 @@ void check_parts(const Dataset& set, const PartsRequest& request) {
   const std::size_t n = set.samples.size();
   if (n < std::max<std::size_t>(request.names.size(), 2)) {
     problems.collect([&] {
-      fail(set, "it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
-                    std::to_string(request.names.size()) + " parts. Add images.");
+      set.fail("it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
+               std::to_string(request.names.size()) + " parts. Add images.");
     });
   } else {
     const double least = 1.0 / static_cast<double>(n);

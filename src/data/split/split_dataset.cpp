@@ -392,10 +392,6 @@ SplitFile parse_split(std::string_view text, const std::string& name, const Data
 
 namespace {
 
-[[noreturn]] void fail(const Dataset& set, const std::string& text) {
-  throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
-}
-
 std::string named(const char* option, const std::string& path) {
   return std::string("--") + option + " '" + path + "'";
 }
@@ -404,9 +400,9 @@ void refuse_one_class(const Dataset& set) {
   const int label = set.samples.label(0);
   for (std::size_t i = 1; i < set.samples.size(); ++i)
     if (set.samples.label(i) != label) return;
-  fail(set, "all its images belong to one class, '" + set.label_text(label) +
-                "', so there is nothing to learn. Give the folder that contains the class folders, "
-                "or add images of another class.");
+  set.fail("all its images belong to one class, '" + set.label_text(label) +
+           "', so there is nothing to learn. Give the folder that contains the class folders, "
+           "or add images of another class.");
 }
 
 // Throws the error for a dataset of which no group can be spared for validation.
@@ -417,16 +413,16 @@ void refuse_one_class(const Dataset& set) {
       " Add images, or give a separate validation dataset (--train-data-path and "
       "--valid-data-path).";
   if (num_groups == num_images)
-    fail(split.set,
-         "each of its classes has only one image, so none are left for validation." + advice);
+    split.set.fail("each of its classes has only one image, so none are left for validation." +
+                   advice);
   const std::string groups = num_groups == 1 ? "one group" : "one group for each class";
   if (!request.group_by.empty())
-    fail(split.set, "--group-by '" + request.group_by + "' puts its " + std::to_string(num_images) +
-                        " images into " + groups +
-                        ", so none are left for validation. Give a regular expression whose first "
-                        "capture group distinguishes them, such as '(patient[0-9]+)_'.");
-  fail(split.set, "its " + std::to_string(num_images) + " images are duplicates of each other, " +
-                      groups + ", so none are left for validation." + advice);
+    split.set.fail("--group-by '" + request.group_by + "' puts its " + std::to_string(num_images) +
+                   " images into " + groups +
+                   ", so none are left for validation. Give a regular expression whose first "
+                   "capture group distinguishes them, such as '(patient[0-9]+)_'.");
+  split.set.fail("its " + std::to_string(num_images) + " images are duplicates of each other, " +
+                 groups + ", so none are left for validation." + advice);
 }
 
 void note_contradictions(const DuplicatePairs& pairs, Dataset& set) {
@@ -494,7 +490,7 @@ std::vector<Side> sides_of_list(const Dataset& set, const SplitRequest& request)
                       "with --columns split=.");
   Problems problems;
   for (const std::string& fault : faults_of_sides(set, sides, "split"))
-    problems.collect([&] { fail(set, fault); });
+    problems.collect([&] { set.fail(fault); });
   problems.throw_if_any();
   return sides;
 }

@@ -90,11 +90,11 @@ class StreamLoader {
     TransformSpec pixels;
     // Replaces `pixels` if epochs differ; called by the reading thread.
     std::function<TransformSpec(int epoch)> pixels_of = {};
-    std::optional<Normalization> scaling;  // as in BatchLoader::Plan
+    std::optional<Normalization> scaling = {};  // as in BatchLoader::Plan
     std::uint64_t seed = 0;
     int num_slots = 4;  // batches that may be decoded ahead
     StreamSilence::Limits silence = {};
-    StreamSilence::Warn warn;
+    StreamSilence::Warn warn = {};
 
     std::size_t step_images() const {
       return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);

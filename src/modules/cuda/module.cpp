@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -31,17 +32,8 @@ std::string in_words(ncclResult_t result, ncclComm_t communicator) {
 }
 
 ncclDataType_t type_of(NcclType type) {
-  switch (type) {
-    case NcclType::kFloat32:
-      return ncclFloat32;
-    case NcclType::kFloat64:
-      return ncclFloat64;
-    case NcclType::kInt64:
-      return ncclInt64;
-    case NcclType::kBfloat16:
-      return ncclBfloat16;
-  }
-  return ncclFloat32;
+  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclInt64, ncclBfloat16};  // by NcclType
+  return kTypes[static_cast<std::size_t>(type)];
 }
 
 // The documentation of NCCL: a call on a non-blocking communicator may return ncclInProgress; until

@@ -75,10 +75,8 @@ struct RankDevice {
 };
 
 void visit_fields(Is<RankDevice> auto& device, auto&& field) {
-  field("host", device.host);
-  field("is_cuda", device.is_cuda);
-  field("chosen", device.chosen);
-  field("visible", device.visible);
+  fields(field, "host", device.host, "is_cuda", device.is_cuda, "chosen", device.chosen, "visible",
+         device.visible);
 }
 
 // All reasons why these ranks cannot train together, each Error kUserError (exit code 1): more

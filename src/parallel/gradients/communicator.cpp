@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/error.h"
-
 namespace kiln {
 namespace {
 
@@ -19,18 +17,8 @@ class LocalCommunicator : public Communicator {
 };
 
 Element element_of(const at::Tensor& values) {
-  switch (values.scalar_type()) {
-    case at::kFloat:
-      return Element::kFloat32;
-    case at::kDouble:
-      return Element::kFloat64;
-    case at::kBFloat16:
-      return Element::kBFloat16;
-    case at::kLong:
-      return Element::kInt64;
-    default:
-      throw InternalError("unsupported tensor type for an MPI collective");
-  }
+  using enum Element;
+  return type_among<Element>(values, {kFloat32, kFloat64, kInt64, kBFloat16}, "MPI");
 }
 
 class MpiCommunicator : public Communicator {

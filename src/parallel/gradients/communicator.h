@@ -6,10 +6,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "base/error.h"
 #include "base/timeline.h"
 #include "parallel/ranks/world.h"
 
@@ -42,6 +46,17 @@ class Communicator {
   // it.
   virtual std::unique_ptr<Communicator> second_lane(const char* sum_name) = 0;
 };
+
+// What `library` calls the tensor's type: one of `types`, for float32, float64, int64 and bfloat16.
+template <typename Type>
+Type type_among(const at::Tensor& values, const std::array<Type, 4>& types,
+                const std::string& library) {
+  constexpr std::array kKnown = {at::kFloat, at::kDouble, at::kLong, at::kBFloat16};
+  const auto known = std::ranges::find(kKnown, values.scalar_type());
+  if (known == kKnown.end())
+    throw InternalError("unsupported tensor type for an " + library + " collective");
+  return types[static_cast<std::size_t>(known - kKnown.begin())];
+}
 
 // For a single rank: every call returns immediately and leaves tensors unchanged.
 std::unique_ptr<Communicator> make_local_communicator();

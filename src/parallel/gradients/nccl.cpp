@@ -30,18 +30,8 @@ constexpr milliseconds kLookEvery(100);
 constexpr std::chrono::seconds kLongestTurn(4);
 
 NcclType type_of(const at::Tensor& values) {
-  switch (values.scalar_type()) {
-    case at::kFloat:
-      return NcclType::kFloat32;
-    case at::kDouble:
-      return NcclType::kFloat64;
-    case at::kLong:
-      return NcclType::kInt64;
-    case at::kBFloat16:
-      return NcclType::kBfloat16;
-    default:
-      throw InternalError("unsupported tensor type for an NCCL collective");
-  }
+  using enum NcclType;
+  return type_among<NcclType>(values, {kFloat32, kFloat64, kInt64, kBfloat16}, "NCCL");
 }
 
 // State shared by the communicator, its watchdog thread and the thread that releases NCCL. All

@@ -5,10 +5,12 @@
 // another rank failed. One thread, except for enter() and mpi().
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -20,6 +22,14 @@
 #include "parallel/ranks/mpi_thread.h"
 
 namespace kiln {
+
+// The items of all lists, in order, such as of what each rank gave to a gather.
+template <typename T>
+std::vector<T> concatenated(std::vector<std::vector<T>> lists) {
+  std::vector<T> all;
+  for (std::vector<T>& list : lists) std::ranges::move(list, std::back_inserter(all));
+  return all;
+}
 
 class World {
  public:

@@ -24,7 +24,7 @@ std::optional<MlflowSettings> mlflow_settings_of_environment();
 struct MlflowEnd {
   const char* status = "FINISHED";  // or FAILED, KILLED
   std::vector<std::filesystem::path> files;
-  std::filesystem::path model;  // model folder to upload; empty: none
+  std::filesystem::path model = {};  // model folder to upload; empty: none
 };
 
 // What a resumed run reported before it was interrupted.

@@ -56,7 +56,7 @@ struct AugmentSheet {
   Augment augment;
   int height = 0, width = 0;  // of the model's input; pictures may be smaller
   long long seed = 1;
-  std::vector<AugmentedImage> images;
+  std::vector<AugmentedImage> images = {};
 };
 // The page of `kiln inspect --augment`: some images as a model would see them.
 std::string augment_sheet_html(const AugmentSheet& sheet);

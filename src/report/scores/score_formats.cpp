@@ -403,14 +403,10 @@ void ScoredDataset::commit() {
   const fs::path& folder = folder_.path();
   std::vector<DurableFile> files;
   files.push_back(std::move(data_));
-  const auto add = [&](const char* name, const std::string& text) {
-    files.emplace_back(folder / name);
-    files.back().write(text);
-  };
-  add("_samples.json", samples.dump(2));
-  add("_data.visualization", visualization());
-  add("schema/_schema.json", schema());
-  add("_meta.yaml", kMeta);
+  files.push_back(complete_file(folder / "_samples.json", samples.dump(2)));
+  files.push_back(complete_file(folder / "_data.visualization", visualization()));
+  files.push_back(complete_file(folder / "schema/_schema.json", schema()));
+  files.push_back(complete_file(folder / "_meta.yaml", kMeta));
   folder_.replace(std::move(files), {});
 }
 

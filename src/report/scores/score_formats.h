@@ -24,11 +24,11 @@ struct RankedClass {
 
 // The answer for one image. A bad image has none: no classes and no probabilities.
 struct Score {
-  std::string path;                  // as named in the dataset
-  std::string true_label;            // empty: none
-  std::vector<RankedClass> best;     // most probable first
-  std::vector<float> probabilities;  // by class id, if all are requested
-  bool is_unsure = false;            // best[0] is only a guess, not an answer
+  std::string path;                       // as named in the dataset
+  std::string true_label;                 // empty: none
+  std::vector<RankedClass> best = {};     // most probable first
+  std::vector<float> probabilities = {};  // by class id, if all are requested
+  bool is_unsure = false;                 // best[0] is only a guess, not an answer
   // The ids of the classes that it is predicted to have, if that is not always best[0].
   std::optional<std::vector<int>> labels = {};
   std::string fault;  // why the image is bad, or what is damaged; empty: neither

@@ -218,11 +218,8 @@ void Checkpoints::write(const std::string& finished) {
 void Checkpoints::copy_state() {
   copy_to_host(tensors_of(state_), copies_);
   best_ = state_.progress.best.weights;
-  CheckpointView view{.state_json = state_json_,
-                      .record = record_,
-                      .tensors = {},
-                      .best = {},
-                      .best_epoch = state_.progress.best.epoch};
+  CheckpointView view{
+      .state_json = state_json_, .record = record_, .best_epoch = state_.progress.best.epoch};
   for (const NamedTensor& copy : copies_) view.tensors.push_back(view_of(copy));
   for (std::size_t rank = 0; rank < statistics_.size(); ++rank)
     view.tensors.push_back(bytes_tensor("statistics", rank, statistics_[rank]));

@@ -84,8 +84,7 @@ std::vector<std::uint64_t> gather(World& world, const SampleTable& samples,
   std::vector<std::uint64_t> mine, all;
   if (own) {
     for (const std::uint32_t i : *own) mine.push_back(samples.hash(i));
-    for (const auto& part : world.gather_on_rank_0(mine))
-      all.insert(all.end(), part.begin(), part.end());
+    all = concatenated(world.gather_on_rank_0(mine));
   } else {
     all = hashes_of_all(world, samples);
   }
@@ -104,10 +103,10 @@ void share(World& world, SampleTable& samples) {
 // The first of the names of all ranks.
 std::vector<std::string> first_names(World& world, const SampleTable& samples,
                                      const std::vector<std::uint32_t>& images) {
-  std::vector<std::string> mine, all;
+  std::vector<std::string> mine;
   for (std::size_t k = 0; k < std::min(images.size(), kNamed); ++k)
     mine.emplace_back(samples.file_name(images[k]));
-  for (const auto& theirs : world.gather(mine)) all.insert(all.end(), theirs.begin(), theirs.end());
+  std::vector<std::string> all = concatenated(world.gather(mine));
   all.resize(std::min(all.size(), kNamed));
   return all;
 }

@@ -142,20 +142,11 @@ std::vector<std::string> share_bytes(const Run& run, const char* what) {
 // The sums to continue from if the number of ranks has changed: rank 0 takes over all of them.
 SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   SavedEpoch all = ranks.front().epoch;
-  if (!leads) {
-    const int steps = all.steps;
-    const bool statistics_averaged = all.statistics_averaged;
-    all = {};
-    all.steps = steps;
-    all.statistics_averaged = statistics_averaged;
-    return all;
-  }
+  if (!leads)
+    return {{.steps = all.steps, .statistics_averaged = all.statistics_averaged}, Totals()};
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     const SavedEpoch& other = ranks[rank].epoch;
-    all.totals.loss_sum += other.totals.loss_sum;
-    all.totals.top1 += other.totals.top1;
-    all.totals.top5 += other.totals.top5;
-    all.totals.count += other.totals.count;
+    all.totals += other.totals;
     all.images += other.images;
     all.weighted_seconds += other.weighted_seconds;
     all.weighted_rate += other.weighted_rate;

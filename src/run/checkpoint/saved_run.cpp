@@ -14,26 +14,18 @@
 namespace kiln {
 
 void visit_fields(Is<DatasetFingerprint> auto& print, auto&& field) {
-  field("images", print.images);
-  field("classes", print.classes);
-  field("hash", print.hash);
+  fields(field, "images", print.images, "classes", print.classes, "hash", print.hash);
 }
 
 void visit_fields(Is<EpochTimes> auto& times, auto&& field) {
-  field("seconds", times.seconds);
-  field("data_wait_seconds", times.data_wait_seconds);
-  field("parts", times.parts);
-  field("communication", times.communication);
+  fields(field, "seconds", times.seconds, "data_wait_seconds", times.data_wait_seconds, "parts",
+         times.parts, "communication", times.communication);
 }
 
 void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
-  field("steps", epoch.steps);
-  field("has_joined", epoch.statistics_averaged);
-  field("totals", epoch.totals);
-  field("images", epoch.images);
-  field("weighted_seconds", epoch.weighted_seconds);
-  field("weighted_rate", epoch.weighted_rate);
-  field("spent", epoch.spent);
+  fields(field, "steps", epoch.steps, "has_joined", epoch.statistics_averaged, "totals",
+         epoch.totals, "images", epoch.images, "weighted_seconds", epoch.weighted_seconds,
+         "weighted_rate", epoch.weighted_rate, "spent", epoch.spent);
 }
 
 static Json as_json(const ImageFaults& faults) {
@@ -48,74 +40,49 @@ static void from_json(const Json& json, ImageFaults& faults) {
 }
 
 void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
-  field("epoch", rank.epoch);
-  field("bad_training_images", rank.bad_train);
-  field("bad_validation_images", rank.bad_valid);
-  field("training_data", rank.train);
-  field("validation_data", rank.valid);
+  fields(field, "epoch", rank.epoch, "bad_training_images", rank.bad_train, "bad_validation_images",
+         rank.bad_valid, "training_data", rank.train, "validation_data", rank.valid);
 }
 
 void visit_fields(Is<SavedMachine> auto& machine, auto&& field) {
-  field("version", machine.version);
-  field("instructions", machine.instructions);
-  field("device", machine.device);
-  field("num_ranks", machine.num_ranks);
-  field("num_threads", machine.num_threads);
+  fields(field, "version", machine.version, "instructions", machine.instructions, "device",
+         machine.device, "num_ranks", machine.num_ranks, "num_threads", machine.num_threads);
 }
 
 void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
-  field("epoch", best.epoch);
-  field("totals", best.valid);
-  field("macro_recall", best.mean);
-  field("calibration", best.calibration);
+  fields(field, "epoch", best.epoch, "totals", best.valid, "macro_recall", best.mean, "calibration",
+         best.calibration);
 }
 
 void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
-  field("patience", stopping.patience);
-  field("strikes", stopping.strikes);
-  field("previous_loss", stopping.previous_loss);
+  fields(field, "patience", stopping.patience, "strikes", stopping.strikes, "previous_loss",
+         stopping.previous_loss);
 }
 
 void visit_fields(Is<LossScale> auto& scale, auto&& field) {
-  field("scale", scale.scale);
-  field("steps_since_overflow", scale.steps_since_overflow);
-  field("skipped_steps", scale.skipped_steps);
+  fields(field, "scale", scale.scale, "steps_since_overflow", scale.steps_since_overflow,
+         "skipped_steps", scale.skipped_steps);
 }
 
 void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
-  field("epochs", plan.epochs);
-  field("epoch_seconds", plan.epoch_seconds);
-  field("end_seconds", plan.end_seconds);
-  field("is_over", plan.is_over);
-  field("steps", plan.steps);
+  fields(field, "epochs", plan.epochs, "epoch_seconds", plan.epoch_seconds, "end_seconds",
+         plan.end_seconds, "is_over", plan.is_over, "steps", plan.steps);
 }
 
 void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
-  field("found", progress.found);
-  field("frozen_mean", progress.frozen_mean);
-  field("tuned_mean", progress.tuned_mean);
+  fields(field, "found", progress.found, "frozen_mean", progress.frozen_mean, "tuned_mean",
+         progress.tuned_mean);
 }
 
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
-  field("time", run.time);
-  field("started", run.started);
-  field("finished", run.finished);
-  field("machine", run.machine);
-  field("options", run.options);
-  field("precision", run.precision);
-  field("exif", run.exif);
-  field("model", run.model);
-  field("model_print", run.model_fingerprint);
-  field("transforms", run.transforms);
-  field("global_batch", run.global_batch);
-  field("peak_learning_rate", run.peak_learning_rate);
-  field("loss_scale", run.loss_scale);
-  field("averaged_steps", run.averaged_steps);
-  field("epochs_done", run.progress.epochs_done);
-  field("best", run.progress.best);
-  field("early_stopping", run.progress.early_stopping);
-  field("time_plan", run.progress.time_plan);
-  field("automatic", run.progress.automatic);
+  fields(field, "time", run.time, "started", run.started, "finished", run.finished, "machine",
+         run.machine, "options", run.options, "precision", run.precision, "exif", run.exif, "model",
+         run.model, "model_print", run.model_fingerprint, "transforms", run.transforms,
+         "global_batch", run.global_batch, "peak_learning_rate", run.peak_learning_rate,
+         "loss_scale", run.loss_scale, "averaged_steps", run.averaged_steps, "epochs_done",
+         run.progress.epochs_done, "best", run.progress.best, "early_stopping",
+         run.progress.early_stopping, "time_plan", run.progress.time_plan, "automatic",
+         run.progress.automatic);
 }
 
 DatasetFingerprint fingerprint_of(const Dataset& set) {
@@ -148,19 +115,12 @@ std::string fingerprint_of(const ModelDirectory& model) {
 }
 
 SavedEpoch saved_epoch(const EpochSums& sums) {
-  return {sums.steps,  sums.statistics_averaged, sums.metrics.totals(),
-          sums.images, sums.weighted_seconds,    sums.weighted_rate,
-          sums.spent};
+  return {sums, sums.metrics.totals()};
 }
 
 void load_epoch(const SavedEpoch& saved, EpochSums& sums) {
-  sums.steps = saved.steps;
-  sums.statistics_averaged = saved.statistics_averaged;
+  static_cast<EpochNumbers&>(sums) = saved;
   sums.metrics.set(saved.totals);
-  sums.images = saved.images;
-  sums.weighted_seconds = saved.weighted_seconds;
-  sums.weighted_rate = saved.weighted_rate;
-  sums.spent = saved.spent;
 }
 
 std::string SavedRun::position() const {

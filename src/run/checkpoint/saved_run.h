@@ -34,12 +34,8 @@ struct Fingerprints {
 std::string fingerprint_of(const ModelDirectory& model);
 
 // EpochSums as plain values.
-struct SavedEpoch {
-  int steps = 0;
-  bool statistics_averaged = false;
+struct SavedEpoch : EpochNumbers {
   Totals totals;  // finite
-  double images = 0, weighted_seconds = 0, weighted_rate = 0;
-  EpochTimes spent;
 };
 SavedEpoch saved_epoch(const EpochSums& sums);  // waits for the device
 void load_epoch(const SavedEpoch& saved, EpochSums& sums);

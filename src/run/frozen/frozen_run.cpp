@@ -501,11 +501,8 @@ class FeatureRun {
 
   void keep(const Judgment& judged) {
     BestEpoch& best = state_.progress.best;
-    best = {.epoch = 1,
-            .valid = record_.valid,
-            .mean = kiln::judged(record_, plan_.keep.best_by).mean,
-            .calibration = {},
-            .weights = {}};
+    best = {
+        .epoch = 1, .valid = record_.valid, .mean = kiln::judged(record_, plan_.keep.best_by).mean};
     const bool has_folds = plan_.folds > 0;
     HostLogits logits;
     if (leads()) {

@@ -190,9 +190,7 @@ void read_untrained(const DataConfig& config, Sources& sources) {
 // Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, Sources& sources) {
   sources.untrained.spec = {.model_name = config.model_name,
-                            .zero_init_residual = config.zero_init_residual,
-                            .num_classes = {},
-                            .normalization = {}};
+                            .zero_init_residual = config.zero_init_residual};
   if (!config.weights.empty())
     sources.weights = read_weight_source(config.weights, config.model_name);
 }
@@ -446,7 +444,6 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
 
 ScanPlan scan_plan(int num_threads, Log& log) {
   return {.num_threads = num_threads,
-          .visit = {},
           .progress = [news = std::make_shared<ScanNews>(log)](std::size_t done, std::size_t all) {
             news->tell(done, all);
           }};

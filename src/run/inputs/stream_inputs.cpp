@@ -182,10 +182,8 @@ StreamLoader::Plan stream_plan(const LoadingPlan& plan, const Sources& sources,
           .keep_which = division.keep_which,
           .pixels = pixels.train,
           .pixels_of = [&pixels](int epoch) { return pixels.of_epoch(epoch); },
-          .scaling = {},
           .seed = plan.seed,
-          .silence = plan.silence,
-          .warn = {}};
+          .silence = plan.silence};
 }
 
 OpenFile spool_valid_stream(World& world, const TrainConfig& config, Log& log) {

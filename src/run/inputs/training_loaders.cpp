@@ -3,14 +3,13 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/image_bytes.h"
 #include "run/inputs/stream_inputs.h"
 
 namespace kiln {
@@ -53,15 +52,8 @@ bool fits(std::size_t bytes, const Dataset& set, const CacheChoice& choice) {
 
 // True if at least one file of the set fits into the training cache; usually the first one does.
 bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    std::error_code missing;
-    const ArchiveMember* member = set.samples.member(i);
-    const std::uintmax_t bytes =
-        member != nullptr
-            ? member->size
-            : std::filesystem::file_size(set.image_root() / set.samples.file_name(i), missing);
-    if (!missing && fits(bytes, set, choice)) return true;
-  }
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (const auto bytes = stored_bytes(set, i); bytes && fits(*bytes, set, choice)) return true;
   return false;
 }
 
@@ -186,8 +178,7 @@ TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, cons
       warn_(std::move(warn)) {}
 
 BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
-  return {.order = {},
-          .batch_size = plan_.batch_size,
+  return {.batch_size = plan_.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
           .seed = plan_.seed,

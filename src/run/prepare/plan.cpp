@@ -256,7 +256,6 @@ StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& optio
   const int ranks = plan.division.has_own_valid ? 1 : world.size();
   StopRule rule{.length = length_of(config, plan),
                 .time_limit_s = plan.uses_features ? 0 : config.time_limit_s,
-                .time_limit_word = {},
                 .patience = config.patience,
                 .warmup_epochs = config.num_warmup_steps,
                 .is_automatic = plan.is_automatic,

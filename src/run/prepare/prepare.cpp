@@ -343,8 +343,7 @@ void begin_record(const TrainConfig& config, Run& run) {
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
   if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
-  ResumedRecord from{.record = {},
-                     .checkpoint_time = saved.time,
+  ResumedRecord from{.checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
                      .step = saved.steps()};
   if (run.world.leads()) from.record = std::move(run.resume->checkpoint->record);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -399,19 +398,17 @@ void require_one_stream(World& world, const Division& division, const std::strin
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
-  std::vector<BadImage> told = mine, all;
+  std::vector<BadImage> told = mine;
   for (BadImage& fault : told)
     fault.fault = printable(fault.fault) + ", read by " + world.name_of(world.rank());
-  for (std::vector<BadImage>& theirs : world.gather(told))
-    std::move(theirs.begin(), theirs.end(), std::back_inserter(all));
-  return all;
+  return concatenated(world.gather(told));
 }
 
 long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid) {
-  std::vector<std::uint64_t> mine, all;
+  std::vector<std::uint64_t> mine;
   for (std::size_t i = 0; i < valid.size(); ++i)
     if (valid.hash(i) != 0) mine.push_back(valid.hash(i));
-  for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
+  std::vector<std::uint64_t> all = concatenated(world.gather(mine));
   std::sort(all.begin(), all.end());
   const auto place_of = [&](std::uint64_t hash) {  // the first of equal hashes
     return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), hash) - all.begin());

@@ -58,15 +58,6 @@ TransformSpec pixels_of_size(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
 }
 
-// Throws Error kInvalidDataset if images of this size are too small for the network.
-void require_usable(const TransformSpec& pixels, const KnownNetwork& network) {
-  const std::string fault = network.size_fault(pixels.output.height, pixels.output.width);
-  if (fault.empty()) return;
-  throw Error(ErrorCode::kInvalidDataset, "Images of " + std::to_string(pixels.output.width) + "x" +
-                                              std::to_string(pixels.output.height) + " pixels " +
-                                              fault + ": give another --image-size.");
-}
-
 // Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,
 // kInvalidDataset if the image size is too small for the network.
 Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log& log) {
@@ -93,7 +84,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
     backbone.pixels.exif = stored->exif;
   }
-  require_usable(backbone.pixels, network);
+  network.require_size(backbone.pixels.output.height, backbone.pixels.output.width,
+                       "give another --image-size");
   backbone.description =
       model_name + " with the weights of '" + source.where + "' (" + source.kind + ")";
   backbone.seen = std::move(source.seen);

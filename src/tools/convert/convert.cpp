@@ -115,7 +115,7 @@ std::string output_name(const Dataset& set, std::size_t position) {
 
 [[noreturn]] void fail_to_read(const Dataset& set, const std::string& file,
                                const std::string& why) {
-  refuse(set, "'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
+  set.fail("'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
 }
 
 std::string read_image(const Dataset& set, std::size_t i) {
@@ -152,13 +152,6 @@ std::string lines_of(const Dataset& set, const NameOf& name_of) {
 std::string list_text(const Dataset& set) {
   return set.list_name.empty() ? lines_of(set, [&](std::size_t i) { return output_name(set, i); })
                                : read_image_list(set);
-}
-
-DurableFile complete_file(const fs::path& path, std::string_view bytes) {
-  DurableFile file(path);
-  file.write(bytes);
-  file.finish();
-  return file;
 }
 
 // Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
@@ -229,8 +222,8 @@ std::vector<std::string> changed_names(const Dataset& set, const std::string& ex
         fs::path(output_name(set, i)).replace_extension(extension).lexically_normal().string());
     const auto& [name, first] = *sources.emplace(names.back(), source).first;
     if (first == source) continue;
-    refuse(set, "'" + first + "' and '" + source + "' would both become '" + name +
-                    "'. Rename one of them.");
+    set.fail("'" + first + "' and '" + source + "' would both become '" + name +
+             "'. Rename one of them.");
   }
   return names;
 }
@@ -254,10 +247,6 @@ void remove_empty_folders(const fs::path& folder) {
 }
 
 }  // namespace
-
-void refuse(const Dataset& set, const std::string& text) {
-  DatasetContext{.root = set.root, .name = set.name}.fail(text);
-}
 
 void warn_of_lost_columns(const Dataset& set, Log& log) {
   const SampleTable& samples = set.samples;
@@ -288,7 +277,7 @@ std::string OtherContents::named() const {
 
 void OtherContents::require_others(bool has_images, const Dataset& set) const {
   if (has_images || count_ == 0) return;
-  refuse(set, "none of its files is an image: " + named() + ". Give other images.");
+  set.fail("none of its files is an image: " + named() + ". Give other images.");
 }
 
 std::string OtherContents::note() const {
@@ -385,10 +374,6 @@ void ImageDirectoryOutput::add_texts(const std::string& list, const std::string&
 }
 
 void ImageDirectoryOutput::put_in_place() {
-  std::set<fs::path> names;
-  for (const DurableFile& file : files_)
-    names.insert(file.final_path().lexically_relative(locked_.path()));
-  std::erase_if(earlier_, [&](const fs::path& file) { return names.contains(file); });
   locked_.replace(std::move(files_), earlier_);
   remove_empty_folders(locked_.path());
 }

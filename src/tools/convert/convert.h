@@ -16,9 +16,6 @@
 
 namespace kiln {
 
-// Throws Error kInvalidDataset: "Input dataset 'PATH': `text`".
-[[noreturn]] void refuse(const Dataset& set, const std::string& text);
-
 // What is no image, although it is named like one.
 class OtherContents {
  public:

@@ -149,9 +149,6 @@ class Evaluator {
             .network = predictor_.spec().model_name,
             .data = data_of(predictor_, pixels),
             .figures = figures,
-            .calibration = {},
-            .most_wrong = {},
-            .heat_maps = {},
             .num_unknown = unknown.num_images,
             .unknown_labels = std::move(unknown.names),
             .seen = count_seen(predictor_, set_.samples),
@@ -345,7 +342,7 @@ DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAns
 // Thumbnails show the images as the first of the two models saw them.
 ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std::size_t first,
                   std::size_t second) {
-  ModelPair pair{.first = first, .second = second, .answers = {}, .test = {}, .images = {}};
+  ModelPair pair{.first = first, .second = second};
   for (std::size_t i = 0; i < parts.set.samples.size(); ++i) {
     const Prediction &one = all[first].images[i], &other = all[second].images[i];
     if (one.predicted < 0 || other.predicted < 0) continue;
@@ -378,12 +375,9 @@ class OutputFiles {
 
   // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
   void commit(const OutputFolder& output) {
-    std::vector<fs::path> removed = earlier_files();
-    for (const DurableFile& file : files_)
-      std::erase(removed, file.final_path().lexically_relative(folder_));
     std::vector<DurableFile> files(std::move_iterator(files_.begin()),
                                    std::move_iterator(files_.end()));
-    output.replace(std::move(files), removed);
+    output.replace(std::move(files), earlier_files());
   }
 
  private:
@@ -451,9 +445,7 @@ void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log&
   }
   MlflowSender sender(*settings, std::move(params), record.versions, log);
   sender.add(std::move(points));
-  sender.end({.status = "FINISHED",
-              .files = {folder / kPageName, folder / kEvaluationFileName},
-              .model = {}});
+  sender.end({.status = "FINISHED", .files = {folder / kPageName, folder / kEvaluationFileName}});
   if (const std::string lost = sender.lost(); !lost.empty())
     log.warning("MLflow did not receive everything: " + lost + ".");
 }
@@ -575,9 +567,7 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
                           .versions = versions(parts.inference.device().is_cuda),
                           .device = parts.inference.device().description,
                           .precision = precision_name(parts.inference.precision()),
-                          .num_images = static_cast<long long>(samples.size()),
-                          .models = {},
-                          .pairs = {}};
+                          .num_images = static_cast<long long>(samples.size())};
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = i + 1; j < all.size(); ++j)
       record.pairs.push_back(compare(parts, all, i, j));

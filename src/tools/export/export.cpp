@@ -44,9 +44,7 @@ long long write_files(const std::string& output, const std::vector<OutputFile>& 
     const fs::path path = output + file.name;
     if (file.name.starts_with('/')) make_folders(path.parent_path());
     require_new(path);
-    complete.emplace_back(path);
-    complete.back().write(file.bytes);
-    complete.back().finish();
+    complete.push_back(complete_file(path, file.bytes));
     bytes += static_cast<long long>(file.bytes.size());
   }
   for (DurableFile& file : complete) file.commit();

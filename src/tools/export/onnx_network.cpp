@@ -65,6 +65,9 @@ class Call {
   }
   bool flag(std::size_t i) const { return constant(node_.input(i)).toBool(); }
 
+  // An operator of the first tensor alone.
+  std::string plain(const char* name) const { return graph().add(name, {tensor(0)}); }
+
   // For arguments that a rule does not translate.
   void require(bool is_usual) const {
     if (!is_usual) refuse("with these arguments");
@@ -127,10 +130,6 @@ std::string batch_norm(const Call& call) {
       {{"epsilon", call.number(7)}});
 }
 
-std::string relu(const Call& call) {
-  return call.graph().add("Relu", {call.tensor(0)});
-}
-
 std::string max_pool(const Call& call) {
   return call.graph().add("MaxPool", {call.tensor(0)},
                           {{"kernel_shape", call.sides(1)},
@@ -177,20 +176,12 @@ std::string multiply(const Call& call) {
   return call.graph().add("Mul", {call.tensor(0), call.tensor(1)});
 }
 
-std::string hardswish(const Call& call) {
-  return call.graph().add("HardSwish", {call.tensor(0)});
-}
-
 std::string hardsigmoid(const Call& call) {
   return call.graph().add("HardSigmoid", {call.tensor(0)}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}});
 }
 
-std::string sigmoid(const Call& call) {
-  return call.graph().add("Sigmoid", {call.tensor(0)});
-}
-
 std::string silu(const Call& call) {
-  return call.graph().add("Mul", {call.tensor(0), sigmoid(call)});
+  return call.graph().add("Mul", {call.tensor(0), call.plain("Sigmoid")});
 }
 
 // x / 2 (1 + erf(x / sqrt(2))); Gelu itself needs a later operator set.
@@ -270,7 +261,7 @@ struct Rule {
 constexpr std::array kRules{
     Rule{"aten::_convolution", convolution},
     Rule{"aten::batch_norm", batch_norm},
-    Rule{"aten::relu", relu},
+    Rule{"aten::relu", [](const Call& call) { return call.plain("Relu"); }},
     Rule{"aten::max_pool2d", max_pool},
     Rule{"aten::avg_pool2d", average_pool},
     Rule{"aten::mean", mean},
@@ -278,9 +269,9 @@ constexpr std::array kRules{
     Rule{"aten::add", add},
     Rule{"aten::cat", concatenate},
     Rule{"aten::mul", multiply},
-    Rule{"aten::hardswish", hardswish},
+    Rule{"aten::hardswish", [](const Call& call) { return call.plain("HardSwish"); }},
     Rule{"aten::hardsigmoid", hardsigmoid},
-    Rule{"aten::sigmoid", sigmoid},
+    Rule{"aten::sigmoid", [](const Call& call) { return call.plain("Sigmoid"); }},
     Rule{"aten::silu", silu},
     Rule{"aten::gelu", gelu},
     Rule{"aten::layer_norm", layer_norm},

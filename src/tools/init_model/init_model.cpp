@@ -35,9 +35,7 @@ ModelSpec spec_of(const InitModelConfig& config, const std::optional<WeightSourc
   ModelSpec spec{.model_name = config.model_name,
                  .pretrained = source.has_value(),
                  .memory_efficient = config.memory_efficient,
-                 .zero_init_residual = config.zero_init_residual,
-                 .num_classes = {},
-                 .normalization = {}};
+                 .zero_init_residual = config.zero_init_residual};
   if (!source || source->classes.empty()) return spec;
   spec.pretrained = false;  // has one last layer
   spec.num_classes = static_cast<int>(source->classes.size());

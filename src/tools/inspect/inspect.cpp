@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -88,23 +87,6 @@ namespace fs = std::filesystem;
 
 using Report = InspectReport;
 
-std::string_view dtype_name(DType dtype) {
-  static constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{
-      {{DType::kFloat64, "float64"},
-       {DType::kFloat32, "float32"},
-       {DType::kFloat16, "float16"},
-       {DType::kBFloat16, "bfloat16"},
-       {DType::kInt64, "int64"},
-       {DType::kInt32, "int32"},
-       {DType::kInt16, "int16"},
-       {DType::kInt8, "int8"},
-       {DType::kUInt8, "uint8"},
-       {DType::kBool, "bool"}}};
-  for (const auto& [known, name] : kNames)
-    if (known == dtype) return name;
-  throw InternalError("dtype_name: unknown type");
-}
-
 void report_state(const StateDict& state, Report& report) {
   struct Sum {
     std::int64_t tensors = 0;
@@ -116,7 +98,7 @@ void report_state(const StateDict& state, Report& report) {
   for (const StoredTensor& tensor : state) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : tensor.shape) elements *= extent;
-    Sum& sum = by_type[dtype_name(tensor.dtype)];
+    Sum& sum = by_type[facts_of(tensor.dtype).name];
     ++sum.tensors;
     sum.elements += elements;
     ++all.tensors;

@@ -94,8 +94,7 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
                      .augment = plan.augment,
                      .height = plan.output.height,
                      .width = plan.output.width,
-                     .seed = config.random_seed,
-                     .images = {}};
+                     .seed = config.random_seed};
   const std::size_t count = set.samples.size(), wanted = std::min(kImages, count);
   std::size_t next = 0;
   for (std::size_t place = 0; place < wanted; ++place) {
@@ -205,21 +204,16 @@ constexpr std::uint64_t kMuch = 50'000'000'000;   // bytes to copy before traini
 constexpr std::uint64_t kLargeFile = 50'000'000;  // bytes
 constexpr std::size_t kManyFiles = 10'000;
 
-std::uint64_t size_of(const fs::path& path) {
-  std::error_code fault;
-  const std::uint64_t size = fs::file_size(path, fault);
-  return fault ? 0 : size;
-}
-
 // Reads file sizes in parallel; files that cannot be read count as empty.
 StoredFiles stored_files(const Dataset& set) {
   StoredFiles files;
   if (!set.archives.empty()) {
     files.count = set.archives.size();
     for (const ImageArchive& archive : set.archives) {
-      const std::uint64_t size = size_of(
-          archive.name.empty() || set.kind == Dataset::Kind::kLabelList ? set.root
-                                                                        : set.root / archive.name);
+      const bool is_root = archive.name.empty() || set.kind == Dataset::Kind::kLabelList;
+      std::error_code fault;
+      std::uint64_t size = fs::file_size(is_root ? set.root : set.root / archive.name, fault);
+      if (fault) size = 0;
       files.bytes += size;
       files.compressed = files.compressed || size != archive.file.size();
     }
@@ -228,9 +222,8 @@ StoredFiles stored_files(const Dataset& set) {
   }
   files.count = set.samples.size();
   std::atomic<std::uint64_t> bytes = 0;
-  in_parallel(files.count, kScanThreads, [&](std::size_t i) {
-    bytes += size_of(set.image_root() / set.samples.file_name(i));
-  });
+  in_parallel(files.count, kScanThreads,
+              [&](std::size_t i) { bytes += stored_bytes(set, i).value_or(0); });
   files.bytes = bytes;
   return files;
 }
@@ -286,11 +279,8 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
   job.classes = std::max(2, static_cast<int>(set.classes.size()));
-  const std::string fault = known_network(job.model_name).size_fault(size.height, size.width);
-  if (!fault.empty())
-    throw Error(ErrorCode::kUserError,
-                formatted("Images of %dx%d pixels %s: give another --image-size.", size.width,
-                          size.height, fault.c_str()));
+  known_network(job.model_name)
+      .require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
   PredictionConfig wanted;
   wanted.device = job.device;
   wanted.precision = choose_precision(job.precision, units_of(choose_device(job.device)),

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "base/system.h"
 #include "model/catalogue.h"
@@ -18,7 +19,6 @@
 namespace kiln {
 namespace {
 
-constexpr int kWarmUpSteps = 3;
 constexpr int kStepsPerWait = 10;  // on a GPU, which else would idle while the next step is queued
 constexpr double kLearningRate = 0.01;
 
@@ -75,25 +75,6 @@ std::function<void()> training_step(const StepConfig& config, ImageSize size, Pr
   return [training = std::make_shared<Training>(config, size, precision, device)] {
     training->step.run(training->batch, kLearningRate);
   };
-}
-
-std::vector<double> seconds_of_steps(const std::function<void()>& step, int num_steps,
-                                     at::Device device) {
-  at::globalContext().setBenchmarkCuDNN(true);  // as DeviceUploader does
-  const auto mean_seconds = [&](int count) {
-    const Stopwatch watch;
-    for (int i = 0; i < count; ++i) step();
-    wait_for(device);
-    return watch.seconds() / count;
-  };
-  mean_seconds(kWarmUpSteps);
-  std::vector<double> seconds;
-  while (static_cast<int>(seconds.size()) < num_steps) {
-    const int left = num_steps - static_cast<int>(seconds.size());
-    const int together = device.is_cuda() ? std::min(kStepsPerWait, left) : 1;
-    seconds.insert(seconds.end(), static_cast<std::size_t>(together), mean_seconds(together));
-  }
-  return seconds;
 }
 
 void wait_for(at::Device device) {

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "cli/run_config.h"
 #include "data/image/image.h"
@@ -19,12 +18,6 @@ at::Tensor random_images(const StepConfig& config, ImageSize size, at::Device de
 // Each call is a step of a fresh model on the same batch of images of that size.
 std::function<void()> training_step(const StepConfig& config, ImageSize size, Precision precision,
                                     at::Device device);
-
-// The duration of each step, after three warm-up steps. As in training, a GPU is not waited for in
-// every step but in every tenth, whose mean each of the ten gets, and cuDNN chooses its algorithms
-// by measuring.
-std::vector<double> seconds_of_steps(const std::function<void()>& step, int num_steps,
-                                     at::Device device);
 
 void wait_for(at::Device device);
 

@@ -401,7 +401,6 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
   if (!ranks.launch || is_launched() || !needs_launch(*ranks.launch, ranks.device))
     return std::nullopt;
   return LaunchConfig{.ranks = *ranks.launch,
-                      .hosts = {},
                       .device = ranks.device,
                       .log_path = log_path,
                       .log_path_given = log_path_given,

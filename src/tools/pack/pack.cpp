@@ -120,12 +120,12 @@ void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, Packed
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
-    refuse(set, "'" + std::string(name) + "' cannot be used: " + fault.what() +
-                    ". Fix the file, or remove it.");
+    set.fail("'" + std::string(name) + "' cannot be used: " + fault.what() +
+             ". Fix the file, or remove it.");
   }
   if (image_kind(packed.bytes).empty())
-    refuse(set, "'" + std::string(name) +
-                    "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
+    set.fail("'" + std::string(name) +
+             "' is no image (any more): " + fault_of_unread(packed.bytes) + ". Remove it.");
   try {
     if (plan.short_side == 0) {
       read_image_size(packed.bytes, set.exif);
@@ -166,13 +166,6 @@ std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
   return spread;
 }
 
-std::uint64_t stored_size(const Dataset& set, std::size_t i) {
-  if (const ArchiveMember* member = set.samples.member(i)) return member->size;
-  std::error_code fault;
-  const std::uint64_t size = fs::file_size(set.image_root() / set.samples.file_name(i), fault);
-  return fault ? 0 : size;
-}
-
 // The digits of the id in a .cls file. Where classes have numbers for names that are not their ids,
 // ids have leading zeros, as many that no class has such a name: readers would take it for that.
 int digits_of_labels(const Dataset& set) {
@@ -188,9 +181,9 @@ int digits_of_labels(const Dataset& set) {
   for (std::size_t count = digits(set.classes.size() - 1); count <= digits(kMaxClasses - 1);
        ++count)
     if (!taken.contains(count)) return static_cast<int>(count);
-  refuse(set,
-         "the names of its classes are numbers of every length, so that no label in a tar can "
-         "be told from them. Give another --format.");
+  set.fail(
+      "the names of its classes are numbers of every length, so that no label in a tar can "
+      "be told from them. Give another --format.");
 }
 
 const char* extension_of(ShardFormat format) {
@@ -206,7 +199,8 @@ class ShardWriter {
     if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
-    for (const std::uint32_t i : plan_.order) bytes += record_bytes(stored_size(set, i));
+    for (const std::uint32_t i : plan_.order)
+      bytes += record_bytes(stored_bytes(set, i).value_or(0));
     num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
                                                1, plan_.order.size());
   }
@@ -287,9 +281,9 @@ class ShardWriter {
 
   void check_size(std::uint32_t i, const PackedImage& image) const {
     if (image.bytes.size() <= max_image_bytes(plan_.format)) return;
-    refuse(set_, "'" + std::string(set_.samples.file_name(i)) +
-                     "' is too large for a record of this format. Give --short-side to make images "
-                     "smaller, or another --format.");
+    set_.fail("'" + std::string(set_.samples.file_name(i)) +
+              "' is too large for a record of this format. Give --short-side to make images "
+              "smaller, or another --format.");
   }
 
   // Names are such that the shards, sorted by name, hold the images in order.
@@ -328,7 +322,7 @@ void refuse_class_names(const Dataset& set) {
   for (std::size_t id = 0; id < set.classes.size(); ++id) {
     const std::string fault = fault_of_class_line(set.classes[id], id == 0);
     if (fault.empty()) continue;
-    refuse(set, "the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
+    set.fail("the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
   }
 }
 
@@ -354,12 +348,9 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder
   PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
   std::string classes;
   for (const std::string& name : set.classes) classes += name + "\n";
-  files.emplace_back(folder.path() / kClassesName);
-  files.back().write(classes);
-  if (set.exif == Exif::kIgnore) {
-    files.emplace_back(folder.path() / kSourceName);
-    files.back().write(kImageDirectorySource);
-  }
+  files.push_back(complete_file(folder.path() / kClassesName, classes));
+  if (set.exif == Exif::kIgnore)
+    files.push_back(complete_file(folder.path() / kSourceName, kImageDirectorySource));
   folder.replace(std::move(files), {});
   return packed;
 }

@@ -368,9 +368,7 @@ class Translation {
     add_checkpoints(given);
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && !given.has("ranks"))
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
-    SageMakerJob job{.command = {},
-                     .invocation = {},
-                     .hosts = tree_.hosts,
+    SageMakerJob job{.hosts = tree_.hosts,
                      .current_host = tree_.current_host,
                      .network_interface = tree_.network_interface,
                      .mpi = mpi_,

@@ -31,9 +31,9 @@ struct MpiOptions {
 struct SageMakerJob {
   // `train …`, or `launch … -- train …` for the leading host of several. Empty if the job itself
   // has faults.
-  std::vector<std::string> command;
+  std::vector<std::string> command = {};
   // The parsed `command`, with all faults of the job and of both command lines.
-  Invocation invocation;
+  Invocation invocation = {};
   std::vector<std::string> hosts;  // the first one leads
   std::string current_host;
   std::string network_interface;

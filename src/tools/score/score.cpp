@@ -252,8 +252,6 @@ class Scoring {
       const std::uint32_t i = image.index;
       Score row{.path = std::string(set.samples.file_name(i)),
                 .true_label = true_labels_.of(i),
-                .best = {},
-                .probabilities = {},
                 .fault = image.fault};
       if (image.row) fill(row, ranked, *image.row);
       note(row, true_labels_.is_known(i));
@@ -458,7 +456,7 @@ class Scoring {
     named.root = config_.data_path;
     std::vector<Prediction> answers;
     for (const auto& [image, path, best] : notable_.all()) {
-      if (job_.list) named.samples.push_back({.file_name = path, .size = {}});
+      if (job_.list) named.samples.push_back({.file_name = path});
       answers.push_back({.sample = static_cast<std::uint32_t>(job_.list ? answers.size() : image),
                          .predicted = best.id,
                          .confidence = best.confidence});

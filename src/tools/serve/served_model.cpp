@@ -72,12 +72,6 @@ TransformSpec pixels_for(const Predictor& predictor, const fs::path& folder) {
   return *predictor.pixels();
 }
 
-HostBatchLayout layout_for(const Inference& inference, const Normalization& normalization) {
-  return host_batch_layout(
-      inference.torch_device(), normalization,
-      [device = inference.device()](std::size_t bytes) { return pinned_memory(device, bytes); });
-}
-
 ScoreColumns columns_for(const Predictor& predictor, const ServeConfig& config) {
   ScoreColumns columns{.labels = predictor.labels(),
                        .top_k = 1,
@@ -108,7 +102,7 @@ ServedModel::ServedModel(const fs::path& folder, const Inference& inference,
                          const ServeConfig& config)
     : predictor_(inference.open(folder)),
       pixels_(pixels_for(predictor_, folder)),
-      layout_(layout_for(inference, predictor_.normalization())),
+      layout_(inference.batch_layout(predictor_.normalization())),
       input_bytes_(image_bytes(pixels_) * (layout_.scaling ? sizeof(float) : 1)),
       uploader_(inference.torch_device(), pixels_.output, inference.batch_size(),
                 predictor_.normalization()),

@@ -38,8 +38,8 @@ class ImageChanger {
       chain_.apply(decoded.image, key_of(i), memory);
       return encode_png(decoded.image);
     } catch (const ImageFault& fault) {
-      refuse(set_, "'" + std::string(set_.samples.file_name(i)) + "' cannot be transformed: " +
-                       fault.what() + ". Fix the file or remove it, or change the transformation.");
+      set_.fail("'" + std::string(set_.samples.file_name(i)) + "' cannot be transformed: " +
+                fault.what() + ". Fix the file or remove it, or change the transformation.");
     }
   }
 
