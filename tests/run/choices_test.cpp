@@ -54,7 +54,7 @@ TEST(Choices, AreToldOnce) {
 // What --recipe modern leaves to the length of the run.
 TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   TrainConfig config = config_of({"--recipe", "modern", "--epochs", "15", "--mixup", "0.3"});
-  follow_length(config, 100, /*is_resized=*/false);
+  follow_length(config, 100, /*kept_side=*/32);
   const RecipeConfig& recipe = config.optimization.recipe;
   EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
   EXPECT_EQ(recipe.weight_decay, 0.005);
@@ -67,7 +67,7 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
                               std::pair<std::string, std::string>("label-smoothing", "0")),
             config.effective_options.end());
   config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "256"});
-  follow_length(config, 5000, /*is_resized=*/true);
+  follow_length(config, 5000, /*kept_side=*/0);
   EXPECT_EQ(config.optimization.learning_rate, 0.256);
   EXPECT_EQ(recipe.weight_decay, 5e-5);
   EXPECT_EQ(config.optimization.num_warmup_steps, 5);
@@ -75,12 +75,12 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   EXPECT_EQ(recipe.label_smoothing, 0.1);
   EXPECT_EQ(config.data.augment, parse_augment("standard"));
   config = config_of({"--recipe", "modern", "--steps", "300"});
-  follow_length(config, 100, /*is_resized=*/true);
+  follow_length(config, 100, /*kept_side=*/0);
   EXPECT_NEAR(config.optimization.learning_rate, 0.0003 * config.optimization.batch_size, 1e-9);
   EXPECT_EQ(config.optimization.num_warmup_steps, 0.9);
   EXPECT_EQ(recipe.ema, 0);
   config = config_of({});
-  follow_length(config, 5000, /*is_resized=*/false);
+  follow_length(config, 5000, /*kept_side=*/32);
   EXPECT_EQ(config.effective_options, config_of({}).effective_options);
 }
 
