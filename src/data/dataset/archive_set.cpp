@@ -416,15 +416,20 @@ class Assembly {
   // The path above the class folders that all images share, with a trailing slash; may be empty.
   std::string common_base() const {
     std::string common;
-    bool is_first = true, all_alike = true;
+    bool is_first = true;
     for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
-      const std::string_view folder = folder_of(name);
-      if (is_first) common = folder;
+      if (is_first) common = folder_of(name);
       is_first = false;
-      all_alike = all_alike && folder == common;
-      shorten_to_shared(common, folder);
+      shorten_to_shared(common, folder_of(name));
     });
-    if (all_alike && !common.empty()) common.erase(common.rfind('/', common.size() - 2) + 1);
+    // A folder that has images, and folders with images of no more than one name, is a class.
+    std::set<std::string_view> inside;
+    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
+      name.remove_prefix(common.size());
+      if (inside.size() < 3) inside.insert(name.substr(0, name.find('/') + 1));
+    });
+    if (inside.contains("") && inside.size() < 3 && !common.empty())
+      common.erase(common.rfind('/', common.size() - 2) + 1);
     return common;
   }
 

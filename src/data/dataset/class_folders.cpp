@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -200,6 +203,40 @@ bool read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
   return true;
 }
 
+// Whether the beginning of the list has names of the set's images: with their extension, or without
+// it if they have at least four bytes, since shorter ones may be any number.
+bool names_images(const fs::path& list, const Dataset& set) {
+  constexpr std::size_t kBeginning = 64 << 10, kLeastStem = 4;
+  std::string text;
+  try {
+    text = first_bytes(list, kBeginning);
+  } catch (const std::system_error&) {  // it is told that nothing of it is read
+  }
+  std::unordered_set<std::string_view> words;
+  for (std::size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+    end = text.find_first_of(",;:\"'\\/ \t\r\n", begin);
+    words.insert(std::string_view(text).substr(begin, end - begin));
+  }
+  return std::any_of(set.samples.begin(), set.samples.end(), [&](const Sample& image) {
+    const std::string_view name = image.file_name.substr(image.file_name.rfind('/') + 1);
+    const std::string_view stem = name.substr(0, name.rfind('.'));
+    return words.contains(name) || (stem.size() >= kLeastStem && words.contains(stem));
+  });
+}
+
+// Counts the lists and packed files beside the class folders, of which nothing is read. A text that
+// names no image of the folders may be anything.
+void add_data_beside(const Dataset& set, LeftOut& left_out, const DatasetContext& context) {
+  int num_unknown = 10;  // lists that are still to be looked into, which takes time
+  for (const auto& [name, kind, may_be_link] : FolderEntries(context.root)) {
+    if (kind != FolderEntry::Kind::kFile || is_never_data(name) || !is_dataset_file(name)) continue;
+    if (is_label_list(name) && num_unknown-- > 0 && names_images(context.root / name, set))
+      left_out.add(Kind::kRootLabels, std::string(name));
+    else if (!has_extension(name, ".txt"))
+      left_out.add(Kind::kRootData, std::string(name));
+  }
+}
+
 // Visits every image below the root, and each folder only once, however many links lead to it. With
 // `every_image`, the folders in the root are the labels of the images directly in them.
 class ImageWalk {
@@ -287,6 +324,7 @@ Dataset read_folders(const DatasetContext& context) {
     left_out.add_all(top.left_out, "");
     for_each_image(
         top, [&](std::string_view image) { left_out.add(Kind::kRootImage, std::string(image)); });
+    add_data_beside(set, left_out, context);
   } else {
     left_out = {};
     set.classes.clear();
@@ -310,6 +348,41 @@ Dataset read_folders(const DatasetContext& context) {
   }
   for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
   return set;
+}
+
+FolderMeaning meaning_of_folders(const Dataset& set) {
+  constexpr auto kPairs =  // of an image and what is known of its pixels
+      std::to_array<std::string_view>({"image", "images", "img", "imgs", "mask", "masks", "label",
+                                       "labels", "annotation", "annotations"});
+  constexpr auto kParts = std::to_array<std::string_view>(
+      {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
+  using Kind = Dataset::Kind;
+  if ((set.kind != Kind::kClassFolders && set.kind != Kind::kArchives) || set.classes.size() < 2 ||
+      !set.found.labels.empty())
+    return FolderMeaning::kClasses;
+  // How many of the words the names have, if that is all they differ in; otherwise 0.
+  const auto count_words = [&](std::span<const std::string_view> words) -> std::size_t {
+    std::set<std::string> found, rests;
+    for (const std::string& name : set.classes) {
+      const auto [word, rest] = word_of_name(name, words);
+      found.insert(word);
+      rests.insert(rest);
+    }
+    return found.contains("") || rests.size() > 1 ? 0 : found.size();
+  };
+  if (count_words(kSetWords) > 1 || count_words(kPairs) > 1) return FolderMeaning::kSets;
+  return count_words(kSetWords) + count_words(kParts) == 1 ? FolderMeaning::kParts
+                                                           : FolderMeaning::kClasses;
+}
+
+std::string note_of_folders(const Dataset& set) {
+  const FolderMeaning meaning = meaning_of_folders(set);
+  if (meaning == FolderMeaning::kClasses) return {};
+  return "the folders have the names of " +
+         std::string(meaning == FolderMeaning::kSets ? "sets" : "parts") + " of a dataset (" +
+         quoted_names(set.classes, 10) +
+         "), and not of classes: put the images into one folder for each class, or give a list "
+         "with their labels. If these are the classes, name them in --classes FILE";
 }
 
 }  // namespace kiln

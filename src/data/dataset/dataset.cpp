@@ -319,6 +319,8 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   if (std::string note = note_of_twins(set.classes); !note.empty())
     set.notes.push_back(std::move(note));
   take_task(context.records, set);
+  if (std::string note = note_of_folders(set); !note.empty() && !context.every_image)
+    set.notes.insert(set.notes.begin(), std::move(note));
   return set;
 }
 
@@ -371,16 +373,6 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name,
   return read_labeled({.root = root, .name = name, .records = records});
 }
 
-// Whether what was taken for classes are the folders of training, validation and test images.
-bool has_sets_for_classes(const Dataset& set) {
-  constexpr auto kSets = std::to_array<std::string_view>(
-      {"train", "training", "valid", "validation", "val", "test", "testing", "dev"});
-  return (set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives) &&
-         set.classes.size() > 1 && std::ranges::all_of(set.classes, [&](const std::string& name) {
-           return std::ranges::count(kSets, in_small_letters(name)) > 0;
-         });
-}
-
 Dataset read_labeled(const DatasetContext& context) {
   Dataset set = read_of_any_kind(context);
   if (!set.labeled()) {
@@ -392,12 +384,8 @@ Dataset read_labeled(const DatasetContext& context) {
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
-  if (has_sets_for_classes(set))
-    context.fail(
-        "its folders have the names of sets (" + joined(set.classes, ", ") +
-            ") and hold images, but no folder for each class. Put the images of each set into "
-            "folders with the names of their classes, or give a list with their labels.",
-        ErrorCode::kNotLabeledDataset);
+  if (meaning_of_folders(set) == FolderMeaning::kSets)
+    context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
   const std::size_t listed = set.samples.size();
   set.samples.remove_unlabeled();
   set.samples.shrink_to_fit();

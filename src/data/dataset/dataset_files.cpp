@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -61,14 +62,25 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
                      "give each a name of its own.");
 }
 
-// Numbered files must be of one set and below their total. Adds a note if some are missing.
+// The files must be of one set; numbered ones below their total, too. Adds a note if some are
+// missing.
 void require_one_set(const DatasetContext& context, const std::vector<std::string>& files,
                      Dataset& set) {
   constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
+  const auto require_same = [&](bool is_same, const std::string& a, const std::string& b) {
+    if (!is_same)
+      context.fail("it has files of several datasets: '" + printable(a) + "' and '" + printable(b) +
+                   "'. Put each into its own folder.");
+  };
   std::string first, first_file;
   std::size_t count = 0;
+  std::map<std::string, std::pair<std::string, std::string>> sets;  // words and files
   for (const std::string& file : files) {
     const std::string_view name = packed_stem(file);
+    if (auto [word, rest] = word_of_name(name, kSetWords); !word.empty()) {
+      const auto& [known, known_file] = sets.emplace(rest, std::pair(word, file)).first->second;
+      require_same(known == word, known_file, file);
+    }
     const std::string_view own = numbered_set_name(name);
     if (own.empty()) continue;
     const std::string total(name.substr(name.size() - kTotalBytes));
@@ -80,9 +92,7 @@ void require_one_set(const DatasetContext& context, const std::vector<std::strin
       first = whole;
       first_file = file;
     }
-    if (whole != first)
-      context.fail("it has files of several datasets: '" + first_file + "' and '" + file +
-                   "'. Put each into its own folder.");
+    require_same(whole == first, first_file, file);
   }
   if (count == 0) return;
   const std::size_t of = std::stoul(first.substr(first.size() - kTotalBytes));

@@ -152,6 +152,22 @@ std::string_view without_gz(std::string_view file_name) {
   return without(file_name, ".gz");
 }
 
+// In small letters, without what is no letter. Characters beyond ASCII are letters.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words;
+  bool is_in_word = false, is_after_small = false;
+  for (const char c : name) {
+    const bool is_large = c >= 'A' && c <= 'Z';
+    const bool is_small = (c >= 'a' && c <= 'z') || static_cast<unsigned char>(c) >= 0x80;
+    if ((is_small && !is_in_word) || (is_large && (!is_in_word || is_after_small)))
+      words.emplace_back();
+    is_in_word = is_large || is_small;
+    is_after_small = is_small;
+    if (is_in_word) words.back() += in_small_letters({&c, 1});
+  }
+  return words;
+}
+
 constexpr std::size_t kMaxNamed = 10;
 
 std::string note_of(const UnreadKind* kind, std::size_t count, bool is_one) {
@@ -182,6 +198,12 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
     {"image in a folder inside a class folder is skipped",
      "images in folders inside class folders are skipped"},
     {"image next to the class folders is skipped", "images next to the class folders are skipped"},
+    {"list, archive or record file next to the class folders is not read",
+     "lists, archives and record files next to the class folders are not read"},
+    {"list next to the class folders names their images, which nevertheless have the names of the "
+     "folders as classes, unless the list is given as the data or as --labels",
+     "lists next to the class folders name their images, which nevertheless have the names of the "
+     "folders as classes, unless a list is given as the data or as --labels"},
     {"image belongs to the sample of another image and is skipped",
      "images belong to the sample of another image and are skipped"},
     {"file is there twice with the same content, and is used once",
@@ -283,6 +305,25 @@ std::string_view numbered_set_name(std::string_view file_name) {
     if (kForm[i] == '0' ? !is_digit : end[i] != kForm[i]) return {};
   }
   return name.substr(0, name.size() - kForm.size());
+}
+
+WordOfName word_of_name(std::string_view name, std::span<const std::string_view> words) {
+  constexpr std::string_view kEnd = "set";  // trainset is a set as training_set is
+  const auto is_known = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+  WordOfName found;
+  for (std::string word : words_of(name)) {
+    const std::string begin = word.substr(0, word.size() - std::min(kEnd.size(), word.size()));
+    if (found.word.empty() && is_known(word)) {
+      found.word = word;
+      continue;
+    }
+    if (found.word.empty() && word.ends_with(kEnd) && is_known(begin)) {
+      found.word = begin;
+      word = kEnd;
+    }
+    found.rest += (found.rest.empty() ? "" : " ") + word;
+  }
+  return found;
 }
 
 SourceStamp stamp_of(const fs::path& root, const std::string& name) {

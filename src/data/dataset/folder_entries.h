@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,21 @@ std::string_view packed_stem(std::string_view file_name);
 
 // "train" for train-00000-of-01024; empty if the name does not end like this.
 std::string_view numbered_set_name(std::string_view file_name);
+
+// A word of a name, and its other words, without numbers: "val" and "imagenet k" of
+// imagenet1k-val-00, "train" and "set" of Trainset. Words end at what is no letter, and before a
+// capital letter that follows a small one.
+struct WordOfName {
+  std::string word;  // in small letters; empty: there is none
+  std::string rest;
+};
+// Finds the first one of `words` in the name.
+WordOfName word_of_name(std::string_view name, std::span<const std::string_view> words);
+
+// What names of folders and files call the sets of a dataset.
+inline constexpr auto kSetWords =
+    std::to_array<std::string_view>({"train", "training", "trainval", "valid", "validation", "val",
+                                     "test", "testing", "dev", "eval", "evaluation", "holdout"});
 
 // The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
@@ -145,6 +161,8 @@ class LeftOut {
     kDeepFolder,
     kDeepImage,
     kRootImage,
+    kRootData,
+    kRootLabels,
     kBesidePhotograph,
     kRepeatedName,
     kSpareLabel,

@@ -54,6 +54,13 @@ Dataset read_labeled(const DatasetContext& context);
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
+// What the folders are that were taken for classes, in a folder or an archive, if the names of all
+// are alike but for one word or a number. Names that label files or --classes give are classes.
+enum class FolderMeaning { kClasses, kSets, kParts };
+FolderMeaning meaning_of_folders(const Dataset& set);
+// Empty for classes.
+std::string note_of_folders(const Dataset& set);
+
 // Why images of a list cannot be used ("is missing"), by position.
 using ListFaults = std::map<std::size_t, std::string>;
 
@@ -251,9 +258,9 @@ struct PackedFiles {
 PackedFiles find_packed_files(const DatasetContext& context);
 
 // A set of these files without its images. Checks that they are one dataset: no file under two
-// names or with two extensions, and numbered files, such as train-00000-of-00008, of one set and
-// below their total; notes if some are missing. Raises the limit on open files, since every archive
-// stays open and the default limit may be 1024.
+// names or with two extensions, of one set (not train-0.tar and val-0.tar), and numbered files,
+// such as train-00000-of-00008, below their total; notes if some are missing. Raises the limit on
+// open files, since every archive stays open and the default limit may be 1024.
 Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
                      const std::vector<std::string>& files);
 

@@ -391,15 +391,22 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
   return groups;
 }
 
-void refuse_idle_pattern(const Dataset& set, const std::string& group_by) {
+void check_pattern(const std::string& group_by, Dataset& set) {
   if (group_by.empty()) return;
   const PathPattern pattern(group_by);
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (!pattern.group_of(set.samples.file_name(i)).empty()) return;
-  throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
-                                         set.root.string() + "': the first is '" +
-                                         printable(set.samples.file_name(0)) +
-                                         "'. Give a regular expression that matches such paths.");
+  FewNames others;
+  for (const Sample& image : set.samples)
+    if (pattern.group_of(image.file_name).empty()) others.add(std::string(image.file_name));
+  if (others.count() == set.samples.size())
+    throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
+                                           set.root.string() + "': the first is '" +
+                                           printable(set.samples.file_name(0)) +
+                                           "'. Give a regular expression that matches such paths.");
+  if (others.count() > 0)
+    set.notes.push_back("--group-by '" + printable(group_by) + "' does not match " +
+                        grouped(static_cast<long long>(others.count())) + " of " +
+                        grouped(static_cast<long long>(set.samples.size())) +
+                        " paths, whose images are in no group: " + others.quoted());
 }
 
 std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts) {

@@ -126,8 +126,9 @@ DuplicatePairs find_duplicates(const ScannedImages& scanned);
 std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
                                      const std::string& group_by, bool as_listed = true);
 
-// Throws Error kUserError if a `group_by` that is not empty matches no path of the set.
-void refuse_idle_pattern(const Dataset& set, const std::string& group_by);
+// Throws Error kUserError if a `group_by` that is not empty matches no path of the set; notes the
+// paths that it does not match.
+void check_pattern(const std::string& group_by, Dataset& set);
 
 // Images of the same picture that are not all in one part of a split, or not all in one of two
 // datasets, so that a model is tested on images it has seen.

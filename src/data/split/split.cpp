@@ -464,7 +464,7 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
 
 }  // namespace
 
-void check_parts(const Dataset& set, const PartsRequest& request) {
+void check_parts(const PartsRequest& request, Dataset& set) {
   Problems problems;
   const std::size_t n = set.samples.size();
   if (n < std::max<std::size_t>(request.names.size(), 2)) {
@@ -484,7 +484,7 @@ void check_parts(const Dataset& set, const PartsRequest& request) {
                             "between %.6g and %.6g, so that each output has at least one image.",
                             fraction, n, least, 1 - least)));
   }
-  problems.collect([&] { refuse_idle_pattern(set, request.group_by); });
+  problems.collect([&] { check_pattern(request.group_by, set); });
   problems.throw_if_any();
 }
 

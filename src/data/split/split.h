@@ -89,8 +89,8 @@ struct PartedDataset {
 
 // Checks the request against the dataset without reading any image. Throws Problems: Error
 // kInvalidDataset for a single image, kNotInRangeValue for a fraction outside [1/n, 1 - 1/n],
-// kUserError for a `group_by` that matches no path.
-void check_parts(const Dataset& set, const PartsRequest& request);
+// kUserError for a `group_by` that matches no path. Notes the paths that it does not match.
+void check_parts(const PartsRequest& request, Dataset& set);
 
 // Images without a label are divided as a class of their own. The set must pass check_parts().
 // Throws Error kInvalidDataset if there are fewer groups than parts.

@@ -519,7 +519,7 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                             SplitDataset& split) {
   Dataset& set = split.set;
   refuse_one_class(set);
-  refuse_idle_pattern(set, request.group_by);
+  check_pattern(request.group_by, set);
   const ScannedImages scanned = scan_images({&set}, scan);
   split.duplicates = find_duplicates(scanned);
   split.groups = groups_of(set, split.duplicates, request.group_by);

@@ -250,6 +250,7 @@ Dataset read_images(const AuditConfig& config) {
                 "Images '" + config.data_path + "': all belong to " +
                     (present.empty() ? "no class" : "the class '" + present.front() + "'") +
                     ". An audit needs at least two classes: give a folder that has them.");
+  check_pattern(config.group_by, set);
   return set;
 }
 

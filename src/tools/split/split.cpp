@@ -86,7 +86,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   Problems problems;
   problems.collect([&] {
     set = read_dataset(config.src_path, "Input dataset", config.records);
-    check_parts(set, request);
+    check_parts(request, set);
   });
   for (const std::string& path : config.part_paths)
     problems.collect([&] { prepare_image_output(path, config.src_path); });

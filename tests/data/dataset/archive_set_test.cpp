@@ -78,6 +78,46 @@ TEST_F(ArchiveTest, AFolderSharedByAllImagesIsNoClass) {
   EXPECT_FALSE(read(tar_of({{"1.jpg", ""}, {"2.jpg", ""}})).labeled());
 }
 
+TEST_F(ArchiveTest, AFolderInTheOnlyClassFolderIsNoClass) {
+  scratch_.put("unpacked/cat/1.jpg", "a");
+  scratch_.put("unpacked/cat/dog/2.jpg", "b");
+  const Dataset folders = read_dataset(scratch_ / "unpacked", "Data");
+  const Dataset set = read(tar_of({{"cat/1.jpg", "a"}, {"cat/dog/2.jpg", "b"}}));
+  EXPECT_EQ(set.classes, std::vector<std::string>{"cat"});
+  EXPECT_EQ(set.classes, folders.classes);
+  ASSERT_EQ(set.samples.size(), folders.samples.size());
+  EXPECT_EQ(set.samples.file_name(0), folders.samples.file_name(0));
+  EXPECT_EQ(read(tar_of({{"top/0.jpg", ""}, {"top/cat/1.jpg", ""}, {"top/dog/1.jpg", ""}})).classes,
+            (std::vector<std::string>{"cat", "dog"}))
+      << "one stray image makes no class of the folder of all";
+}
+
+TEST_F(ArchiveTest, ShardsOfSeveralSetsAreRefused) {
+  using Names = std::vector<std::string>;
+  const auto fault = [&](const Names& names) -> std::string {
+    const ScratchFolder folder;
+    for (const std::string& name : names)
+      folder.put(name, tar_of({{name + ".jpg", name}, {name + ".cls", "cat"}}));
+    try {
+      read_dataset(folder.path(), "Data");
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+      for (const std::string& name : names)
+        EXPECT_NE(error.message().find("'" + name + "'"), std::string::npos) << error.message();
+      return error.message();
+    }
+  };
+  for (const Names& names :
+       {Names{"imagenet1k-train-0000.tar", "imagenet1k-validation-00.tar"},
+        Names{"train-000000.tar", "val-000000.tar"}, Names{"test.tar", "train.tar"},
+        Names{"testset_1.tar.gz", "Training-Set.2.tar"}})
+    EXPECT_NE(fault(names).find("several datasets"), std::string::npos) << names.front();
+  for (const Names& names : {Names{"train-0.tar", "train-1.tar"}, Names{"train-0.tar", "more.tar"},
+                             Names{"train-a.tar", "test-b.tar"}})
+    EXPECT_EQ(fault(names), "") << names.front();
+}
+
 TEST_F(ArchiveTest, ImagesOutsideOfClassFoldersAreCountedInNotes) {
   const Dataset set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
   EXPECT_EQ(set.samples.size(), 1U);

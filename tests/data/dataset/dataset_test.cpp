@@ -90,6 +90,28 @@ TEST(ClassFolders, FilesThatAreNoImagesAreCounted) {
   EXPECT_LT(set.notes[0].size(), 300U);
 }
 
+TEST(ClassFolders, ListsAndPackedFilesBesideThemAreNamed) {
+  const ScratchFolder scratch;
+  for (const char* name :
+       {"cat/1.jpg", "dog/ISIC_7.jpg", "bird.zip", "a.tfrecord", "x.parquet", "LICENSE.txt",
+        "README.md", "classes.txt", ".hidden.csv", "folders-000000.idx"})
+    scratch.put(name);
+  scratch.put("sizes.csv", "1,2\n3,4\n");
+  const auto notes = [&] { return read_dataset(scratch.path(), "Data").notes; };
+  ASSERT_EQ(notes().size(), 1U) << joined_lines(notes());
+  EXPECT_TRUE(notes()[0].starts_with("4 ")) << notes()[0];
+  EXPECT_NE(notes()[0].find("'a.tfrecord', 'bird.zip', 'sizes.csv', 'x.parquet'"),
+            std::string::npos);
+  fs::remove(scratch / "x.parquet");
+  scratch.put("x.csv", "image,label\nISIC_6,fox\nISIC_7,owl\n");
+  scratch.put("x.jsonl", R"({"file_name":"cat/1.jpg","label":3})");
+  scratch.put("x.txt", "photos/1.jpg 3\n");
+  ASSERT_EQ(notes().size(), 2U) << joined_lines(notes());
+  EXPECT_TRUE(notes()[1].starts_with("3 lists ")) << notes()[1];
+  EXPECT_NE(notes()[1].find("--labels: 'x.csv', 'x.jsonl', 'x.txt'"), std::string::npos)
+      << notes()[1];
+}
+
 TEST(ClassFolders, LinksAreFollowedAndLoopsAreNamed) {
   const ScratchFolder scratch;
   const ScratchFolder elsewhere;
@@ -180,6 +202,80 @@ TEST(Dataset, FoldersOfSetsAreNoClasses) {
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   scratch.put("cat/c.jpg", "c");
   EXPECT_EQ(read_labeled_dataset(scratch.path(), "Data").classes.size(), 3U);
+}
+
+// What training does with a folder that has an image in each of these folders.
+enum class Taken { kAsClasses, kWithANote, kNotAtAll };
+
+Taken taken(const std::vector<std::string>& folders) {
+  const ScratchFolder scratch;
+  std::string names;
+  for (const std::string& folder : folders) {
+    scratch.put("data/" + folder + "/a.jpg", "a");
+    names += folder + "\n";
+  }
+  scratch.put("classes", names);
+  const RecordOptions given{.classes_file = scratch / "classes"};
+  const Dataset named = read_labeled_dataset(scratch / "data", "Data", given);
+  EXPECT_EQ(named.classes, folders);
+  EXPECT_TRUE(named.notes.empty()) << joined_lines(named.notes);
+  const std::vector<std::string> notes = read_dataset(scratch / "data", "Data").notes;
+  try {
+    const Dataset set = read_labeled_dataset(scratch / "data", "Data");
+    EXPECT_EQ(set.notes, notes);
+    if (notes.empty()) return Taken::kAsClasses;
+    EXPECT_NE(notes.at(0).find("--classes"), std::string::npos);
+    return Taken::kWithANote;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+    EXPECT_NE(error.message().find(notes.at(0)), std::string::npos);
+    EXPECT_NE(error.message().find("'" + folders.front() + "'"), std::string::npos);
+    return Taken::kNotAtAll;
+  }
+}
+
+TEST(Dataset, FoldersWithSetsInTheirNamesAreNoClasses) {
+  for (const std::vector<std::string>& folders :
+       std::vector<std::vector<std::string>>{{"test_images", "train_images"},
+                                             {"train2017", "val2017"},
+                                             {"test_set", "training_set"},
+                                             {"seg_test", "seg_train"},
+                                             {"testset", "trainset"},
+                                             {"TestImages", "TrainImages"},
+                                             {"eval", "train"},
+                                             {"DEV", "Holdout", "training 2"},
+                                             {"images", "masks"},
+                                             {"train-image", "train-masks"}})
+    EXPECT_EQ(taken(folders), Taken::kNotAtAll) << folders.front();
+  for (const std::vector<std::string>& folders :
+       std::vector<std::vector<std::string>>{{"images_part_1", "images_part_2"},
+                                             {"fold1", "fold2", "fold3"},
+                                             {"Batch 1", "Batch 2"},
+                                             {"images_001", "images_002"},
+                                             {"train1", "train2"}})
+    EXPECT_EQ(taken(folders), Taken::kWithANote) << folders.front();
+  for (const std::vector<std::string>& folders :
+       std::vector<std::vector<std::string>>{{"test_tube", "train"},
+                                             {"cat", "test", "train"},
+                                             {"car", "train"},
+                                             {"mask", "no_mask"},
+                                             {"label_0", "label_1"},
+                                             {"part1", "whole"},
+                                             {"left part 1", "right part 1"},
+                                             {"0", "1"},
+                                             {"trainer", "validator"},
+                                             {"train"}})
+    EXPECT_EQ(taken(folders), Taken::kAsClasses) << folders.front();
+}
+
+TEST(Dataset, AListBesideFoldersOfSetsIsNamedInTheirRefusal) {
+  const ScratchFolder scratch;
+  scratch.put("train_images/0001.jpg", "a");
+  scratch.put("test_images/0002.jpg", "b");
+  scratch.put("train.csv", "image_id,label\n0001,cat\n");
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+  EXPECT_NE(error.message().find("--labels: 'train.csv'"), std::string::npos) << error.message();
 }
 
 TEST(Dataset, ABrokenJsonFileIsNamedWhereLabelsAreMissing) {

@@ -143,6 +143,14 @@ TEST_F(RecordSet, FilesOfAFolderBelongTogether) {
       std::string::npos);
 }
 
+TEST_F(RecordSet, TrainingAndTestImagesInOneFolderAreRefused) {
+  scratch_.put("train.tfrecord", example("a", 1));
+  scratch_.put("test.tfrecord", example("b", 2));
+  const Error error = error_of([&] { read_dataset(scratch_.path(), "Data"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(error.message().find("'test.tfrecord' and 'train.tfrecord'"), std::string::npos);
+}
+
 TEST_F(RecordSet, TwoExportsInOneFolderAreRefused) {
   scratch_.put("train-00000-of-00002", example("a", 1));
   scratch_.put("train-00001-of-00002", example("b", 2));

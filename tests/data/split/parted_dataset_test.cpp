@@ -70,7 +70,7 @@ class PartedDatasetTest : public testing::Test {
   static PartsRequest halves() { return {.names = {"train", "test"}, .fractions = {0.5, 0.5}}; }
   PartedDataset split(const PartsRequest& request) const {
     Dataset set = read_dataset(folder_.path(), "Input dataset");
-    check_parts(set, request);
+    check_parts(request, set);
     return split_into_parts(std::move(set), request, {.num_threads = 2});
   }
   Error fault(const PartsRequest& request) const {
@@ -143,6 +143,9 @@ TEST_F(PartedDatasetTest, RefusesWhatCannotBe) {
   EXPECT_EQ(fault(request).code(), ErrorCode::kNotInRangeValue);
   request.fractions = {0.9, 1 - 0.9};
   split(request);
+  request.group_by = "cat/";
+  EXPECT_NE(split(request).set.notes.at(0).find("--group-by 'cat/' does not match 5 of 10"),
+            std::string::npos);
   request.group_by = "nothing";
   EXPECT_NE(fault(request).message().find("matches no path"), std::string::npos);
   request.group_by = "(p)[0-9]";

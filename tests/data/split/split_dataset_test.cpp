@@ -140,6 +140,19 @@ TEST_F(SplitDatasetTest, GroupsOnBothGivenSidesAreNoted) {
   }
 }
 
+TEST_F(SplitDatasetTest, NotesPathsThatAPatternDoesNotMatch) {
+  draw_classes(6);
+  EXPECT_TRUE(split({.group_by = "[0-9]+"}).set.notes.empty());
+  const Dataset set = read_labeled_dataset(folder_.path(), "Dataset");
+  const std::string first(set.samples.file_name(0));
+  draw("dog/P1-a.png", 900);
+  const std::vector<std::string> notes = split({.group_by = "/([^P]+)"}).set.notes;
+  ASSERT_EQ(notes.size(), 1U);
+  expect_word(notes[0], "--group-by '/([^P]+)' does not match 1 of ");
+  expect_word(notes[0], "'dog/P1-a.png'");
+  EXPECT_EQ(notes[0].find(first), std::string::npos);
+}
+
 TEST_F(SplitDatasetTest, SaysWhyNothingCanBeSplit) {
   draw("cat/1.png", 1);
   draw("cat/2.png", 2);
