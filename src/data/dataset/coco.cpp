@@ -164,10 +164,11 @@ class CocoReader {
       fail("no category has the id " + std::to_string(category));
     const int earlier = set_.samples.label(item->second);
     if (!listed_.add(item->second, static_cast<int>(category), set_))
-      fail("assigns image " + std::to_string(image_id) + " ('" +
-           printable(set_.samples.file_name(item->second)) + "', of the class '" +
+      fail("gives image " + std::to_string(image_id) + ", '" +
+           printable(set_.samples.file_name(item->second)) + "', a second class, '" +
+           excerpt(names_by_id_[category]) + "' after '" +
            excerpt(set_.classes[static_cast<std::size_t>(earlier)]) +
-           "') a second class: `kiln train --task multi-label` trains on several for each image");
+           "': `kiln train --task multi-label` trains on several for each image");
   }
 
   const CocoFile& coco_;

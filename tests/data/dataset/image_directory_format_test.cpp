@@ -1,6 +1,8 @@
 // Hostile and broken lists and schemas: each is error 18 naming file and line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/dataset/readers.h"
 #include "data/scratch_folder.h"
 

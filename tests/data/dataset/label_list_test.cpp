@@ -331,7 +331,7 @@ std::string notes_of(const Dataset& set) {
 
 TEST_F(LabelList, LabelsThatMayBeMissingAreNoted) {
   const std::string csv = "path,label\ncat/a.jpg,cat\ncat/b c.jpg,nan\ndog/a.jpg,nan\n";
-  for (const std::string& word : {"nan", "None", "NULL", "N/A", "<NA>", "NaT"}) {
+  for (const std::string& word : Texts{"nan", "None", "NULL", "N/A", "<NA>", "NaT"}) {
     std::string text = csv;
     for (std::size_t at = 0; (at = text.find("nan")) != text.npos;) text.replace(at, 3, word);
     const std::string notes = notes_of(read("l.csv", text));
