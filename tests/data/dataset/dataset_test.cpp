@@ -195,8 +195,9 @@ TEST(Dataset, UnlabeledImagesAreLeftOutOfTraining) {
   const ScratchFolder scratch;
   scratch.put("_schema.json", schema_text({"cat"}));
   scratch.put("a.jpg");
+  scratch.put("b.jpg");
   scratch.put("images.lst",
-              "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n"
+              "{\"image_info\": {\"file_name\": \"b.jpg\"}, \"id\": 0}\n"
               "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"category\": \"cat\", \"id\": 1}\n");
   const Dataset set = read_labeled_dataset(scratch.path(), "Training dataset");
   ASSERT_EQ(set.samples.size(), 1U);
@@ -326,19 +327,18 @@ TEST_F(CocoTest, FaultsOfImagesAndCategoriesAreError18) {
 }
 
 TEST_F(CocoTest, AnUnusedIdHasTheNameOfNoCategory) {
-  scratch_.put("labels.json", "{" + std::string(kCocoImages) + R"(, "categories": [
+  scratch_.put("labels.json", "{" + std::string(kCocoImages) + R"list(, "categories": [
       {"id": 1, "name": "cat"}, {"id": 3, "name": "Others"}, {"id": 5, "name": "Others (id 2)"}],
-      "annotations": [{"image_id": 9, "category_id": 3}, {"image_id": 7, "category_id": 1}]
-})");
-  Dataset set = read_dataset(scratch_.path(), "Training dataset");
-EXPECT_EQ(set.classes, (std::vector<std::string>{"Others (id 0)", "cat", "Others (id 2)_", "Others",
-                                                 "Others (id 4)", "Others (id 2)"}));
-EXPECT_EQ(set.samples[1].label, 3);
-EXPECT_NE(joined_lines(set.notes).find("'Others (id 0)'"), std::string::npos);
-// What `kiln convert` writes of unused ids can be read.
-for (const std::vector<std::string>& classes :
-     {set.classes, std::vector<std::string>{"Others", "cat", "Others", "dog"}})
-  EXPECT_EQ(parse_schema(schema_text(classes), "_schema.json", {}).classes, classes);
+      "annotations": [{"image_id": 9, "category_id": 3}, {"image_id": 7, "category_id": 1}]})list");
+  const Dataset set = read_dataset(scratch_.path(), "Training dataset");
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"Others (id 0)", "cat", "Others (id 2)_",
+                                                   "Others", "Others (id 4)", "Others (id 2)"}));
+  EXPECT_EQ(set.samples[1].label, 3);
+  EXPECT_NE(joined_lines(set.notes).find("'Others (id 0)'"), std::string::npos);
+  // What `kiln convert` writes of unused ids can be read.
+  for (const std::vector<std::string>& classes :
+       {set.classes, std::vector<std::string>{"Others", "cat", "Others", "dog"}})
+    EXPECT_EQ(parse_schema(schema_text(classes), "_schema.json", {}).classes, classes);
 }
 
 TEST_F(CocoTest, AFileOfTwoIdsCountsOnce) {

@@ -16,7 +16,6 @@ class ListTest : public testing::Test {
  protected:
   ListTest() {
     scratch_.put("a.jpg");
-    scratch_.put("b.jpg");
     scratch_.put("_schema.json", schema_text({"bird", "cat"}));
   }
   Dataset read() { return read_dataset(scratch_.path(), "Training dataset"); }
@@ -44,6 +43,7 @@ class ListTest : public testing::Test {
 };
 
 TEST_F(ListTest, AGoodListIsReadInOrder) {
+  scratch_.put("b.jpg");
   scratch_.put("images.lst",
                "{\"image_info\": {\"file_name\": \"a.jpg\", \"width\": 5, \"height\": 7}, "
                "\"category\": \"cat\", \"id\": 40}\r\n\n"
@@ -107,6 +107,7 @@ TEST_F(ListTest, RepeatedIdsAndUnknownLabelsAreRefused) {
 }
 
 TEST_F(ListTest, AnImageListedTwiceCountsOnce) {
+  scratch_.put("b.jpg");
   const std::string again =
                         R"({"image_info": {"file_name": "./a.jpg"}, "category": "cat", "id": 5})",
                     other =
