@@ -68,7 +68,10 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& text) {
-    if (stack_.size() == 1) outer_key_ = text;
+    if (stack_.size() == 1) {
+      outer_key_ = text;
+      num_visited_ = 0;
+    }
     key_ = std::move(text);
     return true;
   }
@@ -120,10 +123,17 @@ class Builder {
     } else {
       const auto [place, is_new] = members.try_emplace(std::move(key_));
       if (!is_new && repeated_ == RepeatedKeys::kRefused)
-        throw JsonFault(1, "has the key '" + place->first.substr(0, 200) + "' twice");
+        throw JsonFault(0, "has the key '" + place->first.substr(0, 200) + "' twice" + element());
       place->second = std::move(value);
       return &place->second;
     }
+  }
+
+  // ", in entry 3 of 'images'"; empty outside the elements that are visited.
+  std::string element() const {
+    if (visit_ == nullptr || stack_.size() < 3 || !stack_[1]->is_array()) return {};
+    return ", in entry " + std::to_string(num_visited_ + 1) +
+           (outer_key_.empty() ? "" : " of '" + outer_key_ + "'");
   }
 
   // Called when a value is complete. If it is an element of a list that is a direct member of the
@@ -135,6 +145,7 @@ class Builder {
         return;
       (*visit_)(outer_key_, stack_[1]->back());
       stack_[1]->clear();
+      ++num_visited_;
       num_values_ = counted_outside_;
     }
   }
@@ -144,6 +155,7 @@ class Builder {
   std::size_t max_values_;
   const VisitElement* visit_ = nullptr;
   std::size_t num_values_ = 0;
+  std::size_t num_visited_ = 0;      // elements of the list of outer_key_
   std::size_t counted_outside_ = 0;  // num_values_ without the elements visited
   Json root_;
   std::vector<Json*> stack_;  // the open lists and objects, outermost first
@@ -168,7 +180,7 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, std::size_t max
 }
 
 nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit) {
-  Builder<nlohmann::json> builder(text, RepeatedKeys::kLastWins, kMaxJsonValues);
+  Builder<nlohmann::json> builder(text, RepeatedKeys::kRefused, kMaxJsonValues);
   builder.visit_lists(&visit);
   return build<nlohmann::json>(text, std::move(builder));
 }

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxJsonValues = 1'000'000;
 class JsonFault : public std::runtime_error {
  public:
   JsonFault(int line, const std::string& clause) : std::runtime_error(clause), line_(line) {}
-  int line() const { return line_; }  // in the text, from 1
+  int line() const { return line_; }  // in the text, from 1; 0: unknown
 
  private:
   int line_;
@@ -41,7 +41,7 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text,
 
 // For long lists: as parse_json(), but passes each element of a list that is a direct member of the
 // outermost object to `visit` and then drops it. Such lists are empty in the result, and
-// kMaxJsonValues applies to one element at a time.
+// kMaxJsonValues applies to one element at a time. Repeated keys are refused, naming the element.
 using VisitElement = std::function<void(const std::string& list, const nlohmann::json& element)>;
 nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit);
 

@@ -95,6 +95,38 @@ std::string decomposed(std::string_view name) {
   return text;
 }
 
+bool is_blank(char32_t code) {
+  return code == ' ' || code == '\t' || code == 0xA0 || code == 0x1680 ||
+         (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+// Zero-width characters, marks of direction, the soft hyphen, a byte-order mark.
+bool is_unseen(char32_t code) {
+  return code == 0xAD || (code >= 0x200B && code <= 0x200F) || code == 0x2060 || code == 0xFEFF;
+}
+
+// Of Latin, Greek and Cyrillic letters without accents.
+char32_t in_small(char32_t code) {
+  const auto is_in = [&](char32_t first, char32_t last) { return code >= first && code <= last; };
+  if (is_in('A', 'Z') || is_in(0x391, 0x3A9) || is_in(0x410, 0x42F)) return code + 0x20;
+  return is_in(0x400, 0x40F) ? code + 0x50 : code;
+}
+
+// What names that look alike have in common.
+std::string look_of(std::string_view name) {
+  std::string text;
+  bool has_blank = false;
+  for_each_character(decomposed(name), [&](char32_t code) {
+    if (is_unseen(code)) return;
+    if (!is_blank(code)) {
+      if (has_blank && !text.empty()) text += ' ';
+      append(in_small(code), text);
+    }
+    has_blank = is_blank(code);
+  });
+  return text;
+}
+
 // With every character beyond ASCII as \u00e9.
 std::string escaped(std::string_view name) {
   std::string text;
@@ -138,14 +170,24 @@ std::string quoted_among(const std::vector<std::string>& names,
 }
 
 std::string note_of_twins(const std::vector<std::string>& names) {
-  std::vector<std::pair<std::string, std::string>> forms;
-  for (const std::string& name : names)
-    if (!is_ascii(name)) forms.emplace_back(decomposed(name), name);
-  std::ranges::sort(forms);
-  for (std::size_t i = 1; i < forms.size(); ++i)
-    if (forms[i - 1].first == forms[i].first && forms[i - 1].second != forms[i].second)
-      return "two classes look alike: " + twin_text(forms[i].second, forms[i - 1].second);
-  return {};
+  std::vector<std::pair<std::string, std::string>> looks;
+  for (const std::string& name : names) looks.emplace_back(look_of(name), name);
+  std::ranges::sort(looks);
+  std::string note;
+  int more = 0;
+  for (std::size_t i = 1; i < looks.size(); ++i) {
+    const std::string &twin = looks[i - 1].second, &name = looks[i].second;
+    if (looks[i - 1].first != looks[i].first || twin == name) continue;
+    more += note.empty() ? 0 : 1;
+    if (!note.empty()) continue;
+    note = "two classes look alike: ";
+    note += decomposed(twin) == decomposed(name)
+                ? twin_text(name, twin)
+                : "'" + escaped(name) + "' (the same name as '" + escaped(twin) +
+                      "' but for capitals, blanks or characters that are not seen: rename one, or "
+                      "give both one name if they are one class)";
+  }
+  return more == 0 ? note : note + formatted(", and %d more", more);
 }
 
 }  // namespace kiln

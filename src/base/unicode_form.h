@@ -1,6 +1,7 @@
 // Names that look alike but differ in bytes: an accent can be part of its letter (NFC, as most
-// systems write it) or follow it (NFD, as macOS does). They stay different names; messages tell
-// them apart. Names are UTF-8.
+// systems write it) or follow it (NFD, as macOS does); letters may be small or capital, blanks of
+// other kinds or numbers, and some characters are not seen. They stay different names; messages
+// tell them apart. Names are UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ std::string quoted_among(const std::string& name, const std::vector<std::string>
 std::string quoted_among(const std::vector<std::string>& names,
                          const std::vector<std::string>& known, std::size_t most);
 
-// A note naming two of the names that are the same in different Unicode forms; empty if none are.
+// A note naming two of the names that look alike, and how many more do; empty if none do.
 std::string note_of_twins(const std::vector<std::string>& names);
 
 }  // namespace kiln

@@ -153,6 +153,7 @@ struct EvaluatedModel {
   std::vector<JudgedImage> most_wrong = {};
   // For each of those, where in the image the model saw its answer; empty if not requested.
   std::vector<Thumbnail> heat_maps = {};
+  long long num_unlabeled = 0;              // images without a label; skipped
   long long num_unknown = 0;                // images of classes that the model lacks; skipped
   std::vector<std::string> unknown_labels;  // the labels of those
   std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen

@@ -54,6 +54,22 @@ TEST(Json, RepeatedKeysAreRefusedOnDemand) {
   EXPECT_EQ(parse_json(R"({"a":[1],"a":2})")["a"], 2);
 }
 
+TEST(Json, ARepeatedKeyInALongListIsNamedWithItsElement) {
+  const auto fault_of = [](const std::string& text) -> std::string {
+    try {
+      parse_json_lists(text, [](const std::string&, const nlohmann::json&) {});
+    } catch (const JsonFault& fault) {
+      return fault.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(fault_of(R"({"b":[1,2,3],"a":[{"c":1},{"c":{"d":1,"d":2}}]})"),
+            "has the key 'd' twice, in entry 2 of 'a'");
+  EXPECT_EQ(fault_of(R"({"":[{"c":1,"c":1}]})"), "has the key 'c' twice, in entry 1");
+  EXPECT_EQ(fault_of(R"({"a":[1],"a":[2]})"), "has the key 'a' twice");
+  EXPECT_EQ(fault_of(R"({"a":[{"c":1},{"c":1}],"b":{"c":1}})"), "");
+}
+
 // The library needs 50 s for the first and does not end with the second.
 TEST(Json, TimeIsProportionalToTheText) {
   std::string tensors = "{\"\":0", keys = "{\"\":0";

@@ -28,5 +28,22 @@ TEST(UnicodeForm, NamesThatLookAlikeAreToldApart) {
   EXPECT_EQ(as_utf8("caf\xe9"), "caf\\xe9");
 }
 
+TEST(UnicodeForm, TwinsMayDifferInCapitalsBlanksAndWhatIsNotSeen) {
+  for (const std::string& twin : std::vector<std::string>{
+           "Dog house", "dog  house", "dog\u00a0house", " dog house", "dog hou\u200bse",
+           "dog house\ufeff", "dog house ", "dog\u3000house"}) {
+    const std::string note = note_of_twins({"cat", "dog house", twin});
+    EXPECT_NE(note.find("'dog house'"), std::string::npos) << twin;
+    EXPECT_EQ(note.find("Unicode form"), std::string::npos) << note;
+  }
+  EXPECT_NE(note_of_twins({"\u00c9t\u00e9", "e\u0301te\u0301"}), "");
+  EXPECT_NE(note_of_twins({"\u041c\u0418\u0420", "\u043c\u0438\u0440"}), "");
+  EXPECT_EQ(note_of_twins({"doghouse", "dog house", "dog-house", "cat", "1", "01"}), "");
+  const std::string several = note_of_twins({"a", "A", "b", "B", "c", "C"});
+  EXPECT_NE(several.find("'a' (the same name as 'A'"), std::string::npos) << several;
+  EXPECT_NE(several.find("2 more"), std::string::npos) << several;
+  EXPECT_NE(note_of_twins({"a\u00a0b", "a b"}).find("a\\u00a0b"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -182,6 +182,26 @@ class EvaluateTest(Trained, FlowTest):
         self.assert_names(scored.stderr + scored.stdout, "zebra", f"{100 * model['top1']:.2f} % of {model['images']} images")
         self.assertNotIn("as wrong", scored.stderr)
 
+    def test_images_without_a_label_are_told(self):
+        data = self.copy_data("val")
+        image = sorted(data.glob("*/*"))[0]
+        image.rename(data / image.name)
+        result = self.evaluate(data=data)
+        self.assert_names(result.stdout + result.stderr, "1 image has no label")
+        record = json.loads((self.folder / "evaluation/evaluation.json").read_text())
+        self.assertEqual((record["images_without_label"], record["models"][0]["images"]), (1, record["images"] - 1))
+        self.assert_names((self.folder / "evaluation/evaluation.html").read_text(), "1 image has no label")
+
+    def test_a_name_of_several_of_the_models_classes_is_refused(self):
+        """As Kiln once trained on COCO with a category `Others` and unused ids."""
+        shutil.copytree(self.trained_model, self.folder / "twice")
+        table = self.folder / "twice/index_to_label.csv"
+        first, second = sorted(path.name for path in (self.data / "val").iterdir())[:2]
+        table.write_text(table.read_text().replace(f",{second}\n", f",{first}\n"))
+        result = self.evaluate(models=(self.folder / "twice",))
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assert_names(result.stderr, f"'{first}'", "index_to_label.csv")
+
     def test_a_bad_image_is_told(self):
         data = self.copy_data("val")
         broken = sorted(data.rglob("*.png"))[0]

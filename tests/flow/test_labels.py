@@ -21,6 +21,8 @@ images = [{"bytes": pathlib.Path(row["path"]).read_bytes(), "path": row["path"]}
 features = {"info": {"features": {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}}}
 table = pyarrow.table({"image": images, "label": [names.index(row["label"]) for row in rows]})
 table = table.replace_schema_metadata({"huggingface": json.dumps(features)})
+if "split" in rows[0]:
+    table = table.append_column("split", [[row["split"] for row in rows]])
 pyarrow.parquet.write_table(table, sys.argv[1], row_group_size=7)
 """
 
@@ -48,6 +50,9 @@ class LabelsTest(FlowTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         return (self.folder / name / "model").read_bytes()
 
+    def made_parquet(self, path, rows):
+        return subprocess.run([sys.executable, "-c", PARQUET, path], input=json.dumps(rows), text=True, env=ARROW, capture_output=True)
+
     def forms(self, part):
         """Name of a form -> a list of that form, and options."""
         rows = self.rows(part)
@@ -61,8 +66,7 @@ class LabelsTest(FlowTest):
                 "categories": [{"id": i, "name": name} for i, name in enumerate(names)]}
         classes = self.put("classes", "\n".join(names))
         parquet = self.folder / f"{part}.parquet"
-        made = subprocess.run([sys.executable, "-c", PARQUET, parquet], input=json.dumps(rows), text=True, env=ARROW,
-                              capture_output=True)
+        made = self.made_parquet(parquet, rows)
         forms = {"csv": (self.table(f"{part}.csv", rows), {}), "jsonl": (self.put(f"{part}.jsonl", "\n".join(lines)), {}),
                  "manifest": (self.put(f"{part}.manifest", "\n".join(bucket)), {"list_root": f"s3://bucket/={self.data}"}),
                  "lst": (self.put(f"{part}.lst", "".join(f"{i}\t{names.index(row['label'])}.000000\t{row['path']}\n"
@@ -117,6 +121,18 @@ class LabelsTest(FlowTest):
             self.assertEqual(result.returncode, 0, result.stderr)
             found = json.loads((self.folder / name / "evaluation.json").read_text())
             self.assert_names(json.dumps(found), f'"images": {count}')
+
+    def test_images_in_a_file_are_named_by_their_row(self):
+        rows = [{**row, "split": "test" if i % 3 == 0 else "train"} for i, row in enumerate(self.rows("val"))]
+        if self.made_parquet(self.folder / "rows.parquet", rows).returncode != 0:
+            self.skipTest("needs pyarrow")
+        for name in ("train", "test"):
+            scored = kiln("score", "--trained-model-path", self.trained_model, "--data-path", self.folder / "rows.parquet",
+                          "--split-name", name, "--output-path", self.folder / f"{name}.csv")
+            self.assertEqual(scored.returncode, 0, scored.stderr)
+            with open(self.folder / f"{name}.csv", newline="") as file:
+                self.assertEqual([int(row["path"].split(".")[0]) for row in csv.DictReader(file)],
+                                 [i for i, row in enumerate(rows) if row["split"] == name])
 
     def test_labels_of_a_flat_folder_and_other_commands(self):
         photos = self.folder / "photos"

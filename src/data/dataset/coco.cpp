@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -38,6 +39,9 @@ class CocoReader {
     set_.root = context_.root;
     check_task(coco_.first_annotation);
     for_each("images", [&](const json& image) { read_image(image); });
+    if (num_repeated_ > 0)
+      set_.notes.push_back(note_of_repeated(num_repeated_, file_ + ": ", "entry of 'images'",
+                                            "entries of 'images'"));
     read_categories();
     for_each("annotations", [&](const json& annotation) { read_annotation(annotation); });
     listed_.settle(set_);
@@ -99,9 +103,14 @@ class CocoReader {
     item.size = size_of(image);
     const std::string fault = fault_of_relative_path(item.file_name);
     if (!fault.empty()) fail(fault);
-    if (!items_by_id_.emplace(item.id, set_.samples.size()).second)
+    const auto [earlier, is_new] =
+        items_by_name_.emplace(normal_name(item.file_name), set_.samples.size());
+    if (!items_by_id_.emplace(item.id, earlier->second).second)
       fail("the id " + std::to_string(item.id) + " appears twice");
-    set_.samples.push_back(item);
+    if (is_new)
+      set_.samples.push_back(item);
+    else
+      ++num_repeated_;
   }
 
   void read_categories() {
@@ -117,13 +126,14 @@ class CocoReader {
     if (names.empty())
       context_.fail(file_ +
                     " has no list \"categories\". Add it, with an id and a name for each class.");
-    set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
+    set_.classes.resize(names_by_id_.rbegin()->first + 1);
     std::vector<bool> is_category(set_.classes.size());
     for (const auto& [id, name] : names_by_id_) {
       set_.classes[id] = name;
       is_category[id] = true;
     }
-    if (std::string note = note_of_unused_ids(is_category, file_); !note.empty())
+    name_unused_ids(is_category, set_.classes);
+    if (std::string note = note_of_unused_ids(is_category, set_.classes, file_); !note.empty())
       set_.notes.push_back(std::move(note));
   }
 
@@ -152,9 +162,13 @@ class CocoReader {
     if (item == items_by_id_.end()) fail("no image has the id " + std::to_string(image_id));
     if (!names_by_id_.contains(category))
       fail("no category has the id " + std::to_string(category));
+    const int earlier = set_.samples.label(item->second);
     if (!listed_.add(item->second, static_cast<int>(category), set_))
-      fail("assigns image " + std::to_string(image_id) +
-           " a second class: `kiln train --task multi-label` trains on several for each image");
+      fail("gives image " + std::to_string(image_id) + ", '" +
+           printable(set_.samples.file_name(item->second)) + "', a second class, '" +
+           excerpt(names_by_id_[category]) + "' after '" +
+           excerpt(set_.classes[static_cast<std::size_t>(earlier)]) +
+           "': `kiln train --task multi-label` trains on several for each image");
   }
 
   const CocoFile& coco_;
@@ -165,6 +179,8 @@ class CocoReader {
   std::size_t position_ = 0;  // in the list, from 1
   Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
+  std::unordered_map<std::string, std::size_t> items_by_name_;
+  std::size_t num_repeated_ = 0;
   std::map<std::int64_t, std::string> names_by_id_;
   ListedClasses listed_{context_.records};
 };
@@ -225,7 +241,8 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
                      "'. Keep the one for these images.");
       coco = std::move(found);
     } catch (const JsonFault& fault) {
-      ignore("line " + std::to_string(fault.line()) + " " + fault.what());
+      ignore((fault.line() > 0 ? "line " + std::to_string(fault.line()) : "it") + " " +
+             fault.what());
     } catch (const std::system_error& fault) {
       ignore(fault.code().message());
     } catch (const std::length_error&) {

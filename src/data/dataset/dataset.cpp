@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
+constexpr const char* kUnusedName = "Others";  // the designer's, of ids without a category
 
 enum class RootKind { kFolder, kArchive, kRecordFile, kList };
 
@@ -76,14 +78,63 @@ std::vector<bool> used_classes(const Dataset& set) {
   return is_used;
 }
 
-// Class ids by name; of several, one that has images: an unused id may share its name with a class.
-std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
+// Only classes without images may share a name, since labels of other datasets and of models are
+// matched by it.
+void require_distinct_used(const Dataset& set) {
+  const std::set<std::string_view> names(set.classes.begin(), set.classes.end());
+  if (names.size() == set.classes.size()) return;
   const std::vector<bool> is_used = used_classes(set);
-  std::unordered_map<std::string, int> ids;
-  for (const bool used : {true, false})
-    for (std::size_t id = 0; id < set.classes.size(); ++id)
-      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
-  return ids;
+  for (std::size_t id = 0; id < is_used.size(); ++id)
+    if (is_used[id] && std::ranges::count(set.classes, set.classes[id]) > 1)
+      set.fail("its images have the class '" + printable(set.classes[id]) +
+               "', but other classes of its list have the same name. Give those that no image has "
+               "another name.");
+}
+
+// What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
+constexpr auto kMissingValues =
+    std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a"});
+
+// A note on written labels that may be no class; empty if there are none, or if classes are given.
+std::string note_of_missing_values(const Dataset& set) {
+  if (set.found.labels.empty() || !set.found.named_by.empty()) return {};
+  std::vector<std::string> found;
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  for (std::size_t id = 0; id < counts.size(); ++id)
+    if (counts[id] > 0 && std::ranges::count(kMissingValues, in_small_letters(set.classes[id])) > 0)
+      found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
+  if (found.empty()) return {};
+  return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
+         ". Leave the labels of these images empty if they have no class, or name the classes with "
+         "--classes FILE";
+}
+
+// A note if each of the given names has a number beside it, and these say another order than the
+// lines; empty otherwise.
+std::string note_of_numbered_names(const FoundLabels& found) {
+  constexpr std::string_view kDigits = "0123456789", kMarks = " \t,;:";
+  const auto count = std::ssize(found.names);
+  for (const bool is_first : {true, false}) {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& name : found.names) {
+      const std::size_t end =
+          is_first ? name.find_first_not_of(kDigits) : name.find_last_not_of(kDigits);
+      if (end == name.npos || kMarks.find(name[end]) == kMarks.npos) break;
+      numbers.push_back(class_number(is_first ? name.substr(0, end) : name.substr(end + 1)));
+    }
+    std::vector<std::int64_t> sorted = numbers;
+    std::ranges::sort(sorted);
+    if (found.named_by.empty() || std::ssize(numbers) < count || sorted == numbers ||
+        sorted[0] < 0 || sorted[0] > 1 || sorted.back() - sorted[0] != count - 1 ||
+        std::ranges::adjacent_find(sorted) != sorted.end())
+      continue;
+    return found.named_by +
+           " has numbers beside its names, in another order than its lines, such as '" +
+           printable(found.names[0]) +
+           "': a class has the number of its line, and all of the line is its name. Write the "
+           "names alone, in the order of their numbers";
+  }
+  return {};
 }
 
 // The meaning of one set's labels, and what was assumed for both sets.
@@ -316,8 +367,10 @@ Dataset read_of_any_kind(const DatasetContext& context) {
   set.exif = exif_of(set, context.records);
   if (!context.records.classes_file.empty() && set.found.labels.empty())
     use_class_names(context, set);
-  if (std::string note = note_of_twins(set.classes); !note.empty())
-    set.notes.push_back(std::move(note));
+  require_distinct_used(set);
+  for (std::string note :
+       {note_of_twins(set.classes), note_of_numbered_names(set.found), note_of_missing_values(set)})
+    if (!note.empty()) set.notes.push_back(std::move(note));
   take_task(context.records, set);
   if (std::string note = note_of_folders(set); !note.empty() && !context.every_image)
     set.notes.insert(set.notes.begin(), std::move(note));
@@ -428,7 +481,18 @@ std::string reading_text(const RecordOptions& records) {
          task;
 }
 
-std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file) {
+void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes) {
+  const std::set<std::string> taken(classes.begin(), classes.end());
+  for (std::size_t id = 0; id < classes.size(); ++id) {
+    if (is_category[id]) continue;
+    classes[id] = kUnusedName;
+    if (taken.contains(kUnusedName)) classes[id] += " (id " + std::to_string(id) + ")";
+    while (taken.contains(classes[id])) classes[id] += "_";
+  }
+}
+
+std::string note_of_unused_ids(const std::vector<bool>& is_category,
+                               const std::vector<std::string>& classes, const std::string& file) {
   std::vector<std::string> ranges;
   std::size_t count = 0;
   for (std::size_t id = 0; id < is_category.size();) {
@@ -441,14 +505,26 @@ std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::
     id = end + 1;
   }
   if (count == 0) return {};
+  const std::string& name = classes[std::ranges::find(is_category, false) - is_category.begin()];
   return file + " has no category with id " + few_of(std::move(ranges)) + ": " +
          std::to_string(count) + " of the " + std::to_string(is_category.size()) +
-         " classes have no images and are named 'Others'. Number the categories from 0 without "
+         " classes have no images and are named '" + name +
+         (count > 1 && name != kUnusedName ? "' and so on" : "'") +
+         ". Number the categories from 0 without "
          "gaps to be rid of them";
 }
 
+std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
+                             const char* several) {
+  return list + std::to_string(count) + " " +
+         (count == 1 ? one + std::string(" repeats") : several + std::string(" repeat")) +
+         " an image, and " + (count == 1 ? "counts" : "count") + " once";
+}
+
 void map_classes(const Dataset& train, Dataset& valid) {
-  const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
+  std::unordered_map<std::string_view, int> train_ids;
+  for (const std::string& name : train.classes)
+    train_ids.emplace(name, static_cast<int>(&name - train.classes.data()));
   std::vector<int> new_ids(valid.classes.size(), -1);
   for (std::size_t id = 0; id < valid.classes.size(); ++id) {
     const auto found = train_ids.find(valid.classes[id]);

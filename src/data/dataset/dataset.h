@@ -163,8 +163,9 @@ struct DatasetFacts {
   std::filesystem::path image_root() const {
     return folder.empty() ? root : std::filesystem::path(folder);
   }
-  std::string name;                  // in error messages: "Training dataset"
-  std::vector<std::string> classes;  // by class id; ids without a category are named "Others"
+  std::string name;  // in error messages: "Training dataset"
+  std::vector<std::string>
+      classes;  // by class id; of a list's ids without a category, see readers.h
   LabelClasses labels;
   std::string list_name;      // the list of an ImageDirectory, in its folder or archive; or empty
   std::string schema_json;    // `_schema.json`, as stored or as `kiln convert` would write it

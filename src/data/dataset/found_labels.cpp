@@ -499,10 +499,11 @@ std::string_view without_extension(std::string_view name) {
 
 std::string label_in(std::string_view file_name, std::string_view text) {
   text = trimmed(without_byte_order_mark(text));
-  const char* fault = text.empty()                   ? "is empty"
-                      : text.size() > kMaxLabelBytes ? "has more than 256 bytes"
-                      : text.find('\n') != text.npos ? "has more than one line"
-                                                     : nullptr;
+  const char* fault = text.empty()                               ? "is empty"
+                      : text.size() > kMaxLabelBytes             ? "has more than 256 bytes"
+                      : text.find('\n') != text.npos             ? "has more than one line"
+                      : is_utf8(text) && printable(text) != text ? "has control characters"
+                                                                 : nullptr;
   if (fault != nullptr)
     throw LabelFault("the label file " + shown(file_name) + " " + fault +
                      "; it must have the name or number of one class");

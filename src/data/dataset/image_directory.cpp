@@ -64,12 +64,13 @@ void read_categories(const json& categories, ListSchema& schema) {
     if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " appears twice");
     if (!names.insert(name).second) fault("category '" + name + "' appears twice");
     if (schema.classes.size() <= static_cast<std::size_t>(id)) {
-      schema.classes.resize(id + 1, "Others");
+      schema.classes.resize(id + 1);
       schema.is_category.resize(id + 1, false);
     }
     schema.classes[id] = name;
     schema.is_category[id] = true;
   }
+  name_unused_ids(schema.is_category, schema.classes);
 }
 
 void read_column(const json& column, ListSchema& schema, bool& has_image) {
@@ -118,12 +119,13 @@ class LineReader {
   }
 
   void read(std::string_view text, int line, ListedImages& images) {
-    const json row = parse_json(text);
+    const json row = parse_json(text, RepeatedKeys::kRefused);
     if (!row.is_object()) fault("is " + json_kind(row) + " instead of an object");
     Sample item;
     read_image(row, item);
     read_label(row, item);
     item.id = read_id(row, line, static_cast<std::int64_t>(images.samples.size()));
+    if (is_repeated(item, images)) return;
     if (item.size && !is_plausible(*item.size)) {
       images.implausible_lines.push_back(line);
       item.size.reset();
@@ -133,6 +135,22 @@ class LineReader {
   }
 
  private:
+  // Whether an earlier line has the image. It must have the same label.
+  bool is_repeated(const Sample& item, ListedImages& images) {
+    const auto [found, is_new] =
+        images_by_name_.emplace(normal_name(item.file_name), images.samples.size());
+    if (is_new) return false;
+    const auto shown = [&](int label) {
+      if (label < 0) return std::string("no class");
+      return "the class '" + excerpt(schema_.classes[static_cast<std::size_t>(label)]) + "'";
+    };
+    if (const int earlier = images.samples.label(found->second); item.label != earlier)
+      fault("the image '" + printable(found->first) + "' has " + shown(item.label) + ", but " +
+            shown(earlier) + " in line " + std::to_string(images.lines[found->second]));
+    ++images.num_repeated;
+    return true;
+  }
+
   void read_image(const json& row, Sample& item) const {
     const json* info = member_of(row, schema_.image_key);
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
@@ -182,6 +200,7 @@ class LineReader {
   const ListSchema& schema_;
   std::unordered_map<std::string, std::size_t> ids_by_class_;
   std::unordered_map<std::int64_t, int> lines_by_id_;
+  std::unordered_map<std::string, std::size_t> images_by_name_;
 };
 
 constexpr std::size_t kMaxSampleBytes = 64 << 20;
@@ -198,15 +217,6 @@ std::string spaced(const Json& value) {
     text += spaced(item);
   }
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
-}
-
-// Changes every occurrence of a repeated key, since readers use the last one.
-void rename(Json& row, const std::string& image_key, const std::string& name) {
-  for (auto& [key, info] : row.get_ref<Json::object_t&>()) {
-    if (key != image_key || !info.is_object()) continue;
-    for (auto& [inner, value] : info.get_ref<Json::object_t&>())
-      if (inner == "file_name") value = name;
-  }
 }
 
 constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
@@ -230,7 +240,7 @@ using Entries = std::map<std::string, std::string>;
 constexpr std::array kMetaKeys = {"type", "image_list", "schema", "samples"};
 
 Entries entries_of_json(const std::string& text) {
-  const nlohmann::json document = parse_json(text);
+  const nlohmann::json document = parse_json(text, RepeatedKeys::kRefused);
   Entries entries;
   for (const char* key : kMetaKeys) {
     const auto found = document.find(key);
@@ -267,7 +277,8 @@ Entries read_meta(const DatasetContext& context, const ListedFiles& files) {
     if (first == std::string::npos) throw JsonFault(1, "is empty");
     return text[first] == '{' ? entries_of_json(text) : entries_of_yaml(text);
   } catch (const JsonFault& fault) {
-    context.fail(file + ", line " + std::to_string(fault.line()) + ": " + fault.what() + kRewrite);
+    const std::string place = fault.line() > 0 ? ", line " + std::to_string(fault.line()) : "";
+    context.fail(file + place + ": " + fault.what() + kRewrite);
   }
 }
 
@@ -300,30 +311,12 @@ DirectoryNames read_directory_names(const DatasetContext& context, const ListedF
           .samples = name_in(meta, "samples", kSamplesName, context)};
 }
 
-void require_one_class_each(const Dataset& set, const std::vector<int>& lines,
-                            const std::string& list, const DatasetContext& context) {
-  std::unordered_map<std::string, std::size_t> known;
-  known.reserve(set.samples.size());
-  for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const auto [found, is_new] = known.emplace(normal_name(set.samples.file_name(i)), i);
-    const int label = set.samples.label(i), earlier = set.samples.label(found->second);
-    if (is_new || label == earlier || label < 0 || earlier < 0) continue;
-    const auto entry = [&](std::size_t at, int of) {
-      return "'" + excerpt(set.classes[static_cast<std::size_t>(of)]) + "'" +
-             (lines.empty() ? "" : " (line " + std::to_string(lines[at]) + ")");
-    };
-    context.fail(list + " gives the image '" + printable(found->first) + "' two classes, " +
-                 entry(found->second, earlier) + " and " + entry(i, label) +
-                 ". Remove one of them.");
-  }
-}
-
 }  // namespace
 
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context) {
   try {
-    return schema_of(parse_json(bytes));
+    return schema_of(parse_json(bytes, RepeatedKeys::kRefused));
   } catch (const JsonFault& found) {
     const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
     context.fail(file + place + ": " + found.what() + kRewrite);
@@ -367,8 +360,11 @@ std::string schema_text(const std::vector<std::string>& classes) {
   columns.push_back(
       {{"name", "id"}, {"type", "Numeric"}, {"isFeature", false}, {"elementType", type("int64")}});
   Json categories = Json::array();
+  std::map<std::string_view, int> counts;
+  for (const std::string& name : classes) ++counts[name];
   for (std::size_t id = 0; id < classes.size(); ++id)
-    categories.push_back({{"id", id}, {"name", classes[id]}});
+    if (counts[classes[id]] == 1)  // ids without a class share a name, which readers know
+      categories.push_back({{"id", id}, {"name", classes[id]}});
   if (!classes.empty())
     columns.push_back(
         {{"name", "category"},
@@ -427,7 +423,8 @@ std::string renamed_list(std::string_view bytes, const std::string& file, const 
     const std::string_view bytes_of_line = take_line(bytes);
     if (line != *wanted) continue;
     Json row = parse_ordered_json(bytes_of_line);
-    rename(row, schema.image_key, names[static_cast<std::size_t>(wanted - listed.lines.begin())]);
+    row[schema.image_key]["file_name"] =
+        names[static_cast<std::size_t>(wanted - listed.lines.begin())];
     text += spaced(row) + "\n";
     ++wanted;
   }
@@ -471,13 +468,16 @@ Dataset read_image_directory(const DatasetContext& context, const ListedFiles& f
                    file + "' is a metadata file of the directory, not an image. Remove the line.");
   }
   set.classes = schema.classes;
+  if (listed.num_repeated > 0)
+    set.notes.push_back(note_of_repeated(listed.num_repeated, names.list + ": ", "line", "lines"));
   find_listed_images(set, files, listed.lines, names.list, context);
   if (const auto& lines = listed.implausible_lines; !lines.empty())
     set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
                         " images a size of more than " + std::to_string(kMaxImagePixels) +
                         " pixels (first in line " + std::to_string(lines.front()) +
                         "), which is ignored");
-  if (std::string note = note_of_unused_ids(schema.is_category, names.schema); !note.empty())
+  if (std::string note = note_of_unused_ids(schema.is_category, set.classes, names.schema);
+      !note.empty())
     set.notes.push_back(std::move(note));
   return set;
 }
@@ -496,7 +496,6 @@ std::string read_image_list(const Dataset& set) {
 
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context) {
-  require_one_class_each(set, lines, list, context);
   const ListFaults faults = files.find_images(set);
   if (faults.empty()) {
     std::vector<std::string> unlisted;

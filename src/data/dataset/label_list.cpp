@@ -83,6 +83,12 @@ std::string normal_path(std::string path) {
   return fs::path(path).lexically_normal().string();
 }
 
+// Shortens a folder, with a slash at its end, to what an absolute path shares with it.
+void shorten_to_common(std::string_view path, std::string& folder) {
+  if (folder.empty()) folder = path.substr(0, path.rfind('/') + 1);
+  while (!path.starts_with(folder)) folder.resize(folder.rfind('/', folder.size() - 2) + 1);
+}
+
 std::string too_many(std::size_t count) {
   return count > kMaxNamed ? "; and " + std::to_string(count - kMaxNamed) + " more" : "";
 }
@@ -186,7 +192,8 @@ void ListRows::add(const ListedRow& row) {
   const std::size_t before = names_.size();
   try {
     const std::optional<ListedSet> set = set_of(row);
-    if (!set || !take_path(row)) return;
+    if (!set) return pass_over(row);
+    if (!take_path(row)) return;
     Row taken{.name_end = names_.size(),
               .label = labels_of(row[ListField::kLabel]),
               .line = row.line,
@@ -233,13 +240,26 @@ std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
   return std::nullopt;
 }
 
+// Of a set that is not wanted: an image's name must not depend on which sets are.
+void ListRows::pass_over(const ListedRow& row) {
+  const std::size_t before = names_.size();
+  try {
+    if (row.member == nullptr && take_path(row, false)) {
+      const std::string name = names_.substr(before);
+      shorten_to_common(name.starts_with('/') ? name : absolute_root_ + name, common_);
+    }
+  } catch (const RowFault&) {  // it is not used
+  }
+  names_.resize(before);
+}
+
 // Appends the image's name to names_. False if its prefix has no folder.
-bool ListRows::take_path(const ListedRow& row) {
+bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
   std::string_view path = row[ListField::kPath];
   if ((row.member != nullptr) != !members_.empty() && !rows_.empty())
     throw RowFault("some images of the list are in it, and others are files");
   if (row.member != nullptr) {
-    names_ += formatted("%09zu", rows_.size()) + std::string(path);
+    names_ += formatted("%09d", row.line - 1) + std::string(path);  // whatever rows are left out
     return true;
   }
   if (path.empty()) throw RowFault("names no image");
@@ -257,6 +277,7 @@ bool ListRows::take_path(const ListedRow& row) {
   } else if (path.starts_with("file:///")) {
     path.remove_prefix(std::string_view("file://").size());
   } else if (path.find("://") != path.npos) {
+    if (!is_wanted) return false;
     const std::string prefix = prefix_of(path);
     if (unmapped_.contains(prefix) || unmapped_.size() < kMaxNamed)
       ++unmapped_[prefix];
@@ -396,16 +417,14 @@ void ListRows::refuse_faults() const {
 void ListRows::place_below_one_folder(Dataset& set) {
   set.folder = root_;
   if (!has_absolute_) return;
-  std::string whole, common;
+  std::string whole, common = common_;
   std::vector<std::uint64_t> ends;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const std::string_view own = name(i);
     const std::size_t begin = whole.size();
     if (!own.starts_with('/')) whole += absolute_root_;
     whole += own;
-    const std::string_view path = std::string_view(whole).substr(begin);
-    if (i == 0) common = path.substr(0, path.rfind('/') + 1);
-    while (!path.starts_with(common)) common.resize(common.rfind('/', common.size() - 2) + 1);
+    shorten_to_common(std::string_view(whole).substr(begin), common);
     ends.push_back(whole.size());
   }
   set.folder = common;
@@ -549,10 +568,7 @@ Dataset ListRows::take() {
   }
   settle(set);
   if (!others.empty()) set.notes.push_back("left out: " + others);
-  if (num_repeated_ > 0)
-    set.notes.push_back(
-        plural(static_cast<long long>(num_repeated_), "row repeats", "rows repeat") +
-        " an image with the same label, and count once");
+  if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
   return set;
 }
 

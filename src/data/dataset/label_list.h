@@ -105,7 +105,8 @@ class ListRows {
   };
 
   std::optional<ListedSet> set_of(const ListedRow& row);
-  bool take_path(const ListedRow& row);
+  bool take_path(const ListedRow& row, bool is_wanted = true);
+  void pass_over(const ListedRow& row);
   int label_of(std::string_view text);
   int labels_of(std::string_view text);
   std::string shown_label(int label) const;
@@ -122,6 +123,7 @@ class ListRows {
   std::string plain_folder_;  // of the last row with a "..", which leads through no link and back
   std::vector<std::pair<std::string, std::string>> prefixes_;  // and their folders, absolute
   std::string names_;
+  std::string common_;  // the deepest folder with all images of other sets; empty: there are none
   std::vector<Row> rows_;
   std::vector<ArchiveMember> members_;
   std::vector<std::string> labels_;  // distinct

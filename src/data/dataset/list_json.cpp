@@ -168,7 +168,7 @@ void read_lines(std::string_view text, ListRows& rows) {
     const std::string_view line = take_line(text);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      take_object(parse_json(line), number, rows);
+      take_object(parse_json(line, RepeatedKeys::kRefused), number, rows);
     } catch (const JsonFault& fault) {
       rows.fault(number, fault.what());
     }
@@ -179,7 +179,7 @@ void read_lines(std::string_view text, ListRows& rows) {
 void read_elements(std::string text, ListRows& rows) {
   rows.unit = "entry";
   int number = 0;
-  parse_json_lists("{\"rows\":" + std::move(text) + "}",
+  parse_json_lists("{\"\":" + std::move(text) + "}",
                    [&](const std::string&, const json& row) { take_object(row, ++number, rows); });
 }
 

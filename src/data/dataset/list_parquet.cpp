@@ -47,7 +47,7 @@ std::vector<std::string> class_label_names(const std::string& metadata, const st
   if (metadata.empty()) return {};
   nlohmann::json found;
   try {
-    found = parse_json(metadata);
+    found = parse_json(metadata, RepeatedKeys::kRefused);
   } catch (const JsonFault& fault) {
     throw RowFault(std::string("has metadata of Hugging Face that ") + fault.what());
   }

@@ -153,14 +153,18 @@ std::optional<Dataset> read_coco(const DatasetContext& context, const ListedFile
 void find_listed_images(Dataset& set, const ListedFiles& files, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 
-// A note on ids below the highest that no category of `file` has; empty if there are none.
-std::string note_of_unused_ids(const std::vector<bool>& is_category, const std::string& file);
+// Gives ids below the highest that no category has a name that no category has: "Others" as the
+// designer does or, where a category is called so, "Others (id 0)".
+void name_unused_ids(const std::vector<bool>& is_category, std::vector<std::string>& classes);
+// A note on them; empty if there are none. `file` has the categories.
+std::string note_of_unused_ids(const std::vector<bool>& is_category,
+                               const std::vector<std::string>& classes, const std::string& file);
 
 // The columns of an ImageDirectory's schema, identified by their properties.
 struct ListSchema {
   std::string image_key = "image_info";
   std::string label_key;             // empty: no label column
-  std::vector<std::string> classes;  // by id; unused ids are named "Others"
+  std::vector<std::string> classes;  // by id; unused ones are named by name_unused_ids()
   std::vector<bool> is_category;     // by id; false: an unused id
 };
 
@@ -172,9 +176,14 @@ struct ListedImages {
   SampleTable samples;
   std::vector<int> lines;              // line number of each sample in the list, from 1
   std::vector<int> implausible_lines;  // lines with an impossible image size, which is ignored
+  std::size_t num_repeated = 0;        // lines that name an image again, with the same label
 };
 
-// The images of a list, in its order; strict. Does not check that they exist.
+// "images.lst: 2 lines repeat an image, and count once".
+std::string note_of_repeated(std::size_t count, const std::string& list, const char* one,
+                             const char* several);
+
+// The images of a list, in its order, each once; strict. Does not check that they exist.
 ListedImages parse_image_list(std::string_view bytes, const std::string& file,
                               const ListSchema& schema, const DatasetContext& context);
 

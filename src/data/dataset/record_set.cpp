@@ -161,8 +161,8 @@ class RecordWalk {
     bool damaged = false;
     try {
       contents = parse();
-      if (!contents.class_text.empty() && !is_utf8(contents.class_text))
-        throw RecordFault("the name of its class is not UTF-8");
+      if (printable(contents.class_text) != contents.class_text)
+        throw RecordFault("the name of its class is not UTF-8, or has control characters");
       for (const std::int64_t label : contents.labels)
         if (label > kMaxLabel)
           throw RecordFault("its label is " + std::to_string(label) +

@@ -193,7 +193,7 @@ class Relabeling {
   }
 
   void take(const ImageRow& row) {
-    const int id = row.value.empty() ? kLeftOut : id_of(row.value);
+    const int id = trimmed(row.value).empty() ? kLeftOut : id_of(row.value);
     for (const std::uint32_t i : row.images) labels[i] = id;
   }
 
@@ -201,7 +201,9 @@ class Relabeling {
   std::vector<std::string> classes;
 
  private:
-  int id_of(const std::string& label) {
+  // Without blanks around it, as in lists, unless they are in the name of a class.
+  int id_of(std::string label) {
+    if (!ids_.contains(label)) label = trimmed(label);
     const auto [known, is_new] = ids_.emplace(label, static_cast<int>(classes.size()));
     if (is_new) classes.push_back(label);
     return known->second;
@@ -465,9 +467,12 @@ std::string in_words(const LabelChanges& changes) {
 }
 
 void note_classes(const LabelChanges& changes, Dataset& set) {
-  if (!changes.new_classes.empty())
+  if (!changes.new_classes.empty()) {
     set.notes.push_back("--labels adds the class " +
                         quoted_among(changes.new_classes, set.classes, kMaxNamed));
+    const std::string twins = note_of_twins(set.classes);
+    if (!twins.empty() && std::ranges::count(set.notes, twins) == 0) set.notes.push_back(twins);
+  }
   if (!changes.gone_classes.empty())
     set.notes.push_back("--labels leaves no image of the class " +
                         quoted_names(changes.gone_classes, kMaxNamed) +

@@ -242,6 +242,10 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   };
   if (model.seen)
     for (const std::string& text : seen_texts(*model.seen)) add(Judged::kWarning, text);
+  if (model.num_unlabeled > 0)
+    add(Judged::kWarning, plural(model.num_unlabeled, "image has", "images have") +
+                              " no label and " + (model.num_unlabeled == 1 ? "is" : "are") +
+                              " left out.");
   if (model.num_unknown > 0)
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
                               " of classes that the model does "

@@ -54,14 +54,25 @@ constexpr const char* kPageName = "evaluation.html";
 constexpr const char* kTensorboardFolder = "tensorboard";
 
 // Returns the model's class id for each class of the set, or -1 for a class that the model does not
-// know.
+// know. Throws Error kInvalidDataset if images have a class that may be several of the model's.
 std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& labels) {
   std::vector<int> ids;
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   for (const std::string& name : set.classes) {
     const auto found = std::find(labels.begin(), labels.end(), name);
+    if (found != labels.end() && counts[ids.size()] > 0 &&
+        std::find(found + 1, labels.end(), name) != labels.end())
+      set.fail("its images have the class '" + printable(name) +
+               "', but several of the model's classes have this name. Rename those that have no "
+               "images in its index_to_label.csv, or train it again.");
     ids.push_back(found == labels.end() ? -1 : static_cast<int>(found - labels.begin()));
   }
   return ids;
+}
+
+long long num_unlabeled(const SampleTable& samples) {
+  return std::count_if(samples.begin(), samples.end(),
+                       [](const Sample& item) { return item.label < 0; });
 }
 
 DataRecord data_of(const Predictor& predictor, const TransformSpec& pixels) {
@@ -149,6 +160,7 @@ class Evaluator {
             .network = predictor_.spec().model_name,
             .data = data_of(predictor_, pixels),
             .figures = figures,
+            .num_unlabeled = num_unlabeled(set_.samples),
             .num_unknown = unknown.num_images,
             .unknown_labels = std::move(unknown.names),
             .seen = count_seen(predictor_, set_.samples),
@@ -567,12 +579,12 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
                           .versions = versions(parts.inference.device().is_cuda),
                           .device = parts.inference.device().description,
                           .precision = precision_name(parts.inference.precision()),
-                          .num_images = static_cast<long long>(samples.size())};
+                          .num_images = static_cast<long long>(samples.size()),
+                          .num_unlabeled = num_unlabeled(samples)};
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = i + 1; j < all.size(); ++j)
       record.pairs.push_back(compare(parts, all, i, j));
   for (ModelAnswers& answers : all) record.models.push_back(std::move(answers.model));
-  for (std::size_t i = 0; i < samples.size(); ++i) record.num_unlabeled += samples.label(i) < 0;
   return record;
 }
 

@@ -162,6 +162,21 @@ TEST_F(ArchiveTest, AClassTwiceInTheListIsRefused) {
       std::string::npos);
 }
 
+TEST_F(ArchiveTest, ANameOfSeveralClassesIsOfNoImage) {
+  scratch_.put("classes.txt", "Others\ncat\nOthers\n");
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
+  EXPECT_EQ(read_dataset(scratch_.path(), "Data").samples.label(0), 1);
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "2"}}));
+  const Error error = error_of([&] { read_dataset(scratch_.path(), "Data"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(error.message().find("'Others'"), std::string::npos) << error.message();
+}
+
+TEST_F(ArchiveTest, AClassFileOfRawBytesIsRefused) {
+  for (const std::string& bytes : {std::string("\x03\0\0\0", 4), std::string("a\x01")})
+    expect_fault(tar_of({{"0.jpg", ""}, {"0.cls", bytes}}), "'0.cls' has control characters");
+}
+
 TEST_F(ArchiveTest, AClassFileBeyondTheListIsRefused) {
   scratch_.put("classes.txt", "cat\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "2"}}));

@@ -291,8 +291,9 @@ TEST(Dataset, UnlabeledImagesAreLeftOutOfTraining) {
   const ScratchFolder scratch;
   scratch.put("_schema.json", schema_text({"cat"}));
   scratch.put("a.jpg");
+  scratch.put("b.jpg");
   scratch.put("images.lst",
-              "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n"
+              "{\"image_info\": {\"file_name\": \"b.jpg\"}, \"id\": 0}\n"
               "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"category\": \"cat\", \"id\": 1}\n");
   const Dataset set = read_labeled_dataset(scratch.path(), "Training dataset");
   ASSERT_EQ(set.samples.size(), 1U);
@@ -419,6 +420,50 @@ TEST_F(CocoTest, FaultsOfImagesAndCategoriesAreError18) {
   expect(image, category + "," + category, "duplicate");
   expect(image + "," + image, category, "the id 7 appears twice");
   expect(R"({"id": 8, "file_name": "../x.png"})", category, "'..'");
+}
+
+TEST_F(CocoTest, AnUnusedIdHasTheNameOfNoCategory) {
+  scratch_.put("labels.json", "{" + std::string(kCocoImages) + R"list(, "categories": [
+      {"id": 1, "name": "cat"}, {"id": 3, "name": "Others"}, {"id": 5, "name": "Others (id 2)"}],
+      "annotations": [{"image_id": 9, "category_id": 3}, {"image_id": 7, "category_id": 1}]})list");
+  const Dataset set = read_dataset(scratch_.path(), "Training dataset");
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"Others (id 0)", "cat", "Others (id 2)_",
+                                                   "Others", "Others (id 4)", "Others (id 2)"}));
+  EXPECT_EQ(set.samples[1].label, 3);
+  EXPECT_NE(joined_lines(set.notes).find("'Others (id 0)'"), std::string::npos);
+  // What `kiln convert` writes of unused ids can be read.
+  for (const std::vector<std::string>& classes :
+       {set.classes, std::vector<std::string>{"Others", "cat", "Others", "dog"}})
+    EXPECT_EQ(parse_schema(schema_text(classes), "_schema.json", {}).classes, classes);
+}
+
+TEST_F(CocoTest, AFileOfTwoIdsCountsOnce) {
+  const auto read = [&](const std::string& annotations, const RecordOptions& options = {}) {
+    scratch_.put("labels.json", R"({"images": [{"id": 7, "file_name": "p/a.jpg"},
+        {"id": 8, "file_name": "p/b.jpg"}, {"id": 9, "file_name": "p/./a.jpg"}], "categories":
+        [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}], "annotations": [)" +
+                                    annotations + "]}");
+    return read_dataset(scratch_.path(), "Data", options);
+  };
+  const std::string first = R"({"image_id": 7, "category_id": 1})";
+  for (const std::string& annotations : {first, first + R"(, {"image_id": 9, "category_id": 1})",
+                                         std::string(R"({"image_id": 9, "category_id": 1})")}) {
+    const Dataset set = read(annotations);
+    ASSERT_EQ(set.samples.size(), 2U);
+    EXPECT_EQ(set.samples.label(0), 1);
+    EXPECT_EQ(set.samples.label(1), -1);
+    EXPECT_NE(joined_lines(set.notes).find("labels.json: 1 entry"), std::string::npos);
+  }
+  const std::string two = first + R"(, {"image_id": 9, "category_id": 0})";
+  const Error error = error_of([&] { read(two); });
+  EXPECT_NE(error.message().find("annotations entry 2"), std::string::npos) << error.message();
+  EXPECT_EQ(read(two, {.task = TaskKind::kMultiLabel}).label_text(0), "cat;dog");
+}
+
+TEST_F(CocoTest, AKeyTwiceIsRefused) {
+  expect_fault(R"([{"image_id": 9, "category_id": 1},
+                   {"image_id": 7, "category_id": 1, "category_id": 1}])",
+               "'category_id' twice, in entry 2 of 'annotations'");
 }
 
 }  // namespace

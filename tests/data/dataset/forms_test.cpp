@@ -235,7 +235,7 @@ TEST_F(Forms, AListGivesAnImageOneClass) {
   scratch_.put("directory/_schema.json", schema_text({"dog", "cat"}));
   scratch_.put("directory/images.lst", R"({"image_info": {"file_name": "0.png"}, "category": "cat"}
 {"image_info": {"file_name": "0.png"}, "category": "dog"})");
-  expect_all(fault("directory"), {"'0.png'", "'cat' (line 1)", "'dog' (line 2)"});
+  expect_all(fault("directory"), {"line 2", "'0.png'", "'dog'", "'cat' in line 1"});
 }
 
 }  // namespace

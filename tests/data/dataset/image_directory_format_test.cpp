@@ -1,6 +1,8 @@
 // Hostile and broken lists and schemas: each is error 18 naming file and line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/dataset/readers.h"
 #include "data/scratch_folder.h"
 
@@ -41,10 +43,11 @@ class ListTest : public testing::Test {
 };
 
 TEST_F(ListTest, AGoodListIsReadInOrder) {
+  scratch_.put("b.jpg");
   scratch_.put("images.lst",
                "{\"image_info\": {\"file_name\": \"a.jpg\", \"width\": 5, \"height\": 7}, "
                "\"category\": \"cat\", \"id\": 40}\r\n\n"
-               "{\"image_info\": {\"file_name\": \"./a.jpg\"}, \"category\": \"\"}");
+               "{\"image_info\": {\"file_name\": \"./b.jpg\"}, \"category\": \"\"}");
   const Dataset set = read();
   ASSERT_EQ(set.samples.size(), 2U);
   EXPECT_EQ(set.samples[0].label, 1);
@@ -101,6 +104,36 @@ TEST_F(ListTest, RepeatedIdsAndUnknownLabelsAreRefused) {
   expect_line_fault(kGoodLine, "the id 0 already appears in line 1");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": "dog", "id": 1})",
                     "the label 'dog' is not one of the schema's categories");
+}
+
+TEST_F(ListTest, AnImageListedTwiceCountsOnce) {
+  scratch_.put("b.jpg");
+  const std::string again =
+                        R"({"image_info": {"file_name": "./a.jpg"}, "category": "cat", "id": 5})",
+                    other =
+                        R"({"image_info": {"file_name": "b.jpg"}, "category": "bird", "id": 6})";
+  scratch_.put("images.lst", std::string(kGoodLine) + "\n" + again + "\n" + other + "\n");
+  const Dataset set = read();
+  ASSERT_EQ(set.samples.size(), 2U);
+  EXPECT_EQ(set.samples[0].id, 0);
+  EXPECT_EQ(set.samples[1].id, 6);
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find("images.lst: 1 line repeats"), std::string::npos) << set.notes[0];
+  const DatasetContext context{.root = scratch_.path(), .name = "Data"};
+  const std::string renamed = renamed_list(read_image_list(set), "images.lst",
+                                           parse_schema(set.schema_json, "_schema.json", context),
+                                           {"x.jpg", "y.jpg"}, context);
+  EXPECT_EQ(std::ranges::count(renamed, '\n'), 2);
+  EXPECT_NE(renamed.find("y.jpg\"}, \"category\": \"bird\""), std::string::npos) << renamed;
+  expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 1})", "in line 1");
+}
+
+TEST_F(ListTest, AKeyTwiceIsRefused) {
+  expect_line_fault(
+      R"({"image_info": {"file_name": "b.jpg"}, "category": "cat", "category": "bird", "id": 1})",
+      "'category' twice");
+  expect_schema_fault(R"({"columnAttributes": [], "columnAttributes": []})",
+                      "'columnAttributes' twice");
 }
 
 TEST_F(ListTest, MissingFilesAreCountedAndTheFirstTenNamed) {

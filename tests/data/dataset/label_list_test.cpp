@@ -322,6 +322,70 @@ TEST_F(LabelList, NamesWithAPointAreNoNumbersOfIm2rec) {
               {"dog/a.jpg=v1.0", "cat/a.jpg=v1"});
 }
 
+// What a note of the set has, or nothing.
+std::string notes_of(const Dataset& set) {
+  std::string all;
+  for (const std::string& note : set.notes) all += note + "\n";
+  return all;
+}
+
+TEST_F(LabelList, LabelsThatMayBeMissingAreNoted) {
+  const auto list = [](const std::string& label) {
+    return "path,label\ncat/a.jpg,cat\ncat/b c.jpg," + label + "\ndog/a.jpg," + label + "\n";
+  };
+  for (const std::string& word : Texts{"nan", "None", "NULL", "N/A", "<NA>", "NaT"}) {
+    const std::string notes = notes_of(read("l.csv", list(word)));
+    for (const std::string& part : {"'" + word + "' (2 images)", std::string("--classes")})
+      EXPECT_NE(notes.find(part), std::string::npos) << part << "\n" << notes;
+  }
+  scratch_.put("names", "cat\nnan\n");
+  EXPECT_EQ(notes_of(read("l.csv", list("nan"), {.classes_file = scratch_ / "names"})), "");
+  EXPECT_EQ(notes_of(read("l.csv", list("nanny"))), "");
+}
+
+TEST_F(LabelList, ClassesThatLookAlikeAreNoted) {
+  const std::string notes =
+      notes_of(read("l.csv", "path,label\ncat/a.jpg,cat\ncat/b c.jpg,cat\u00a0\ndog/a.jpg,dog\n"));
+  EXPECT_NE(notes.find("'cat\\u00a0'"), std::string::npos) << notes;
+}
+
+TEST_F(LabelList, NumbersBesideGivenNamesAreNotedWhereTheirOrderIsAnother) {
+  const auto notes = [&](const std::string& names) {
+    scratch_.put("names", names);
+    return notes_of(read("l.csv", "path,label\ncat/a.jpg,0\ndog/a.jpg,1\nother/f.jpg,2\n",
+                         {.classes_file = scratch_ / "names"}));
+  };
+  for (const char* names :
+       {"dog,1\ncat,0\nfox,2\n", "1 dog\n2 fox\n0 cat\n", "3:fox\n1:cat\n2:dog\n"})
+    EXPECT_NE(notes(names).find("--classes"), std::string::npos) << names;
+  for (const char* names : {"0 cat\n1 dog\n2 fox\n", "cat\ndog\nfox\n", "cat 7\ndog 5\nfox 9\n",
+                            "cat,1\ndog,2\nfox,3\n"})
+    EXPECT_EQ(notes(names), "") << names;
+}
+
+TEST_F(LabelList, AKeyTwiceIsRefused) {
+  const std::string row = R"({"path": "cat/a.jpg", "label": "cat"})",
+                    twice = R"({"path": "dog/a.jpg", "label": "dog", "label": "cat"})";
+  expect_fault("l.jsonl", row + "\n" + twice + "\n", {"line 2", "'label' twice"});
+  expect_fault("l.json", "[" + row + "," + twice + "]", {"entry 2", "'label' twice"});
+  expect_fault("l.json",
+               R"({"categories": {"label": {"labels": [{"name": "cat"}, {"name": "dog"}]}},
+               "items": [{"image": {"path": "cat/a.jpg"}, "annotations":
+               [{"type": "label", "label_id": 0, "label_id": 1}]}]})",
+               {"entry 1 of 'items'", "'label_id' twice"});
+}
+
+TEST_F(LabelList, NamesDoNotDependOnTheSetsThatAreRead) {
+  ScratchFolder far;
+  far.put("train/a.jpg", "1");
+  far.put("test/a.jpg", "2");
+  const std::string list = "path,label,split\n" + (far / "train/a.jpg").string() + ",cat,train\n" +
+                           (far / "test/a.jpg").string() + ",dog,test\n";
+  EXPECT_EQ(rows(read("l.csv", list, {.list_sets = {"train"}})), (Texts{"train/a.jpg=cat"}));
+  EXPECT_EQ(rows(read("l.csv", list, {.list_sets = {"test"}})), (Texts{"test/a.jpg=dog"}));
+  EXPECT_EQ(rows(read("l.csv", list)), (Texts{"train/a.jpg=cat", "test/a.jpg=dog"}));
+}
+
 TEST_F(LabelList, PathsThroughALinkAndBackAreRefused) {
   scratch_.put("far/away/x", "");
   scratch_.put("far/a.jpg", "another");

@@ -108,6 +108,18 @@ TEST(Labels, ChangeAddAndLeaveOut) {
   EXPECT_NE(set.schema_json.find("lion"), std::string::npos);
 }
 
+TEST(Labels, HaveNoBlanksAroundThem) {
+  Dataset set = four();
+  const LabelChanges changes =
+      apply_labels("path,label\ncat/1.jpg, dog\ncat/2.jpg, \ndog/1.jpg,lion \n", "x", set);
+  EXPECT_EQ(changes.new_classes, std::vector<std::string>{"lion"});
+  EXPECT_EQ(changes.left_out, std::vector<std::string>{"cat/2.jpg"});
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"dog", "lion"}));
+  set.classes = {"dog", "dog "};  // a folder's name
+  apply_labels("path,label\ncat/1.jpg,dog \n", "x", set);
+  EXPECT_EQ(set.samples.label(0), 1);
+}
+
 TEST(Labels, OfNobodyChangeNothing) {
   Dataset set = four();
   const LabelChanges changes = apply_labels("path,label\ncat/1.jpg,cat\n", "x", set);
