@@ -373,6 +373,7 @@ std::string damage_of(TIFF* tiff, const Source& source) {
 void decode_tiff(std::string_view bytes, ImagePart& part) {
   Source source{bytes, 0, {}, {}};
   const TiffPointer tiff = open_tiff(source);
+  source.error.clear();  // about tags that are not needed
   Layout layout = layout_of(tiff.get());
   check_block(layout);
   require_bytes(bytes.size(), least_bytes(tiff.get(), layout), "TIFF");

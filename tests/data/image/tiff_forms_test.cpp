@@ -191,6 +191,7 @@ TEST(TiffForms, WhatTheCodecPassedOverIsDamage) {
   EXPECT_TRUE(is_told(gray_strip(kInGroup4, 16, "\xff\x02\xaa\x55\x33"s)));
   EXPECT_EQ(decoded_tiff(gray_strip(kInPackBits, 2, "\3abcd"s)).damage, "");
   EXPECT_TRUE(is_told(gray_strip(kInPackBits, 2, "\4abcde"s))) << "a byte too many";
+  EXPECT_EQ(decoded_tiff(written_tiff({8, 1, 1, {}}, {{65000, {}}})).damage, "") << "no value";
 }
 
 TEST(TiffForms, ZerosInsteadOfCompressedDataAreDamage) {
