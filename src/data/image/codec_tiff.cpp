@@ -124,7 +124,7 @@ void check_samples(TIFF* tiff, const Layout& layout, bool has_alpha) {
   if (layout.samples > most)
     throw ImageFault("a TIFF of " + std::to_string(layout.samples) + " bands" +
                      (layout.colors == 3 ? "" : " that are not marked as RGB") +
-                     " is not supported: write the three to be seen as an RGB image");
+                     " is not supported: write those to be seen as a gray or RGB image");
 }
 
 Layout layout_of(TIFF* tiff) {

@@ -111,8 +111,8 @@ TEST(TiffForms, BandsThatAreNotRgbAreRefused) {
           EXPECT_EQ(tiff_fault(written_tiff({bits, samples, photometric, extras, is_planar},
                                             {{kTagColorMap, std::vector<std::uint16_t>(768, 9)}})),
                     "a TIFF of " + std::to_string(samples) +
-                        " bands that are not marked as RGB is not supported: write the three to "
-                        "be seen as an RGB image")
+                        " bands that are not marked as RGB is not supported: write those to "
+                        "be seen as a gray or RGB image")
               << bits << is_planar << photometric;
         }
 }
@@ -137,7 +137,7 @@ TEST(TiffForms, RgbHasOtherBandsBesides) {
   EXPECT_EQ(decoded_tiff(written_tiff({8, 5, 2, {1, 0}})).image.pixels, divided)
       << "alpha, then a band";
   EXPECT_EQ(tiff_fault(written_tiff({8, 7, 2, {0, 0, 0, 0}})),
-            "a TIFF of 7 bands is not supported: write the three to be seen as an RGB image");
+            "a TIFF of 7 bands is not supported: write those to be seen as a gray or RGB image");
   EXPECT_NE(tiff_fault(written_tiff({8, 7, 5, {0, 0, 0}})), "") << "CMYK";
 }
 
