@@ -39,6 +39,7 @@ def load_network(folder):
 def read_photo(path, exif):
     """The RGB pixels that kiln decodes: of an animation the first frame, of 16-bit gray the high byte."""
     image = Image.open(path)
+    white = 255 if getattr(image, "tag_v2", {}).get(262) == 0 else 0  # of a TIFF whose 0 is white, which Pillow takes for black
     if exif == "apply":
         image.info.pop("xmp", None)  # which kiln does not read: Pillow would turn a TIFF by it
         image = image.copy()  # without what Pillow has read of EXIF and XMP already
@@ -48,7 +49,7 @@ def read_photo(path, exif):
     elif image.format == "TIFF":
         image.getexif()[ExifTags.Base.Orientation] = 1  # pixels stay as stored, but Pillow would turn these
     if image.mode.startswith("I"):
-        image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
+        image = Image.fromarray((numpy.asarray(image) >> 8 ^ white).astype(numpy.uint8))
     return image.convert("RGB")
 
 

@@ -26,6 +26,12 @@ std::string taken(std::uint8_t* data, std::size_t size) {
   return bytes;
 }
 
+std::string taken_from_webp(std::uint8_t* data, std::size_t size) {
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  WebPFree(data);
+  return bytes;
+}
+
 // One row in the channels of the format; `jpeg_write_scanlines` needs a mutable row.
 void fill_row(const std::uint8_t* rgb, int width, const JpegForm& form, std::uint8_t* row) {
   for (int x = 0; x < width; ++x, rgb += 3) {
@@ -189,9 +195,15 @@ std::string encode_webp_lossless(const Image& image) {
   std::uint8_t* data = nullptr;
   const std::size_t size = WebPEncodeLosslessRGB(image.pixels.data(), image.size.width,
                                                  image.size.height, image.size.width * 3, &data);
-  std::string bytes(reinterpret_cast<const char*>(data), size);
-  WebPFree(data);
-  return bytes;
+  return taken_from_webp(data, size);
+}
+
+std::string encode_webp(const Image& image) {
+  constexpr float kQuality = 90;
+  std::uint8_t* data = nullptr;
+  const std::size_t size = WebPEncodeRGB(image.pixels.data(), image.size.width, image.size.height,
+                                         image.size.width * 3, kQuality, &data);
+  return taken_from_webp(data, size);
 }
 
 int largest_difference(const Image& a, const Image& b) {

@@ -39,6 +39,7 @@ std::string encode_bmp(const Image& image);  // 24 bits, bottom row first
 // Uncompressed, little-endian, directory first; 8 or 16 bits per sample.
 std::string encode_tiff(const Image& image, int bits = 8);
 std::string encode_webp_lossless(const Image& image);
+std::string encode_webp(const Image& image);  // lossy
 
 // The largest difference between samples of two images; 256 if their sizes differ.
 int largest_difference(const Image& a, const Image& b);

@@ -117,6 +117,11 @@ class FilesTest(TransformTest):
         rows = pixels_of((output / lines[0]["image_info"]["file_name"]).read_bytes())
         self.assertEqual((len(rows), len(rows[0])), (20, 48))
 
+    def test_jitter_for_inference_is_told(self):
+        for operations, count in ([["ColorJitter", 0.5]], 1), ([["ColorJitter", {}], ["RandomGrayscale", {}]], 0):
+            told = self.apply("For inference", self.write(f"jitter{count}", operations), self.data / "val", output=f"told{count}")
+            self.assertEqual((told.returncode, told.stdout.count("warning: ColorJitter")), (0, count), told.stdout)
+
     def test_bad_images_end_it_without_output(self):
         data = self.copy_data()
         bad = sorted(data.rglob("*.png") or data.rglob("*.jpg"))[0]

@@ -271,6 +271,7 @@ def make_odd_photos(folder, image):
     wide = numpy.asarray(image.convert("L")).astype(numpy.uint16) * 257
     for kind in ("png", "tif"):
         Image.fromarray(wide).save(folder / f"gray.{kind}")
+    Image.fromarray(wide).save(folder / "white-is-zero.tif", tiffinfo={262: 0})
     image.save(folder / "plain.png")
     image.save(folder / "xmp.png", pnginfo=text)
     image.save(folder / "exif.png", exif=turned)

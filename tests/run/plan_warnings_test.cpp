@@ -42,20 +42,25 @@ class Planned {
     return plan_warnings(plan, sources);
   }
 
-  // Training images of this size each way.
-  void draw(int side) const {
+  // Training images of this size each way, of 16-bit samples with this high byte.
+  void draw(int side, char high = 'x') const {
     fs::create_directories(sources.train.root);
     const std::string size = std::to_string(side);
     for (std::size_t i = 0; i < sources.train.samples.size(); ++i)
       std::ofstream(sources.train.root / sources.train.samples.file_name(i), std::ios::binary)
-          << "P6 " + size + " " + size + " 255\n"
-          << std::string(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3, 'x');
+          << "P5 " + size + " " + size + " 65535\n"
+          << std::string(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 2, high);
   }
 
   ScratchFolder folder;
   Plan plan;
   Sources sources;
 };
+
+std::shared_ptr<const ImageChain> chain_of(const char* operations) {
+  Problems problems;
+  return inference_chain(TransformChain::parse(operations, "", problems));
+}
 
 struct Case {
   const char* name;
@@ -98,6 +103,14 @@ const std::vector<Case> kCases = {
        }
      },
      "only one class"},
+    {"images of 12 bits in 16", [](Planned& it) { it.draw(8, 0x0f); },
+     "no sample is above 15 of 255"},
+    {"images of 13 bits in 16", [](Planned& it) { it.draw(8, 0x10); }, ""},
+    {"jitter that validation has, too",
+     [](Planned& it) { it.plan.pixels.valid.chain = chain_of(R"([["ColorJitter", 0.5]])"); },
+     "ColorJitter of --transform-path changes validation images too"},
+    {"jitter that draws nothing",
+     [](Planned& it) { it.plan.pixels.valid.chain = chain_of(R"([["ColorJitter", {}]])"); }, ""},
     {"images left over", [](Planned& it) { it.plan.loading.batch_size = 16; },
      "12 of 44 training images are left over in each epoch: --batch-size 11 uses all"},
     {"images left over that are mixed in pairs",

@@ -21,6 +21,10 @@ ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 // allocate memory.
 void require_bytes(std::uint64_t available, std::uint64_t needed, std::string_view kind);
 
+// The bytes without zeros at their end, if these are more than padding: what a copy leaves that was
+// interrupted after the file was given its size. Codecs would take them for data.
+std::string_view without_zero_tail(std::string_view bytes);
+
 // Makes `part` the whole of an image of that size. Returns its pixels, all zero, in the part's own
 // memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);

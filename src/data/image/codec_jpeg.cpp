@@ -385,6 +385,7 @@ std::size_t next_marker(std::string_view bytes, std::size_t from) {
 }  // namespace
 
 void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+  bytes = without_zero_tail(bytes);  // valid codes of plausible pixels
   long long scan_pixels_left = kMaxScanPixels;
   Outcome outcome = try_decode(bytes, choose, part, scan_pixels_left);
   const auto all = [](ImageSize whole) { return WantedPart{{0, 0, whole}}; };

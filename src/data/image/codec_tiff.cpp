@@ -20,7 +20,8 @@ namespace {
 struct Source {
   std::string_view bytes;
   std::size_t at = 0;
-  std::string error;  // libtiff's first error message
+  std::string error;   // libtiff's first error message
+  std::string damage;  // the first warning of a codec: what it passed over
 };
 
 Source& source_of(thandle_t handle) {
@@ -51,11 +52,22 @@ int map_bytes(thandle_t handle, void** base, toff_t* size) {
   return 1;
 }
 
-int keep_error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
-  Source& source = *static_cast<Source*>(user);
+void keep_first(std::string& first, const char* format, va_list arguments) {
   char text[200];
   std::vsnprintf(text, sizeof text, format, arguments);
-  if (source.error.empty()) source.error = text;
+  if (first.empty()) first = text;
+}
+
+int keep_error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
+  keep_first(static_cast<Source*>(user)->error, format, arguments);
+  return 1;
+}
+
+// Other warnings are about tags. `module`: libtiff's name of the codec, or of its function.
+int keep_warning(TIFF*, void* user, const char* module, const char* format, va_list arguments) {
+  const std::string_view who = module == nullptr ? "" : module;
+  for (const std::string_view codec : {"JPEGLib", "LibJpeg", "Fax", "PackBits"})
+    if (who.starts_with(codec)) keep_first(static_cast<Source*>(user)->damage, format, arguments);
   return 1;
 }
 
@@ -73,8 +85,7 @@ TiffPointer open_tiff(Source& source) {
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
   TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxAllocation);
   TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, &source);
-  const auto ignore_warning = [](TIFF*, void*, const char*, const char*, va_list) { return 1; };
-  TIFFOpenOptionsSetWarningHandlerExtR(options, ignore_warning, nullptr);
+  TIFFOpenOptionsSetWarningHandlerExtR(options, keep_warning, &source);
   const auto write_nothing = [](thandle_t, void*, tmsize_t) { return tmsize_t{0}; };
   const auto close_nothing = [](thandle_t) { return 0; };
   const auto size_of = [](thandle_t handle) { return toff_t{source_of(handle).bytes.size()}; };
@@ -94,7 +105,27 @@ struct Layout {
   bool premultiplied = false;
   std::uint32_t block_width = 0, block_height = 0;  // of tiles; or of strips, as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
+  int palette_shift = 8;  // to 8 bits; 0 for a palette that was written with 8
 };
+
+// Refuses samples that have no one meaning as colors: to read them anyway would be to guess.
+void check_samples(TIFF* tiff, const Layout& layout, bool has_alpha) {
+  std::uint16_t format = SAMPLEFORMAT_UINT;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
+  if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID)
+    throw ImageFault(
+        "a TIFF of signed, floating-point or complex numbers is not supported: scale it to 8 or "
+        "16 bits without a sign");
+  const bool is_gray = layout.photometric == PHOTOMETRIC_MINISBLACK ||
+                       layout.photometric == PHOTOMETRIC_MINISWHITE ||
+                       layout.photometric == PHOTOMETRIC_PALETTE;
+  // As many as Pillow reads. Beside gray of 8 bits, it takes any second sample for alpha.
+  const int most = !is_gray ? 6 : has_alpha || layout.bits == 8 ? 2 : 1;
+  if (layout.samples > most)
+    throw ImageFault("a TIFF of " + std::to_string(layout.samples) + " bands" +
+                     (layout.colors == 3 ? "" : " that are not marked as RGB") +
+                     " is not supported: write those to be seen as a gray or RGB image");
+}
 
 Layout layout_of(TIFF* tiff) {
   Layout layout;
@@ -121,6 +152,7 @@ Layout layout_of(TIFF* tiff) {
   TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
   layout.premultiplied =
       layout.colors == 3 && layout.samples > 3 && extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+  check_samples(tiff, layout, extras > 0 && kinds[0] != EXTRASAMPLE_UNSPECIFIED);
   if (TIFFIsTiled(tiff) != 0) {
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &layout.block_width);
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &layout.block_height);
@@ -158,15 +190,24 @@ void check_block(const Layout& layout) {
     throw ImageFault("broken TIFF: tiles that are much larger than the image");
 }
 
+// Finds the palette. Some writers fill its 16 bits with 0 to 255.
+bool has_palette(TIFF* tiff, Layout& layout) {
+  if (layout.bits != 8 ||
+      TIFFGetField(tiff, TIFFTAG_COLORMAP, &layout.red, &layout.green, &layout.blue) == 0)
+    return false;
+  const auto is_small = [](const std::uint16_t* map) {
+    return std::all_of(map, map + 256, [](std::uint16_t value) { return value < 256; });
+  };
+  if (is_small(layout.red) && is_small(layout.green) && is_small(layout.blue))
+    layout.palette_shift = 0;
+  return true;
+}
+
 bool reads_by_sample(TIFF* tiff, Layout& layout) {
-  std::uint16_t format = SAMPLEFORMAT_UINT;
-  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
-  if (format != SAMPLEFORMAT_UINT || (layout.bits != 8 && layout.bits != 16)) return false;
-  if (layout.samples < layout.colors || layout.samples > 16) return false;
+  if ((layout.bits != 8 && layout.bits != 16) || layout.samples < layout.colors) return false;
   switch (layout.photometric) {
     case PHOTOMETRIC_PALETTE:
-      return layout.bits == 8 &&
-             TIFFGetField(tiff, TIFFTAG_COLORMAP, &layout.red, &layout.green, &layout.blue) != 0;
+      return has_palette(tiff, layout);
     case PHOTOMETRIC_MINISBLACK:
     case PHOTOMETRIC_MINISWHITE:
     case PHOTOMETRIC_RGB:
@@ -187,9 +228,9 @@ void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
 void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* rgb) {
   switch (layout.photometric) {
     case PHOTOMETRIC_PALETTE:
-      rgb[0] = static_cast<std::uint8_t>(layout.red[samples[0]] >> 8);
-      rgb[1] = static_cast<std::uint8_t>(layout.green[samples[0]] >> 8);
-      rgb[2] = static_cast<std::uint8_t>(layout.blue[samples[0]] >> 8);
+      rgb[0] = static_cast<std::uint8_t>(layout.red[samples[0]] >> layout.palette_shift);
+      rgb[1] = static_cast<std::uint8_t>(layout.green[samples[0]] >> layout.palette_shift);
+      rgb[2] = static_cast<std::uint8_t>(layout.blue[samples[0]] >> layout.palette_shift);
       return;
     case PHOTOMETRIC_RGB:
       std::copy_n(samples, 3, rgb);
@@ -309,11 +350,30 @@ void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t
   }
 }
 
+// What is wrong with an image that libtiff has read; empty if nothing is.
+std::string damage_of(TIFF* tiff, const Source& source) {
+  const std::string& told = source.error.empty() ? source.damage : source.error;
+  if (!told.empty()) return "TIFF data is corrupt in places: " + told;
+  std::uint16_t compression = COMPRESSION_NONE;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  const bool is_tiled = TIFFIsTiled(tiff) != 0;
+  const std::uint32_t count = is_tiled ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+  for (std::uint32_t i = 0; compression != COMPRESSION_NONE && i < count; ++i) {
+    const std::uint64_t offset = TIFFGetStrileOffset(tiff, i);
+    if (offset >= source.bytes.size()) continue;
+    const std::string_view block = source.bytes.substr(offset, TIFFGetStrileByteCount(tiff, i));
+    if (without_zero_tail(block).size() < block.size())
+      return "TIFF data is corrupt in places: some of it is zeros";
+  }
+  return {};
+}
+
 }  // namespace
 
 void decode_tiff(std::string_view bytes, ImagePart& part) {
-  Source source{bytes, 0, {}};
+  Source source{bytes, 0, {}, {}};
   const TiffPointer tiff = open_tiff(source);
+  source.error.clear();  // about tags that are not needed
   Layout layout = layout_of(tiff.get());
   check_block(layout);
   require_bytes(bytes.size(), least_bytes(tiff.get(), layout), "TIFF");
@@ -323,6 +383,7 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   } else {
     read_by_rgba(tiff.get(), source, layout.size, pixels.data());
   }
+  part.damage = damage_of(tiff.get(), source);
 }
 
 bool visit_tiff_entries(std::string_view bytes,

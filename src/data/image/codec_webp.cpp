@@ -61,6 +61,18 @@ Frame first_frame(std::string_view bytes) {
   fail(VP8_STATUS_NOT_ENOUGH_DATA);
 }
 
+// Throws ImageFault if lossy data end in zeros, which would be decoded as such. Other data may.
+void check_end(std::string_view bytes) {
+  const std::size_t end = without_zero_tail(bytes).size();
+  if (end == bytes.size()) return;
+  for (std::size_t at = 12; at + 8 <= end;) {
+    const std::size_t length = little32(bytes, at + 4), next = at + 8 + length + (length & 1);
+    if (bytes.substr(at, 4) == "VP8 " && without_zero_tail(bytes.substr(0, next)).size() < next)
+      fail(VP8_STATUS_NOT_ENOUGH_DATA);
+    at = next;
+  }
+}
+
 void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_left, int stride) {
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) throw ImageFault("incompatible libwebp version");
@@ -77,6 +89,7 @@ void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_
 void decode_webp(std::string_view bytes, ImagePart& part) {
   const WebPBitstreamFeatures features = features_of(bytes, true);
   const ImageSize size = size_of(features);
+  check_end(bytes);
   Frame frame{bytes};
   if (features.has_animation != 0) {
     frame = first_frame(bytes);

@@ -251,6 +251,12 @@ void require_bytes(std::uint64_t available, std::uint64_t needed, std::string_vi
   if (available < needed) throw ImageFault(std::string(kind) + " data ends early");
 }
 
+std::string_view without_zero_tail(std::string_view bytes) {
+  constexpr std::size_t kMostPadding = 64;
+  const std::size_t end = bytes.find_last_not_of('\0') + 1;
+  return bytes.size() - end > kMostPadding ? bytes.substr(0, end) : bytes;
+}
+
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   part.whole = size;
   part.reduction = 1;

@@ -124,7 +124,10 @@ bool is_turned(const ExportedModel& exported) {
 }
 
 std::string python_to_read_photo(const ExportedModel& exported) {
-  return std::string("def read_photo(file):\n    image = Image.open(file)\n") +
+  return std::string(R"PYTHON(def read_photo(file):
+    image = Image.open(file)
+    white = 255 if getattr(image, "tag_v2", {}).get(262) == 0 else 0  # of a TIFF whose 0 is white
+)PYTHON") +
          (is_turned(exported)
               ? R"PYTHON(    image.info.pop("xmp", None)  # its orientation does not count
     image = image.copy()
@@ -136,7 +139,7 @@ std::string python_to_read_photo(const ExportedModel& exported) {
         image.getexif()[0x0112] = 1  # pixels stay as stored, but Pillow would turn these
 )PYTHON") +
          R"PYTHON(    if image.mode.startswith("I"):  # 16 bits: the high byte
-        image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
+        image = Image.fromarray((numpy.asarray(image) >> 8 ^ white).astype(numpy.uint8))
     return image.convert("RGB")
 )PYTHON";
 }

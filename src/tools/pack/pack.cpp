@@ -96,6 +96,11 @@ void log_result(const PackConfig& config, const Dataset& set,
                           packed.undecodable.size(), order.size()) +
                 quoted_names(packed.undecodable, kMaxNamed) +
                 ". Training will skip them as bad images.");
+  if (!packed.damaged.empty())
+    log.warning(formatted("%zu of %zu files are damaged and are packed unchanged: ",
+                          packed.damaged.size(), order.size()) +
+                quoted_names(packed.damaged, kMaxNamed) +
+                ". Training will use what can be decoded of them.");
   const std::size_t num_copies = order.size() - set.samples.size();
   log.info("Packed " + plural(static_cast<long long>(packed.num_images), "image", "images") +
            formatted(" (%zu downscaled", packed.num_reduced) +
@@ -109,14 +114,14 @@ void log_result(const PackConfig& config, const Dataset& set,
 
 struct PackedImage {
   std::string bytes, extension;
-  bool is_reduced = false, is_undecodable = false;
+  bool is_reduced = false, is_undecodable = false, is_damaged = false;
 };
 
 // `packed` keeps the memory of the image that it held.
 void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage& packed) {
   const std::string_view name = set.samples.file_name(i);
   packed.extension = in_small_letters(name.substr(name.rfind('.') + 1));
-  packed.is_reduced = packed.is_undecodable = false;
+  packed.is_reduced = packed.is_undecodable = packed.is_damaged = false;
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
@@ -133,7 +138,8 @@ void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, Packed
     }
     const DecodedImage decoded = decode_image(packed.bytes, set.exif);
     const ImageSize size = decoded.image.size;
-    if (std::min(size.height, size.width) <= plan.short_side) return;
+    packed.is_damaged = !decoded.damage.empty();  // a reduced copy would pass for a whole image
+    if (packed.is_damaged || std::min(size.height, size.width) <= plan.short_side) return;
     packed.bytes =
         encode_jpeg(resized(decoded.image, resized_size(size, plan.short_side)), plan.quality);
     packed.extension = "jpg";
@@ -260,6 +266,7 @@ class ShardWriter {
     packed_.num_bytes += record.size();
     packed_.num_reduced += image.is_reduced ? 1 : 0;
     if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
+    if (image.is_damaged) packed_.damaged.emplace_back(set_.samples.file_name(i));
   }
 
   std::string record_of(std::size_t position, const PackedImage& image) const {

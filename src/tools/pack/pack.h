@@ -35,6 +35,7 @@ struct PackedShards {
   // Images stored unchanged because they could not be decoded; without a short side, only those
   // that are not images at all.
   std::vector<std::string> undecodable;
+  std::vector<std::string> damaged;  // partly decodable, and stored unchanged: training tells them
 };
 
 // Locks the folder for this run. Checks it before work starts, and throws Error

@@ -94,7 +94,13 @@ int run(const TransformApplyConfig& config, Process& process) {
   problems.throw_if_any();
   for (const std::string& note : set.notes) log.warning(note);
   warn_of_lost_columns(set, log);
-  if (config.for_inference) chain = chain.for_inference();
+  if (config.for_inference) {
+    chain = chain.for_inference();
+    if (chain.is_random())
+      log.warning(
+          "ColorJitter changes all images by one draw: for inference, only operations whose names "
+          "begin with Random are left out.");
+  }
   log.info("Found " + plural(set.samples.size(), "image", "images") + " (" + describe(set.kind) +
            " '" + set.root.string() + "'). Operations: " + chain.summary() + ".");
   ImageChanger changer(set, chain, config);

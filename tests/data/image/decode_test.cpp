@@ -14,6 +14,7 @@ namespace {
 
 using test::encode_jpeg;
 using test::JpegForm;
+using namespace std::string_literals;
 
 std::string fault_of(std::string_view bytes) {
   try {
@@ -85,7 +86,6 @@ TEST(Decode, ReplicatesGray) {
 }
 
 TEST(Decode, ReadsEveryRawPnmForm) {
-  using std::string_literals::operator""s;
   const Image red_and_gray{{1, 2}, {255, 0, 0, 51, 51, 51}};
   const Image black_and_white{{1, 2}, {0, 0, 0, 255, 255, 255}};
   const std::vector<std::pair<std::string, Image>> cases = {
@@ -114,14 +114,12 @@ TEST(Decode, APnmThatIsTextOrABitmapIsABadImage) {
 
 // A BMP of 8 bits a pixel; `rest` follows the header. tests/parity/ compares all forms with Pillow.
 std::string bmp_of(int width, int height, char bits, char compression, const std::string& rest) {
-  using std::string_literals::operator""s;
   const auto byte = [](int value) { return std::string{static_cast<char>(value)} + "\0\0\0"s; };
   return "BM"s + std::string(12, '\0') + byte(40) + byte(width) + byte(height) + "\1\0"s + bits +
          "\0"s + byte(compression) + std::string(12, '\0') + byte(2) + byte(0) + rest;
 }
 
 TEST(Decode, ABmpIsBlackBeyondItsPalette) {
-  using std::string_literals::operator""s;
   const Image expected{{1, 4}, {3, 2, 1, 9, 8, 7, 0, 0, 0, 0, 0, 0}};
   const std::string palette = "\1\2\3\0\7\x08\x09\0"s;
   for (const std::string& bytes :
@@ -140,7 +138,6 @@ TEST(Decode, ABmpIsBlackBeyondItsPalette) {
 }
 
 TEST(Decode, SaysWhatOfABmpIsNotRead) {
-  using std::string_literals::operator""s;
   EXPECT_EQ(fault_of(bmp_of(4, 1, 2, 0, "12345678")),
             "a BMP with 2 bits a pixel and compression 0 is not supported");
   EXPECT_EQ(fault_of(bmp_of(4, 1, 24, 4, "12345678")),
@@ -165,7 +162,6 @@ TEST(Decode, DescribesFilesThatAreNotImages) {
   const auto begins = [](const std::string& bytes, const std::string& beginning) {
     return fault_of(bytes).starts_with(beginning);
   };
-  using std::string_literals::operator""s;
   const std::string heic =
       "\0\0\0\x18"
       "ftypmif1\0\0\0\0mif1heic"s;
@@ -256,6 +252,45 @@ TEST(TruncatedJpeg, WithMoreThanHalfMissingIsBad) {
 TEST(TruncatedJpeg, WithoutEndMarkerIsComplete) {
   const std::string whole = encode_jpeg(test::gradient(64, 64));
   EXPECT_EQ(decode_image(whole.substr(0, whole.size() - 2), Exif::kIgnore).damage, "");
+}
+
+// As an interrupted copy leaves a file that was given its size beforehand.
+TEST(TruncatedJpeg, ZerosInsteadOfItsEndAreNoData) {
+  const Image image = test::noise(64, 64);
+  const auto decoded = [](const std::string& bytes) {
+    ImagePart part;
+    const auto corner = [](ImageSize) { return WantedPart{{0, 0, {20, 20}}, 8}; };
+    try {
+      decode_part(bytes, Exif::kIgnore, corner, part);
+    } catch (const ImageFault& fault) {
+      return std::pair(fault_of(bytes) + "; " + fault.what(), Image());
+    }
+    DecodedImage all = decode_image(bytes, Exif::kIgnore);
+    return std::pair(all.damage + "; " + part.damage, all.image);
+  };
+  for (const JpegForm& form : {JpegForm{}, JpegForm{.gray = true}, JpegForm{.progressive = true},
+                               JpegForm{.cmyk = true}, JpegForm{.restart_rows = 1}}) {
+    const std::string whole = encode_jpeg(image, form);
+    EXPECT_EQ(decoded(whole + std::string(900, '\0')).first, "; ");
+    for (const std::size_t percent : {2, 40, 60, 80, 95}) {
+      const std::string cut = whole.substr(0, whole.size() * percent / 100);
+      const auto [fault, expected] = decoded(cut);
+      const auto [said, found] = decoded(cut + std::string(whole.size() - cut.size(), '\0'));
+      EXPECT_EQ(said, fault) << percent;
+      EXPECT_NE(said, "; ") << percent;
+      EXPECT_EQ(test::largest_difference(found, expected), 0) << percent;
+    }
+  }
+}
+
+TEST(TruncatedWebp, ZerosInsteadOfItsEndAreNoData) {
+  const std::string whole = test::encode_webp(test::noise(64, 64));
+  for (const std::size_t percent : {20, 60, 95})
+    EXPECT_EQ(fault_of(whole.substr(0, whole.size() * percent / 100) +
+                       std::string(whole.size() - whole.size() * percent / 100, '\0')),
+              "WebP data ends early");
+  const std::string exif = "EXIF\xc8\0\0\0II*\0"s + std::string(196, '\0');
+  EXPECT_EQ(fault_of(whole + exif), "");
 }
 
 TEST(TruncatedJpeg, ProgressiveKeepsCoarsePixels) {

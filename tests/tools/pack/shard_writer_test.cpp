@@ -7,6 +7,7 @@
 
 #include "base/output_folder.h"
 #include "base/system_calls.h"
+#include "data/dataset/image_bytes.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 #include "tools/convert/convert.h"
@@ -93,6 +94,25 @@ TEST(WriteShards, NameTheFilesThatAreNoImages) {
     EXPECT_EQ(packed.undecodable, bad) << short_side;
     EXPECT_EQ(packed.num_reduced, short_side == 0 ? 0U : 2U);
   }
+}
+
+// The gray rows of a reduced copy would be taken for the photo's.
+TEST(WriteShards, DamagedImagesAreKeptAsTheyAre) {
+  const ScratchFolder folder;
+  const std::string whole = test::encode_jpeg(test::noise(64, 64));
+  const std::string cut = whole.substr(0, whole.size() * 80 / 100);
+  folder.put("images/cat/0.jpg", whole);
+  folder.put("images/dog/1.jpg", cut);
+  const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
+  const ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = 20, .order = {0, 1}};
+  const fs::path output = folder / "shards";
+  const PackedShards packed = write_shards(set, plan, take_shard_output(output, set.root));
+  EXPECT_EQ(packed.damaged, std::vector<std::string>{"dog/1.jpg"});
+  EXPECT_EQ(packed.num_reduced, 1U);
+  const Dataset made = read_labeled_dataset(output, "Packed");
+  std::string bytes;
+  read_image_bytes(made, 1, bytes);
+  EXPECT_EQ(bytes, cut);
 }
 
 }  // namespace
