@@ -63,8 +63,12 @@ void keep_by_length(const SavedRun& saved, TrainConfig& config) {
 }
 
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
+  OptionTexts before = saved.options;
+  for (auto& [name, text] : before)  // a value is compared with what the run had settled
+    if (std::ranges::count(config.given, name) > 0 && !saved.options_in_effect.empty())
+      text = value_of(saved.options_in_effect, name);
   std::vector<std::string> differences =
-      changes_of(saved.options, config.effective_options, Effect::kResult);
+      changes_of(before, config.effective_options, Effect::kResult);
   if (const std::optional<Precision> now = config.optimization.precision;
       now && precision_name(*now) != saved.precision)
     differences.push_back("--precision was " + saved.precision + " and is now " +
@@ -118,17 +122,14 @@ void compare_transforms(const std::string& before, const std::optional<Transform
   differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
 }
 
-// Where the texts of the options are equal, and leaving one out means something else than giving
-// its default.
+// Of options whose texts are equal, but which follow from whether these and others are given. A
+// learning rate that is not given stays as it was: keep_rates().
 void compare_in_effect(const SavedRun& saved, const Plan& plan,
                        std::vector<std::string>& differences) {
   if (saved.options_in_effect.empty()) return;
-  // What a run settles itself stays as it was: keep_rates().
-  const bool settles_rate = std::ranges::count(plan.choices, "learning-rate", &Choice::option) > 0;
   for (const ChangedOption& option :
        changed_options(saved.options_in_effect, plan.options_in_effect))
     if (option.name == "auto" || option.name == "augment" ||
-        (option.name == "learning-rate" && !settles_rate) ||
         (option.name == "epochs" && plan.stop.length.steps > 0))
       differences.push_back(text_of(option));
 }

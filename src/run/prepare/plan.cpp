@@ -237,8 +237,8 @@ Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num
 }
 
 // A learning rate that was not given, or scaled by another number of ranks, stays in effect when
-// the run resumes; a given one is that of before (check_resumed), unless an earlier version of the
-// program, which did not compare them, has saved the run.
+// the run resumes; a given one is that of before, unless an earlier version of the program, which
+// did not compare them, has saved the run.
 void keep_rates(const SavedRun& saved, bool is_given, int num_ranks, Recipe& recipe) {
   if (!is_given || saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
     recipe.schedule.peak = saved.peak_learning_rate;
