@@ -410,7 +410,7 @@ void Given::imply(std::string_view name, const std::string& text, const char* by
   const Option* option = find_option(command, name);
   mentioned.push_back(option);
   values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position,
-                    /*is_implied=*/true});
+                    /*is_implied=*/reason != nullptr});
 }
 
 int Given::position(std::string_view name) const {

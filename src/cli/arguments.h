@@ -18,7 +18,7 @@ struct RawValue {
   std::string text;
   std::string where;        // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
   int position = 0;         // orders messages: place on the command line, then lines of the file
-  bool is_implied = false;  // not typed: see imply()
+  bool is_implied = false;  // because of another option: see imply()
 };
 
 // Positions of faults that are not on the command line.

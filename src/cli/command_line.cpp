@@ -151,17 +151,6 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
   return invocation;
 }
 
-// Returns the names of the options in `words`, without leading dashes and with `-` instead of `_`.
-Words named_options(const Words& words) {
-  Words names;
-  for (const std::string& word : words) {
-    if (!word.starts_with("--")) continue;
-    names.push_back(word.substr(2, word.find('=') - 2));
-    std::ranges::replace(names.back(), '_', '-');
-  }
-  return names;
-}
-
 // A job that does not begin with `train`.
 Problems refuse_job(const CommandInfo& command, const Words& job) {
   if (command.name == "tune")
@@ -195,7 +184,6 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
   if (launch == nullptr) {
     auto& tune = std::get<TuneConfig>(whole.command);
     together = overlaps_with_job("output-path", tune.output_path, train);
-    tune.given = named_options(inner);
     tune.train = std::move(train);
   } else {
     if (train.ranks.launch)

@@ -261,6 +261,10 @@ struct TrainConfig {
   InsightConfig insight;
   std::string options_file;  // --config, which has been read; empty: none
   OptionTexts effective_options;
+  // The names of the options that are given, or that follow from those: a given value may be the
+  // default and still mean something else than an omitted option. of_recipe: those among them that
+  // --recipe sets.
+  std::vector<std::string> given, of_recipe;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty
   std::vector<std::string> notes;  // what was chosen for the user: the first lines of the log
@@ -285,7 +289,6 @@ struct TuneConfig {
   std::string output_path = "tuned.yaml";  // the file to write, for train's --config
   bool learning_rates = false;             // also tries learning rates, judged by the loss
   TrainConfig train;                       // the job
-  std::vector<std::string> given;          // options on its command line, without dashes
 };
 
 struct InitModelConfig {

@@ -436,8 +436,14 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
+  for (const RawValue& value : given.values) {
+    const Option& option = *value.option;
+    if (!option.is_implied || value.text != option.default_text)
+      config.given.push_back(option.name);
+    if (value.is_implied) config.of_recipe.push_back(option.name);
+  }
   for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0))
-    if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
+    if (std::ranges::count(config.of_recipe, name) > 0)
       config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)
     if (name == "epochs" && !config.optimization.epochs_given)

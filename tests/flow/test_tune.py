@@ -1,6 +1,7 @@
 """kiln tune: short trials of a training job, its fastest settings as a file for train, and nothing left behind."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -94,10 +95,37 @@ class TuneTest(FlowTest):
                        "--log-path", self.folder / "logs")
         self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
 
-    def test_learning_rates_are_kept_by_their_loss(self):
-        result = kiln(*self.words("--learning-rates", ranks=1, threads=1), environment=self.environment())
+    def test_the_file_has_what_the_line_has(self):
+        """Not what the recipe makes of its length; a default that is given, and a limit of time."""
+        given = {"recipe": "modern", "time-limit": "20min", "patience": "5", "ranks": "1", "threads": "1"}
+        result = kiln(*self.words(**{name.replace("-", "_"): value for name, value in given.items()}),
+                      environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertEqual(result.stdout.count("learning rate "), 5, result.stdout)
+        written = dict(line.split(": ", 1) for line in self.tuned.read_text().splitlines() if not line.startswith("#"))
+        paths = {"untrained-model-path": str(self.untrained), "train-data-path": str(self.data / "train"),
+                 "valid-data-path": str(self.data / "val")}
+        self.assertEqual(written, {**paths, **given, "epochs": "50", "batch-size": "4", "device": "cpu", "image-size": "16",
+                                   "precision": "fp32", "loader-threads": "1"})
+
+    def test_ranks_learn_with_the_rate_of_the_job(self):
+        """Which follows from the batch of one process."""
+        words = self.words(untrained_model_path=None, model_name="resnet18", threads=1, batch_size=8)
+        tune = subprocess.Popen([KILN, *map(str, words)], env={**os.environ, **self.environment()}, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(tune.stdout.close)
+        tried = set()
+        while tune.poll() is None:
+            tried |= {line for line in self.processes() if b"--ranks=2" in line and b"--batch-size=4" in line}
+            time.sleep(0.05)
+        self.assertEqual(tune.returncode, 0, tune.stdout.read())
+        self.assertTrue(tried)
+        self.assertEqual([line for line in tried if b"--learning-rate=0.0024" not in line], [])
+
+    def test_learning_rates_are_kept_by_their_loss(self):
+        result = kiln(*self.words("--learning-rates", untrained_model_path=None, model_name="resnet18", ranks=1, threads=1),
+                      environment=self.environment())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(re.findall(r"learning rate (\S+) ", result.stdout), ["0.00012", "0.00036", "0.0012", "0.0036", "0.012"])
         self.assertIn("\nlearning-rate: ", self.tuned.read_text())
 
     def test_a_stop_signal_ends_it_with_nothing_written(self):

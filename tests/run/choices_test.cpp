@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/command_line.h"
+#include "cli/options.h"
 
 namespace kiln {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string repeat_text(const TrainConfig& config, std::vector<Choice> choices) {
-  return kiln::repeat_text(
-      {config.effective_options, config.data.network.weights, std::move(choices)});
+  return kiln::repeat_text(repeated_run(config, std::move(choices)));
 }
 
 TrainConfig config_of(std::vector<std::string> more) {
@@ -84,13 +84,13 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   EXPECT_EQ(config.effective_options, config_of({}).effective_options);
 }
 
-TEST(RepeatText, IsAConfigFileOfWhatIsNotTheDefault) {
+TEST(RepeatText, IsAConfigFileOfWhatIsGiven) {
   const TrainConfig config =
       config_of({"--learning-rate", "0.05", "--epochs", "7", "--log-path", "somewhere",
                  "--checkpoint-path", "c", "--time-limit", "30min", "--batch-size", "16"});
   const std::string text =
       repeat_text(config, {{"epochs", "3", "that fit"}, {"steps", "40", "were made"}});
-  for (const char* gone : {"somewhere", "time-limit", "checkpoint", "batch-size", "epochs: 7"})
+  for (const char* gone : {"somewhere", "time-limit", "checkpoint", "patience", "epochs: 7"})
     EXPECT_EQ(text.find(gone), std::string::npos) << gone;
   const TrainConfig again = read_back(text);
   EXPECT_EQ(again.optimization.learning_rate, 0.05);
@@ -98,6 +98,28 @@ TEST(RepeatText, IsAConfigFileOfWhatIsNotTheDefault) {
   EXPECT_EQ(again.optimization.steps, 40);
   EXPECT_EQ(again.optimization.time_limit_s, 0);
   EXPECT_EQ(again.data.train_path, "t");
+}
+
+// Where leaving it out would mean something else.
+TEST(RepeatText, KeepsADefaultThatIsGiven) {
+  for (const auto& [option, value] : {std::pair("learning-rate", "0.001"), std::pair("epochs", "5"),
+                                      std::pair("augment", "none"), std::pair("mixup", "0")}) {
+    ASSERT_EQ(find_option(*find_command("train"), option)->default_text, value);
+    const std::string line = std::string("\n") + option + ": " + value + "\n";
+    EXPECT_NE(repeat_text(config_of({std::string("--") + option, value}), {}).find(line),
+              std::string::npos)
+        << line;
+    EXPECT_EQ(repeat_text(config_of({}), {}).find(line), std::string::npos) << line;
+  }
+}
+
+TEST(OptionsInEffect, AreWhatARunHasSettled) {
+  const OptionTexts options = {{"auto", ""}, {"epochs", "5"}, {"learning-rate", "0.001"}};
+  const std::vector<Choice> choices = {{"learning-rate", "0.0012", "for sgd"}};
+  EXPECT_EQ(options_in_effect(options, choices, 0),
+            (OptionTexts{{"auto", ""}, {"epochs", "5"}, {"learning-rate", "0.0012"}}));
+  EXPECT_EQ(options_in_effect(options, {}, 2),
+            (OptionTexts{{"auto", ""}, {"epochs", "2"}, {"learning-rate", "0.001"}}));
 }
 
 TEST(RepeatText, KeepsPathsAsTheyAre) {
@@ -112,6 +134,7 @@ TEST(RepeatText, KeepsPathsAsTheyAre) {
 
 TEST(RepeatText, HasNoSecretOfAUrl) {
   TrainConfig config = config_of({});
+  config.given.emplace_back("weights");
   config.data.network.weights = "https://host/w.pth?signature=word";
   for (auto& [name, text] : config.effective_options)
     if (name == "weights") text = "https://host/w.pth?…";

@@ -31,6 +31,8 @@ SavedRun two_ranks() {
   run.finished = "patience";
   run.machine = {"kiln 1", "AVX2", "cpu", 2, 3};
   run.options = {{"epochs", "6"}, {"augment", "flip"}};
+  run.options_in_effect = {{"epochs", "2"}, {"augment", "flip"}};
+  run.head_rate = 1.0 / 3;
   run.model = "resnet18";
   run.model_fingerprint = "resnet18 0";
   run.global_batch = 16;
@@ -57,6 +59,8 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(text_of(again), text_of(run));
   EXPECT_EQ(again.started, run.started);
   EXPECT_EQ(again.options, run.options);
+  EXPECT_EQ(again.options_in_effect, run.options_in_effect);
+  EXPECT_EQ(again.head_rate, 1.0 / 3);
   EXPECT_EQ(again.precision, "fp16");
   ASSERT_TRUE(again.loss_scale.has_value());
   EXPECT_EQ(again.loss_scale->scale, 0.5);
@@ -73,6 +77,16 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(again.ranks[0].bad_train.samples, run.ranks[0].bad_train.samples);
   EXPECT_EQ(again.ranks[0].bad_train.records[0].fault, "cut");
   EXPECT_EQ(again.ranks[0].train.hash, run.ranks[0].train.hash);
+}
+
+TEST(SavedRun, ReadsWhatAnEarlierVersionWrote) {
+  std::string text = text_of(two_ranks());
+  for (const std::string name : {"options_in_effect", "head_rate"})
+    text.replace(text.find(name), name.size(), "unknown_" + name);
+  const SavedRun again = parse_saved_run(text);
+  EXPECT_EQ(again.options, two_ranks().options);
+  EXPECT_TRUE(again.options_in_effect.empty());
+  EXPECT_EQ(again.head_rate, 0);
 }
 
 TEST(SavedRun, KeepsWhatATimeLimitHasDecided) {

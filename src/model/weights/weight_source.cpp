@@ -255,11 +255,15 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
   source.trained = true;
   source.state = std::move(checkpoint.best);
   if (source.state.empty()) {
+    bool has_averages = false;
     for (StoredTensor& tensor : checkpoint.tensors) {
+      has_averages = has_averages || tensor.name.starts_with("average.");
       if (!tensor.name.starts_with(kStatePrefix)) continue;
       tensor.name.erase(0, kStatePrefix.size());
       source.state.push_back(std::move(tensor));
     }
+    if (has_averages)
+      source.kind += ", without a finished epoch: the weights themselves, not their --ema average";
   }
   add_facts_of_record(checkpoint.record, source);
   return source;

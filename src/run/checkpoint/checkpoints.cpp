@@ -168,6 +168,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.finished = finished;
   run.machine = saved_machine(run_.machine, run_.world);
   run.options = run_.plan.options;
+  run.options_in_effect = run_.plan.options_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
   run.model = run_.sources.spec().model_name;
@@ -175,6 +176,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   if (run_.sources.transform) run.transforms = run_.sources.transform->to_json();
   run.global_batch = run_.plan.global_batch;
   run.peak_learning_rate = run_.plan.recipe.schedule.peak;
+  run.head_rate = run_.plan.recipe.optimizer.head_rate;
   if (state_.averages) run.averaged_steps = state_.averages->steps();
   if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;

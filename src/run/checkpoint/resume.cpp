@@ -29,18 +29,22 @@ std::string value_of(const OptionTexts& options, const std::string& name) {
   return {};
 }
 
-// "--augment was flip and is now none", for each changed option with this effect.
+// "--augment was flip and is now none".
+std::string text_of(const ChangedOption& option) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
+  return "--" + option.name + " was " + shown(option.before) + " and is now " + shown(option.now);
+}
+
+// Of each changed option with this effect.
 std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
                                     Effect effect) {
-  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
   std::vector<std::string> changes;
   for (const ChangedOption& option : changed_options(before, now)) {
     // why_not_bit_equal() and differing_options() compare the values in effect of these instead.
     if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
         option.name == "device" || option.name == "precision" || option.name == "exif")
       continue;
-    changes.push_back("--" + option.name + " was " + shown(option.before) + " and is now " +
-                      shown(option.now));
+    changes.push_back(text_of(option));
   }
   return changes;
 }
@@ -59,8 +63,12 @@ void keep_by_length(const SavedRun& saved, TrainConfig& config) {
 }
 
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
+  OptionTexts before = saved.options;
+  for (auto& [name, text] : before)  // a value is compared with what the run had settled
+    if (std::ranges::count(config.given, name) > 0 && !saved.options_in_effect.empty())
+      text = value_of(saved.options_in_effect, name);
   std::vector<std::string> differences =
-      changes_of(saved.options, config.effective_options, Effect::kResult);
+      changes_of(before, config.effective_options, Effect::kResult);
   if (const std::optional<Precision> now = config.optimization.precision;
       now && precision_name(*now) != saved.precision)
     differences.push_back("--precision was " + saved.precision + " and is now " +
@@ -112,6 +120,18 @@ void compare_transforms(const std::string& before, const std::optional<Transform
                         : TransformChain::parse(json, "state.json", none).summary();
   };
   differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
+}
+
+// Of options whose texts are equal, but which follow from whether these and others are given. A
+// learning rate that is not given stays as it was: keep_rates().
+void compare_in_effect(const SavedRun& saved, const Plan& plan,
+                       std::vector<std::string>& differences) {
+  if (saved.options_in_effect.empty()) return;
+  for (const ChangedOption& option :
+       changed_options(saved.options_in_effect, plan.options_in_effect))
+    if (option.name == "auto" || option.name == "augment" ||
+        (option.name == "epochs" && plan.stop.length.steps > 0))
+      differences.push_back(text_of(option));
 }
 
 // Takes out the tensors whose names begin with `prefix`, and strips the prefix.
@@ -290,6 +310,7 @@ void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sourc
       differences.push_back("the model has a different architecture or different weights");
     compare_transforms(saved.transforms, sources.transform, differences);
     const long long global_batch = plan.global_batch;
+    compare_in_effect(saved, plan, differences);
     if (saved.global_batch != global_batch)
       differences.push_back(formatted("the global batch was %lld images and is now %lld",
                                       saved.global_batch, global_batch));

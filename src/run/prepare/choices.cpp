@@ -114,12 +114,30 @@ void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_s
       set_option(config, option, text);
 }
 
-OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices) {
-  for (auto& [name, text] : options)
+OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices, int epochs) {
+  for (auto& [name, text] : options) {
     for (const char* settled : {"auto", "augment", "learning-rate"})
       if (const Choice* choice = find_choice(choices, name); choice && name == settled)
         text = choice->value;
+    if (name == "epochs" && epochs > 0) text = std::to_string(epochs);
+  }
   return options;
+}
+
+OptionTexts given_options(const TrainConfig& config) {
+  OptionTexts options = config.effective_options;
+  std::erase_if(options, [&](const auto& option) {
+    return std::ranges::count(config.given, option.first) == 0;
+  });
+  return options;
+}
+
+RepeatedRun repeated_run(const TrainConfig& config, std::vector<Choice> choices) {
+  RepeatedRun run{given_options(config), config.data.network.weights, std::move(choices)};
+  std::erase_if(run.options, [command = find_command("train")](const auto& option) {
+    return find_option(*command, option.first)->is_for_one_run;
+  });
+  return run;
 }
 
 std::string config_text(const RepeatedRun& run) {
@@ -132,8 +150,7 @@ std::string config_text(const RepeatedRun& run) {
       text += (choice->value.empty() ? "# " + option.name + ": "
                                      : option.name + ": " + scalar(choice->value) + "  # ") +
               printable(choice->reason) + "\n";
-    } else if (given != run.options.end() && given->second != option.default_text &&
-               !option.is_for_one_run) {
+    } else if (given != run.options.end()) {
       const bool is_secret = option.name == "weights" && given->second != run.weights;
       text += is_secret ? "# weights: " + printable(given->second) +
                               ", give it again: the omitted part may be a secret\n"

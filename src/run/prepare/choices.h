@@ -32,8 +32,11 @@ void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side);
 
 // The value of every option, with those choices that change what a recorded run was given: --auto
-// sets these.
-OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices);
+// sets these. `epochs`: of the schedule, if --steps sets it; 0: it does not.
+OptionTexts options_in_effect(OptionTexts options, const std::vector<Choice>& choices, int epochs);
+
+// Those of `config` that are given.
+OptionTexts given_options(const TrainConfig& config);
 
 // Where the weights given as --weights `given` were found: `path`. A repeated run then needs no
 // secrets from a URL, and repeat.yaml has the hash of the file. Empty: there is nothing to say.
@@ -41,13 +44,14 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
 
 // A run's options and choices, for a file that repeats it.
 struct RepeatedRun {
-  OptionTexts options;  // of `kiln train`
+  OptionTexts options;  // of `kiln train`: those given, without those that are for one run
   std::string weights;  // the value of --weights, whose text in `options` may lack a secret
   std::vector<Choice> choices;
 };
 
-// A file for --config: the options that differ from their defaults, and the choices. Leaves out
-// outputs, the time limit, and the options for checkpoints.
+RepeatedRun repeated_run(const TrainConfig& config, std::vector<Choice> choices);
+
+// A file for --config: the options, and the choices, which replace options.
 std::string config_text(const RepeatedRun& run);
 
 inline constexpr const char* kRepeatName = "repeat.yaml";

@@ -45,15 +45,11 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   return data;
 }
 
-// Includes only options with non-default values, among them all that --recipe sets.
-std::string repeating_command(const OptionTexts& options) {
-  const CommandInfo& command = *find_command("train");
+// What is given, with all that --recipe sets instead of it.
+std::string repeating_command(const TrainConfig& config) {
   std::string line = "kiln train";
-  for (const auto& [name, value] : options) {
-    const Option* option = find_option(command, name);
-    if (option == nullptr || value == option->default_text || name == "recipe") continue;
-    line += " --" + name + " " + shell_word(value);
-  }
+  for (const auto& [name, value] : given_options(config))
+    if (name != "recipe") line += " --" + name + " " + shell_word(value);
   return line;
 }
 
@@ -282,7 +278,7 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
   start.time = unix_seconds();
   start.options = plan.options_in_effect;
   start.versions = versions(run.machine.device.is_cuda);
-  start.command = repeating_command(plan.options);
+  start.command = repeating_command(config);
   start.model = run.sources.spec().model_name;
   start.device = run.machine.device.description;
   start.host = host_name();

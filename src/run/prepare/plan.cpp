@@ -236,6 +236,15 @@ Recipe recipe_of(const OptimizationConfig& config, double learning_rate, int num
   return recipe;
 }
 
+// A learning rate that was not given, or scaled by another number of ranks, stays in effect when
+// the run resumes; a given one is that of before, unless an earlier version of the program, which
+// did not compare them, has saved the run.
+void keep_rates(const SavedRun& saved, bool is_given, int num_ranks, Recipe& recipe) {
+  if (!is_given || saved.machine.num_ranks != num_ranks || !saved.options_in_effect.empty())
+    recipe.schedule.peak = saved.peak_learning_rate;
+  if (saved.head_rate > 0) recipe.optimizer.head_rate = saved.head_rate;
+}
+
 // Of a run that resumes, what auto chose when it began. A collective.
 PrecisionChoice precision_of(const PlanInputs& given, const PixelPlan& pixels, World& world) {
   const std::optional<Precision> asked = given.config.optimization.precision;
@@ -601,10 +610,9 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
   plan.recipe.schedule.epochs = plan.pixels.num_epochs = plan.stop.length.epochs;
   world.agree([&] { check_steps(optimization, plan.stop.length); });
-  // A learning rate that was not given, or scaled by another number of ranks, stays in effect.
-  if (given.resume && (optimization.automatic.sets_learning_rate ||
-                       given.resume->run.machine.num_ranks != world.size()))
-    plan.recipe.schedule.peak = given.resume->run.peak_learning_rate;
+  if (given.resume)
+    keep_rates(given.resume->run, !optimization.automatic.sets_learning_rate, world.size(),
+               plan.recipe);
   plan.learning_rate = learning_rate;
   plan.keep = {optimization.save, optimization.best_by};
   plan.on_bad_image = config.data.on_bad_image;
@@ -618,7 +626,8 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.output = config.output;
   plan.options = config.effective_options;
   add_choices(given, world, plan);
-  plan.options_in_effect = options_in_effect(plan.options, plan.choices);
+  plan.options_in_effect = options_in_effect(
+      plan.options, plan.choices, plan.stop.length.steps > 0 ? plan.stop.length.epochs : 0);
   return plan;
 }
 

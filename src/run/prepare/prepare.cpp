@@ -468,7 +468,7 @@ void begin(const TrainConfig& config, Run& run) {
     if (run.world.leads()) run.room->require();
   });
   install_stop_signals();
-  run.log.repeat_with({plan.options, config.data.network.weights, plan.choices});
+  run.log.repeat_with(repeated_run(config, plan.choices));
   run.stop.emplace(plan.stop, run.world, run.clock, state, run.console, run.log);
   begin_record(config, run);
   run.log.watch_memory(memory_plan(run));

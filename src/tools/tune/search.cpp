@@ -170,6 +170,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
       outcome.result.fault = formatted("it exited with code %d", *code);
   } else {
     outcome = outcome_of(record.run(), plan);
+    outcome.start = record.run().start;
   }
   outcome.was_stopped = was_stopped;
   remove_outputs(plan);

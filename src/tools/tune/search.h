@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "record/run_record.h"
+
 namespace kiln {
 
 // Options, named without dashes, and their values, in addition to those of the job itself.
@@ -71,6 +73,7 @@ struct TrialPlan {
 struct TrialOutcome {
   TrialResult result;
   double loss = 0;  // mean of the training loss over the steps that were measured
+  RunStart start;   // of its record
   bool was_stopped = false;
 };
 

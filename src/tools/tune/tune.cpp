@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "data/stream/record_stream.h"
 #include "parallel/device/device.h"
+#include "record/run_summary.h"
 #include "run/prepare/choices.h"
 #include "tools/commands.h"
 #include "tools/launch/mpirun_job.h"
@@ -36,12 +37,20 @@ TemporaryFolder scratch_folder() try {
                                                     ". Set TMPDIR to a writable folder.");
 }
 
-bool is_given(const TuneConfig& config, const std::string& name) {
-  if (std::ranges::find(config.given, name) != config.given.end()) return true;
-  const Option* option = find_option(*find_command("train"), name);  // given in --config
-  return std::ranges::any_of(config.train.effective_options, [&](const auto& one) {
-    return one.first == name && one.second != option->default_text;
+// The job, without its outputs, and without what --recipe sets, which may follow from how long it
+// trains.
+RepeatedRun job_of(const TrainConfig& config, std::vector<Choice> choices = {}) {
+  RepeatedRun job{given_options(config), config.data.network.weights, std::move(choices)};
+  std::erase_if(job.options, [&, command = find_command("train")](const auto& one) {
+    const bool is_kept = one.first == "recipe" || one.first == "time-limit" ||
+                         !find_option(*command, one.first)->is_for_one_run;
+    return !is_kept || std::ranges::count(config.of_recipe, one.first) > 0;
   });
+  return job;
+}
+
+bool has(const Settings& settings, const std::string& option) {
+  return std::ranges::count(settings, option, &Settings::value_type::first) > 0;
 }
 
 // The settings that may be varied. Those that the user has chosen are left alone.
@@ -77,7 +86,7 @@ std::vector<Knob> knobs_of(const TuneConfig& config) {
       loader_threads.candidates.push_back({{"loader-threads", std::to_string(count)}});
   std::vector<Knob> knobs = {precision, ranks, threads, loader_threads};
   for (Knob& knob : knobs)
-    if (is_given(config, knob.name)) knob = {knob.name, {}, "given"};
+    if (std::ranges::count(config.train.given, knob.name) > 0) knob = {knob.name, {}, "given"};
   return knobs;
 }
 
@@ -85,9 +94,7 @@ class Tuner {
  public:
   Tuner(const TuneConfig& config, Log& log)
       : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
-    write_file_durably(
-        job_file_,
-        config_text({config.train.effective_options, config.train.data.network.weights, {}}));
+    write_file_durably(job_file_, config_text(job_of(config.train)));
   }
 
   // The fastest settings; empty if a stop signal ended the search.
@@ -99,14 +106,17 @@ class Tuner {
       const TrialOutcome outcome = measure(*settings);
       if (outcome.was_stopped) return std::nullopt;
       tell(*settings, outcome.result, search.first_rate());
-      if (search.first_rate() == 0) require_running(outcome.result);
+      if (search.first_rate() == 0) {
+        require_running(outcome.result);
+        settle(outcome.start);
+      }
       search.note(outcome.result);
     }
     for (const Knob& knob : knobs)
       if (!knob.not_tried.empty())
         log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
     const bool is_faster = confirm(search);
-    const Settings best = is_faster ? search.best() : Settings();
+    const Settings best = same_learning(is_faster ? search.best() : Settings());
     log_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
     if (stop_signal() != 0) return std::nullopt;
     return best;
@@ -115,11 +125,11 @@ class Tuner {
   // `settings` with the learning rate that has the lowest loss after the same number of steps.
   // Empty if a stop signal ended the search.
   std::optional<Settings> learning_rate(const Settings& settings) {
-    const double given = config_.train.optimization.learning_rate;
     Settings best;
     double least = 0;
     for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
-      const Settings rate = {{"learning-rate", formatted("%.3g", given * factor)}};
+      Settings rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
+      if (has(settled_, "auto")) rate.insert(rate.end(), settled_.front());
       const TrialOutcome outcome = measure(changed(settings, rate));
       if (outcome.was_stopped) return std::nullopt;
       log_.info(
@@ -134,13 +144,27 @@ class Tuner {
   }
 
  private:
+  // Notes what the job settles by the batch of one process, and what is settled otherwise beside a
+  // given learning rate.
+  void settle(const RunStart& start) {
+    learning_rate_ = std::stod(option_of(start, "learning-rate"));
+    if (option_of(start, "auto") == "True") settled_.emplace_back("auto", "True");
+    for (const char* name : {"learning-rate", "weight-decay"})
+      settled_.emplace_back(name, option_of(start, name));
+  }
+
+  // Smaller batches learn with the rates of the job as given.
+  Settings same_learning(const Settings& settings) const {
+    return has(settings, "ranks") ? changed(settled_, settings) : settings;
+  }
+
   TrialOutcome measure(const Settings& settings) const {
     TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
                              job_file_.string()},
                    .log_path = scratch_.path() / "logs",
                    .model_path = scratch_.path() / "model",
                    .steps = config_.steps};
-    Settings all = settings;
+    Settings all = same_learning(settings);
     all.emplace_back("trained-model-path", plan.model_path.string());
     all.emplace_back("log-path", plan.log_path.string());
     all.emplace_back("print-freq", "5");
@@ -206,6 +230,8 @@ class Tuner {
   Log& log_;
   TemporaryFolder scratch_ = scratch_folder();
   fs::path job_file_;
+  double learning_rate_ = 0;  // of the job as given
+  Settings settled_;
 };
 
 // What one trial reads from a stream would be missing in the next.
@@ -238,8 +264,7 @@ int run(const TuneConfig& config, Process& process) {
   write_file_durably(config.output_path,
                      "# The job with the fastest settings that `kiln tune` found on this machine:\n"
                      "#   kiln train --config FILE --trained-model-path DIR\n" +
-                         config_text({config.train.effective_options,
-                                      config.train.data.network.weights, choices}));
+                         config_text(job_of(config.train, std::move(choices))));
   process.log.info("Wrote " + quoted_path(config.output_path) + ": " + settings_text(*best) + ".");
   return 0;
 }
