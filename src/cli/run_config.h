@@ -253,6 +253,7 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
                              int kept_side);
 
 struct TrainConfig {
+  std::vector<std::string> changed;  // options that were given other values than their defaults
   DataConfig data;
   OptimizationConfig optimization;
   RanksConfig ranks;

@@ -436,6 +436,9 @@ void check_train(Given& given, TrainConfig& config) {
   config.overridden = given.overridden;
   config.notes = given.notes;
   config.effective_options = given.effective_options();
+  for (const RawValue& value : given.values)
+    if (!value.is_implied && given.is_set(value.option->name.c_str(), ""))
+      config.changed.push_back(value.option->name);
   for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0))
     if (const RawValue* value = given.find(name); value != nullptr && value->is_implied)
       config.optimization.recipe.by_length.push_back(name);
