@@ -181,8 +181,9 @@ Rows<ScoreConfig> score_rows() {
           opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
               "Write the probability of every class, one column each."),
           opt(&Config::raw, "raw", on_off(), kAnswers,
-              "Use the plain softmax as confidence, without the temperature fitted on the "
-              "validation images. --scored-dataset always holds the plain softmax."),
+              "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
+              "temperature fitted on the validation images. The labels stay the same, unless "
+              "--min-confidence is given. --scored-dataset always holds the plain softmax."),
           opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
               "Confidence threshold: below it the label is empty, and the column guess holds the "
               "most probable class."),

@@ -263,8 +263,8 @@ struct TrainConfig {
   OptionTexts effective_options;
   // The names of the options that are given, or that follow from those: a given value may be the
   // default and still mean something else than an omitted option. of_recipe: those among them that
-  // --recipe sets.
-  std::vector<std::string> given, of_recipe;
+  // --recipe sets. changed: those that the line gives another value than their default.
+  std::vector<std::string> given, of_recipe, changed;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty
   std::vector<std::string> notes;  // what was chosen for the user: the first lines of the log

@@ -440,7 +440,10 @@ void check_train(Given& given, TrainConfig& config) {
     const Option& option = *value.option;
     if (!option.is_implied || value.text != option.default_text)
       config.given.push_back(option.name);
-    if (value.is_implied) config.of_recipe.push_back(option.name);
+    if (value.is_implied)
+      config.of_recipe.push_back(option.name);
+    else if (given.is_set(option.name.c_str(), ""))
+      config.changed.push_back(option.name);
   }
   for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0))
     if (std::ranges::count(config.of_recipe, name) > 0)

@@ -289,7 +289,7 @@ Rows<OptimizationConfig> optimization_rows() {
           "at most --epochs, or 90 if that is omitted."),
       opt(&Config::steps, "steps", from(1, 1000 * kMillion, "steps"), {kTraining, kResult},
           "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
-          "covers --epochs, or if that is omitted these steps.")};
+          "covers --epochs, or if that is omitted these steps; with --time-limit, whole epochs.")};
 }
 
 Rows<RecipeConfig> recipe_rows() {

@@ -45,7 +45,8 @@ class OneLabel final : public AnswerRule {
         thresholds[0], 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
         100 * interval.high));
   }
-  void decide(const std::vector<double>& thresholds, Score& score) const override {
+  void decide(const std::vector<double>& thresholds, std::span<const float> /*judged*/,
+              Score& score) const override {
     score.is_unsure = score.best[0].confidence < thresholds[0];
   }
   void fit_columns(ScoreColumns&) const override {}
@@ -100,13 +101,13 @@ class SeveralLabels final : public AnswerRule {
                        thresholds.size(), 100 * answer_at,
                        never > 0 ? "; the others are never predicted" : ""));
   }
-  void decide(const std::vector<double>& thresholds, Score& score) const override {
+  void decide(const std::vector<double>& thresholds, std::span<const float> judged,
+              Score& score) const override {
     std::vector<RankedClass> chosen;
     score.labels.emplace();
     for (std::size_t c = 0; c < thresholds.size(); ++c) {
-      const float probability = score.probabilities[c];
-      if (probability < static_cast<float>(thresholds[c])) continue;
-      chosen.push_back({static_cast<int>(c), probability});
+      if (judged[c] < static_cast<float>(thresholds[c])) continue;
+      chosen.push_back({static_cast<int>(c), score.probabilities[c]});
       score.labels->push_back(static_cast<int>(c));
     }
     score.is_unsure = chosen.empty();

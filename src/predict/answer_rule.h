@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +47,10 @@ class AnswerRule {
   virtual void log_answers(double answer_at, const std::vector<double>& thresholds,
                            Log& log) const = 0;
   // Completes a score that has its most probable classes and, if the columns ask, all
-  // probabilities.
-  virtual void decide(const std::vector<double>& thresholds, Score& score) const = 0;
+  // probabilities. `judged` are the probabilities of the image that the thresholds of several
+  // labels are for, by class id: with --raw, not those of the score.
+  virtual void decide(const std::vector<double>& thresholds, std::span<const float> judged,
+                      Score& score) const = 0;
   virtual void fit_columns(ScoreColumns& columns) const = 0;
   // Throws Error kUserError if `what` cannot be used with this model. Empty: nothing is asked.
   virtual void require_one_label(const std::string& what) const = 0;

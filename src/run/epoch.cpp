@@ -32,7 +32,7 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
   const Plan& plan = run.plan;
   const Length& length = plan.stop.length;
   SchedulePlan schedule = plan.recipe.schedule;
-  schedule.epochs = run.stop->scheduled_epochs();
+  if (run.stop->has_time_limit()) schedule.epochs = run.stop->scheduled_epochs();
   const bool trains = run.world.rank() < plan.num_training_ranks;
   // The end of its images ends a training rank's epoch, unless --steps does.
   const bool is_counted = length.steps > 0 || !trains;

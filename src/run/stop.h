@@ -24,7 +24,7 @@ namespace kiln {
 
 // How long a run was asked to be. Epochs count from 1.
 struct Length {
-  int epochs = 1;          // of the schedule, by --epochs or --steps
+  int epochs = 1;          // of the schedule, by --epochs or --steps; a part counts as one
   int first_epochs = 0;    // before those of the schedule: with --auto, the first fits the head
   std::int64_t steps = 0;  // --steps, which may end training before the schedule ends; 0: not given
   std::int64_t steps_per_epoch = 0;

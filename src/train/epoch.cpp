@@ -390,7 +390,7 @@ StepRecord TrainEpoch::timing() const {
   const EpochSums& epoch = state_.epoch;
   StepRecord record;
   record.epoch = plan_.epoch;
-  record.num_epochs = plan_.epochs_before + plan_.schedule.epochs;
+  record.num_epochs = plan_.epochs_before + static_cast<int>(std::ceil(plan_.schedule.epochs));
   record.learning_rate = learning_rate_;
   record.step = epoch.steps;
   record.num_steps = plan_.schedule.steps_per_epoch;

@@ -20,7 +20,7 @@ struct OptimizerPlan {
 
 struct SchedulePlan {
   std::string name = "polynomial";
-  int epochs = 1;
+  double epochs = 1;         // by --steps, the last may be a part of one
   double warmup_epochs = 0;  // if not below `epochs`, the peak is never reached
   double peak = 0.001;       // learning rate after scaling by the number of ranks
   int steps_per_epoch = 1;

@@ -24,6 +24,14 @@ TEST(FineTuning, TakesItsOptions) {
   EXPECT_EQ(norm.head_learning_rate, 0.1);
 }
 
+TEST(FineTuning, KnowsWhatWasAskedForAndIsNotUsual) {
+  EXPECT_EQ(
+      parse_as<TrainConfig>(train({"--momentum=0.5", "--epochs=5", "--recipe=modern"})).changed,
+      (Words{"untrained-model-path", "train-data-path", "valid-data-path", "trained-model-path",
+             "momentum", "recipe"}))
+      << "neither defaults nor what --recipe sets";
+}
+
 TEST(FineTuning, RefusesWhatDoesNotGoTogether) {
   for (const Words& words : {Words{"--folds=5"}, Words{"--folds=5", "--freeze=norm"},
                              Words{"--folds=5", "--freeze=backbone", "--augment=flip"},

@@ -36,6 +36,18 @@ class FeaturesTest(FreezeTest):
         share = epoch["valid"]["top1"] / epoch["valid"]["images"]
         self.assertIn(f"{100 * share:.2f} %", evaluated.stdout)
 
+    def test_options_of_epochs_are_said_to_have_no_effect(self):
+        unused = {"epochs": 7, "patience": 1, "learning_rate": 0.1, "head_learning_rate": 0.1, "momentum": 0.5, "weight_decay": 0.1,
+                  "no_decay": "norm-and-bias", "lr_schedule": "cosine", "num_warmup_steps": 2, "lr_scaling": "sqrt", "accumulate": 2}
+        for options in (unused, {"steps": 3, "epochs": 5, "momentum": 0.9, "patience": None}):
+            output = self.ended(self.job(f"run{len(options)}", **options))
+            lines = [line for line in output.splitlines() if "no effect" in line]
+            self.assertEqual(len(lines), 1, output)
+            named = {word.strip(",").replace("-", "_")[2:] for word in lines[0].split(" ha")[0].split() if word.startswith("--")}
+            self.assertEqual(named, set(unused) if options is unused else {"steps"})
+        output = self.ended(self.job("usual", epochs=5, patience=None))
+        self.assertEqual([line for line in output.splitlines() if "no effect" in line], [])
+
     def test_it_is_the_same_each_time(self):
         jobs = [self.job("one"), self.job("two")]
         for job in jobs:

@@ -155,6 +155,38 @@ class LabelsTest(FlowTest):
             self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len((self.folder / "scores.csv").read_text().splitlines()), len(rows))
 
+    def test_options_that_the_form_of_the_data_has_no_use_for_are_said(self):
+        words = {"columns": "label=class", "list-root": self.folder, "record-keys": "label=class", "first-label": 1}
+        flags = [word for name, value in words.items() for word in (f"--{name}", value)]
+        made, data, model = self.folder / "made", self.data / "val", self.trained_model
+        table = self.table("list.csv", [{"path": row["path"], "class": row["label"]} for row in self.rows("val")])
+        commands = {
+            "score": ["--trained-model-path", model, "--data-path", data], "inspect": [data], "pack": [data, made / "pack"],
+            "evaluate": ["--trained-model-path", model, "--data-path", data, "--output-path", made / "evaluate"],
+            "audit": [data, "--trained-model-path", model, "--output-path", made / "audit"], "convert": [data, made / "convert"],
+            "split": [data, "--output-path", made / "split"]}
+        for name, command in commands.items():
+            with self.subTest(name):
+                unused = words if name == "inspect" else {**words, "split-name": ""}
+                result = kiln(name, *command, *flags, *([] if unused is words else ["--split-name", "valid"]))
+                self.assert_unused(result, unused)
+        self.assert_unused(self.train(**{name.replace("-", "_"): value for name, value in words.items()}, shuffle_buffer=5),
+                           [*words, "shuffle-buffer"])
+        self.assert_unused(kiln("convert", table, made / "list", "--columns", "label=class", "--record-keys", "label=class"),
+                           ["record-keys"])
+        self.assert_unused(kiln("convert", table, made / "list2", "--columns", "label=class"), [])
+        weights = {"untrained_model_path": None, "model_name": "resnet18", "weights": model}
+        self.assert_unused(self.train(**weights, zero_init_residual=True), ["zero-init-residual"])
+
+    def assert_unused(self, result, names):
+        """One line says that these options have no effect."""
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [line for line in (result.stdout + result.stderr).splitlines() if "no effect" in line]
+        self.assertEqual(len(lines), len(names) > 0, lines)
+        for line in lines:
+            found = {word[2:] for word in line.split(" ha")[0].split(": ", 1)[-1].replace(",", "").split() if word.startswith("--")}
+            self.assertEqual(found, set(names), line)
+
     def test_faults_name_the_option(self):
         for name, text, words in (
                 ("a.csv", "path,label\ns3://bucket/a.jpg,cat\n", ["--list-root 's3://bucket/="]),

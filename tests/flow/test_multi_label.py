@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import sys
 
@@ -95,6 +96,10 @@ class MultiLabelTest(FlowTest):
         self.assertEqual([row["true_label"] for row in rows], [row["label"] for row in truth])
         hits = sum(len({*row["label"].split(";")} & {*row["true_label"].split(";")} - {""}) for row in rows)
         self.assertGreater(hits, 36)
+        plain = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "plain.csv", "--raw",
+                     "--all-classes")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.plain_shares_of_the_same_labels(model, self.rows(self.folder / "plain.csv"), rows)
         least = kiln("score", *model, "--data-path", self.lists["val"], "--output-path", self.folder / "all.csv", "--min-confidence", 1e-9)
         self.assertEqual(least.returncode, 0, least.stderr)
         self.assertEqual({row["label"] for row in self.rows(self.folder / "all.csv")}, {"bar;disk;square"})
@@ -134,6 +139,30 @@ class MultiLabelTest(FlowTest):
         self.audit_finds_planted_labels(model)
         (self.folder / "model/calibration.json").unlink()
         self.assert_refused(kiln("score", *model, *lists), 1, "calibration.json")
+
+    def plain_shares_of_the_same_labels(self, model, plain, rows):
+        """Where the temperatures are far from 1, too."""
+        self.assertEqual([row["label"] for row in plain], [row["label"] for row in rows])
+        cold = self.folder / "cold"
+        shutil.copytree(self.folder / "model", cold)
+        facts = json.loads((cold / "calibration.json").read_text())
+        for label in facts["classes"]:
+            label[0], label[1] = 9.0, 0.6
+        (cold / "calibration.json").write_text(json.dumps(facts))
+        answers = []
+        for words in (["--raw"], []):
+            path = self.folder / f"cold{len(words)}.csv"
+            result = kiln("score", "--trained-model-path", cold, *model[2:], "--data-path", self.lists["val"], "--output-path", path,
+                          "--all-classes", *words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answers.append(self.rows(path))
+        raw, calibrated = answers
+        self.assertEqual([row["label"] for row in raw], [row["label"] for row in calibrated])
+        shares = [f"probability_{name}" for name in COLORS]
+        self.assertEqual([[row[name] for name in shares] for row in raw], [[row[name] for name in shares] for row in plain])
+        for row in raw:
+            if row["label"]:
+                self.assertEqual(row["confidence"], max((row[f"probability_{name}"] for name in row["label"].split(";")), key=float))
 
     def evaluation_tells_of_strange_images(self, model):
         """Seen, unknown and bad images are in the file, on the page and on the console, as for one label; and the tables are there."""

@@ -1,5 +1,6 @@
 """A whole training run through the real binary: what it writes, says and repeats."""
 import json
+import math
 import os
 import re
 import shutil
@@ -87,6 +88,22 @@ class TrainTest(FlowTest):
         self.assertIn("schedule's minimum", self.warnings(learning_rate=1e-9))
         warnings = self.warnings(learning_rate=5e-5, num_warmup_steps=1)
         self.assert_names(warnings, "warm-up", "peak")
+
+    def rates(self, **options):
+        """The learning rate of each step."""
+        result = self.train(print_freq=1, batch_size=8, learning_rate=0.01, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        events = map(json.loads, (self.folder / "logs/metrics.jsonl").read_text().splitlines())
+        return [event["learning_rate"] for event in events if event["event"] == "step"]
+
+    def test_the_schedule_covers_the_steps_where_only_they_are_given(self):
+        """Here a part of the only epoch, or of the second. The designer's has a rate for each whole epoch."""
+        whole = self.rates(lr_schedule="cosine", epochs=2)
+        for steps in (len(whole) // 2 - 2, len(whole) - 1):
+            for rate, step in zip(self.rates(lr_schedule="cosine", epochs=None, steps=steps), range(steps), strict=True):
+                self.assertAlmostEqual(rate, 1e-7 + (0.01 - 1e-7) * (1 + math.cos(math.pi * step / steps)) / 2, delta=1e-9)
+        self.assertEqual(self.rates(lr_schedule="cosine", epochs=2, steps=len(whole) - 1), whole[:-1])
+        self.assertEqual(self.rates(epochs=None, steps=len(whole) - 1), self.rates(epochs=2)[:-1])
 
     def warnings(self, **options):
         """Of a run that is ended by the first of its steps."""

@@ -17,7 +17,7 @@ void expect_rates(const SchedulePlan& plan, const std::vector<double>& expected)
         << "step " << step;
 }
 
-SchedulePlan plan(int epochs, double warmup_epochs, double peak, int steps_per_epoch = 1) {
+SchedulePlan plan(double epochs, double warmup_epochs, double peak, int steps_per_epoch = 1) {
   return {.epochs = epochs,
           .warmup_epochs = warmup_epochs,
           .peak = peak,
@@ -61,6 +61,18 @@ TEST(CosineSchedule, WarmsUpForAPartOfAnEpoch) {
   EXPECT_DOUBLE_EQ(rate(warm, 0), 1e-4);
   EXPECT_DOUBLE_EQ(rate(warm, 2), 0.1);
   EXPECT_NEAR(rate(warm, 5), 0.05000005, 1e-12);
+}
+
+// With --steps 5 of 15 an epoch, and no --epochs.
+TEST(CosineSchedule, CoversAPartOfAnEpoch) {
+  const SchedulePlan part = named("cosine", plan(5.0 / 15, 0.1, 0.1, 15));
+  EXPECT_DOUBLE_EQ(rate(part, 0), 1e-4);
+  EXPECT_NEAR(rate(part, 4), 0.1 * (1 + std::cos(std::numbers::pi * 2.5 / 3.5)) / 2, 1e-6);
+}
+
+TEST(PolynomialSchedule, HasOneRateForThePartOfAnEpochToo) {
+  for (const int step : {0, 3, 4, 5})
+    EXPECT_EQ(rate(plan(1.5, 0, 0.1, 4), step), rate(plan(2, 0, 0.1, 4), step)) << "step " << step;
 }
 
 TEST(ConstantSchedule, StaysAtThePeakAfterWarmUp) {

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"
@@ -193,6 +194,8 @@ void read_network(const NetworkConfig& config, Sources& sources) {
                             .zero_init_residual = config.zero_init_residual};
   if (!config.weights.empty())
     sources.weights = read_weight_source(config.weights, config.model_name);
+  if (sources.weights && config.zero_init_residual)
+    sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
 // What is read of a list whose column `split` names the set of each image.
@@ -342,8 +345,8 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
 TransformSpec PixelPlan::of_epoch(int epoch) const {
   TransformSpec spec = train;
   if (sizes.empty()) return spec;
-  const auto place =
-      static_cast<std::size_t>(epoch - 1) * sizes.size() / static_cast<std::size_t>(num_epochs);
+  const auto grown = static_cast<std::size_t>(std::max(0, epoch - 1 - first_epochs));
+  const std::size_t place = grown * sizes.size() / static_cast<std::size_t>(num_epochs);
   const int side = sizes[std::min(place, sizes.size() - 1)];
   spec.output = {side, side};
   spec.short_side = usual_short_side(side);

@@ -68,6 +68,7 @@ struct PixelPlan {
   // last one is that of `train`. Empty: all images are as in `train`.
   std::vector<int> sizes;
   int num_epochs = 1;                       // over which the images grow
+  int first_epochs = 0;                     // before those, with the smallest images
   TransformSpec of_epoch(int epoch) const;  // for training images; from 1
   int given_side = 0;                       // --image-size; 0: not given
   std::string size_reason;                  // for the log

@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/judge.h"
@@ -155,6 +156,20 @@ void check_recipe_of_features(const RecipeConfig& recipe, const Plan& plan) {
               " applies to training in epochs, but with --freeze backbone and --augment none the "
               "last layer is fitted to features directly: use --augment flip, or leave --" +
               name + " out.");
+}
+
+void warn_of_unused(const TrainConfig& config, Plan& plan) {
+  if (!plan.uses_features) return;
+  std::vector<std::string> unused;
+  for (const char* name :
+       {"epochs", "steps", "patience", "learning-rate", "head-learning-rate", "lr-scaling",
+        "lr-schedule", "num-warmup-steps", "momentum", "weight-decay", "no-decay", "accumulate"})
+    if (std::ranges::count(config.changed, name) > 0) unused.push_back("--" + std::string(name));
+  if (!unused.empty())
+    plan.warnings.push_back(
+        without_effect(unused,
+                       "with --freeze backbone and --augment none the last layer is fitted to "
+                       "features directly; --augment flip trains it in epochs"));
 }
 
 // Rank 0 holds the features of all images.
@@ -376,6 +391,7 @@ class Warnings {
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
+    options();
     same_data();
     swapped_data();
     classes();
@@ -393,6 +409,16 @@ class Warnings {
 
   long long num_train() const { return sources_.train.num_images(); }
   long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
+
+  void options() {
+    std::vector<std::string> unused;
+    if (!sources_.train.is_stream() &&
+        plan_.loading.shuffle_buffer != static_cast<std::size_t>(StreamConfig{}.shuffle_buffer))
+      unused.emplace_back("--shuffle-buffer (for streams)");
+    const std::string text =
+        note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
+    if (!text.empty()) warn(text);
+  }
 
   void same_data() {
     const auto [train, valid] = real_roots(sources_);
@@ -591,6 +617,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   settle_automatic(optimization, sources, world, plan);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
   const double learning_rate = settled_rate(config, plan);
+  warn_of_unused(config, plan);
   plan.loading = loading_of(config, given.machine);
   plan.recipe =
       recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
@@ -608,8 +635,13 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.checkpoint = config.checkpoint;
   plan.stop = stop_rule_of(optimization, config.effective_options, sources, world, plan);
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
-  plan.recipe.schedule.epochs = plan.pixels.num_epochs = plan.stop.length.epochs;
-  world.agree([&] { check_steps(optimization, plan.stop.length); });
+  const Length& length = plan.stop.length;
+  plan.recipe.schedule.epochs = plan.pixels.num_epochs = length.epochs;
+  plan.pixels.first_epochs = length.first_epochs;
+  if (length.steps > 0 && !optimization.epochs_given && optimization.time_limit_s == 0)
+    plan.recipe.schedule.epochs =
+        static_cast<double>(length.steps) / static_cast<double>(length.steps_per_epoch);
+  world.agree([&] { check_steps(optimization, length); });
   if (given.resume)
     keep_rates(given.resume->run, !optimization.automatic.sets_learning_rate, world.size(),
                plan.recipe);

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/unused_options.h"
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
@@ -270,7 +271,13 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   // A trained model says how it sees images, for the search for copies too.
   if (config.trained_model_path.empty()) parts.backbone->pixels.exif = parts.set.exif;
   parts.set.exif = parts.backbone->pixels.exif;
-  if (parts.valid) parts.valid->exif = parts.set.exif;
+  std::vector<const Dataset*> sets = {&parts.set};
+  if (parts.valid) {
+    parts.valid->exif = parts.set.exif;
+    sets.push_back(&*parts.valid);
+  }
+  if (std::string note = note_of_unused(config.prediction.records, sets); !note.empty())
+    parts.set.notes.push_back(std::move(note));
 }
 
 void log_start(const Parts& parts, Log& log) {

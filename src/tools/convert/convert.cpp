@@ -14,6 +14,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/readers.h"
+#include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "tools/commands.h"
@@ -401,7 +402,8 @@ std::string note_of_turned_images(const Dataset& set) {
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
-  const Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
+  Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
+  tell_unused(config.records, set);
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
   warn_of_lost_columns(set, log);

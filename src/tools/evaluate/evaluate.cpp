@@ -21,6 +21,7 @@
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_source.h"
+#include "data/dataset/unused_options.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
@@ -273,7 +274,7 @@ class LabelEvaluator final : public Evaluator {
     row.probabilities.assign(shares, shares + width);
     const auto likeliest = std::ranges::max_element(row.probabilities);
     row.best.push_back({static_cast<int>(likeliest - row.probabilities.begin()), *likeliest});
-    predictor_.rule().decide(thresholds_, row);
+    predictor_.rule().decide(thresholds_, row.probabilities, row);
     if (!true_labels_.is_known(i)) return true;
     labels_.push_back(set_.samples.label(i));
     logits_.insert(logits_.end(), own, own + width);
@@ -325,6 +326,7 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
     RecordOptions records = config.prediction.records;
     if (!parts.predictors.empty()) records.task = parts.predictors.front().spec().task;
     parts.set = read_every_image(config.data_path, "Images", records);
+    tell_unused(records, parts.set);
   });
   problems.collect([&] {
     parts.output.emplace(

@@ -13,6 +13,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "data/dataset/unused_options.h"
 #include "model/image_model.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
@@ -76,6 +77,8 @@ int run(const InitModelConfig& config, Process& process) {
                               .memory_efficient = config.memory_efficient,
                               .zero_init_residual = config.zero_init_residual});
     if (!source) return;
+    if (config.zero_init_residual)
+      process.log.warning(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
     classes = source->classes;
     taken = load_weights(*model, config.model_name, classes, std::move(*source));
   });

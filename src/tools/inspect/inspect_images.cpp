@@ -16,6 +16,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/loader/batch_loader.h"
@@ -258,6 +259,8 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (set.samples.size() + valid.samples.size() > kMaxDecodedImages)
     report["notes"].push_back(formatted(
         "with more than %zu images only byte-identical duplicates are found", kMaxDecodedImages));
+  if (std::string note = note_of_unused(config.records, {&set, &valid}); !note.empty())
+    report["notes"].push_back(std::move(note));
   for (const std::string& note : valid.notes)
     report["notes"].push_back("of the validation images: " + note);
   report["validation_images"] = valid.samples.size();
@@ -352,6 +355,7 @@ int inspect_images(const InspectConfig& config, Log& log, InspectReport& report)
   report["images"] = set.samples.size();
   report_classes(set, report);
   report_sizes(set, report);
+  if (config.valid_data_path.empty()) tell_unused(config.records, set);
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);

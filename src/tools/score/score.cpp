@@ -12,6 +12,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "base/text.h"
 #include "base/unicode_form.h"
 #include "data/dataset/image_source.h"
+#include "data/dataset/unused_options.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
@@ -205,10 +207,14 @@ ScoreColumns columns_of(const ScoreConfig& config, const ScoreJob& job,
   return columns;
 }
 
-std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
+std::span<const float> span_of(const at::Tensor& probabilities, std::size_t at) {
   const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
-  const auto* first = probabilities.const_data_ptr<float>() + at * num_classes;
-  return {first, first + num_classes};
+  return {probabilities.const_data_ptr<float>() + at * num_classes, num_classes};
+}
+
+std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
+  const std::span<const float> row = span_of(probabilities, at);
+  return {row.begin(), row.end()};
 }
 
 // Turns predictions into rows, batch by batch in the order of the images. Use from one thread.
@@ -289,10 +295,10 @@ class Scoring {
   }
 
  private:
-  // On the CPU: probabilities [N, num_classes] with and without temperature, and confidences and
-  // ids of the most probable classes, [N, top_k].
+  // On the CPU: probabilities [N, num_classes] as they are written, as thresholds judge them, and
+  // without temperature; and confidences and ids of the most probable classes, [N, top_k].
   struct Ranked {
-    at::Tensor probabilities, plain, confidences, ids;
+    at::Tensor probabilities, judged, plain, confidences, ids;
   };
 
   // Rows are saved between batches, so a resumed job has the same batches as an uninterrupted one.
@@ -372,6 +378,11 @@ class Scoring {
   Ranked ranked_classes(const at::Tensor& logits) const {
     Ranked ranked;
     ranked.probabilities = rule_.probabilities(logits, config_.raw);
+    // The thresholds of a model are of calibrated probabilities, --min-confidence is of those that
+    // are written.
+    ranked.judged = config_.raw && !config_.min_confidence
+                        ? rule_.probabilities(logits, /*is_raw=*/false)
+                        : ranked.probabilities;
     if (scored_dataset_) ranked.plain = logits.softmax(1);
     std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
     return ranked;
@@ -389,7 +400,7 @@ class Scoring {
     for (std::size_t place = 0; place < top_k; ++place)
       row.best.push_back({static_cast<int>(id[place]), confidence[place]});
     if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
-    rule_.decide(thresholds_, row);
+    rule_.decide(thresholds_, span_of(ranked.judged, at), row);
   }
 
   // `may_be_right` is whether the model knows the true label.
@@ -509,6 +520,8 @@ void open_images(const ScoreConfig& config, ScoreJob& job) {
     job.set = read_every_image(config.data_path, "Images", records);
   else
     job.list.emplace(config.files_from, config.data_path);
+  if (job.list) job.set.kind = Dataset::Kind::kFileList;
+  tell_unused(records, job.set);
   job.rows = rows_of_job(config, job.set);
 }
 

@@ -161,7 +161,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     score.best = {{id, confidence}};
     const float* row = probabilities.const_data_ptr<float>() + i * num_classes;
     score.probabilities.assign(row, row + num_classes);
-    predictor_.rule().decide(thresholds_, score);
+    predictor_.rule().decide(thresholds_, score.probabilities, score);
     if (images[i]->pixels.empty()) continue;
     const auto place = static_cast<std::int64_t>(i);
     const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/unused_options.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
 #include "tools/convert/convert.h"
@@ -86,6 +87,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   Problems problems;
   problems.collect([&] {
     set = read_dataset(config.src_path, "Input dataset", config.records);
+    tell_unused(config.records, set);
     check_parts(request, set);
   });
   for (const std::string& path : config.part_paths)

@@ -23,7 +23,7 @@ inline constexpr double kRateFloor = 1e-7;
 struct KnownSchedule {
   std::string_view name;
   std::string_view description;  // for --help, without a dot at its end
-  bool is_per_step;              // false: one rate for a whole epoch
+  bool is_per_step;              // false: one rate for a whole epoch, also if it is the last part
   // What is left of `height` above kRateFloor after the share `done` of the time after warm-up.
   // Null: the rate stays. --time-limit learns that time only after an epoch.
   double (*fall)(double height, double done);
@@ -67,7 +67,8 @@ inline double rate(const SchedulePlan& plan, std::int64_t step) {
   const double warmup = plan.warmup_epochs;
   if (epochs < warmup) return kWarmupStart + (plan.peak - kWarmupStart) * epochs / warmup;
   if (schedule->fall == nullptr) return plan.peak;
-  const double done = (epochs - warmup) / (plan.epochs - warmup);
+  const double all = schedule->is_per_step ? plan.epochs : std::ceil(plan.epochs);
+  const double done = (epochs - warmup) / (all - warmup);
   return kRateFloor + schedule->fall(plan.peak - kRateFloor, done);
 }
 

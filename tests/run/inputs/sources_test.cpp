@@ -87,6 +87,19 @@ TEST(ChoosePixels, GrowsByWholePatches) {
   EXPECT_EQ(choose_pixels(config, sources).valid.output, (ImageSize{168, 168}));
 }
 
+TEST(ChoosePixels, GrowsAfterTheFirstEpochOfAuto) {
+  PixelPlan pixels;
+  pixels.sizes = {32, 64, 96};
+  pixels.num_epochs = 3;
+  std::vector<int> sides;
+  for (const int first : {0, 1})
+    for (int epoch = 1; epoch <= first + 3; ++epoch) {
+      pixels.first_epochs = first;
+      sides.push_back(pixels.of_epoch(epoch).output.height);
+    }
+  EXPECT_EQ(sides, (std::vector{32, 64, 96, 32, 32, 64, 96}));
+}
+
 TEST(ChoosePixels, NormalizesAsPretrainedWeightsWantIt) {
   Sources sources = sources_of({{64, 64}});
   PixelPlan pixels = choose_pixels({}, sources);

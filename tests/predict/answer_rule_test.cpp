@@ -1,0 +1,31 @@
+#include "predict/answer_rule.h"
+
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kiln {
+namespace {
+
+TEST(SeveralLabels, DecideByCalibratedProbabilitiesWhateverIsWritten) {
+  const Calibration calibration{.labels = {{9, 0.6}, {9, 0.6}, {0.1, 0.6}}};
+  const auto rule = rule_of({.task = TaskKind::kMultiLabel}, calibration);
+  const at::Tensor logits = at::tensor({1.0F, 4.0F, 0.1F}).reshape({1, 3});
+  const auto row = [&](bool is_raw) {
+    const at::Tensor values = rule->probabilities(logits, is_raw);
+    return std::vector<float>(values.const_data_ptr<float>(), values.const_data_ptr<float>() + 3);
+  };
+  const std::vector<float> judged = row(/*is_raw=*/false);
+  for (const bool is_raw : {false, true}) {
+    Score score{.probabilities = row(is_raw)};
+    rule->decide(rule->thresholds({}, {}), judged, score);
+    EXPECT_EQ(score.labels, (std::vector{1, 2}));
+    ASSERT_EQ(score.best.size(), 2U);
+    EXPECT_EQ(score.best[0].id, is_raw ? 1 : 2) << "the likeliest of those that are written";
+    EXPECT_EQ(score.best[0].confidence, score.probabilities[is_raw ? 1 : 2]);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
