@@ -9,8 +9,11 @@ namespace kiln {
 namespace {
 
 TEST(SeveralLabels, DecideByCalibratedProbabilitiesWhateverIsWritten) {
-  const Calibration calibration{.labels = {{9, 0.6}, {9, 0.6}, {0.1, 0.6}}};
-  const auto rule = rule_of({.task = TaskKind::kMultiLabel}, calibration);
+  Calibration calibration;
+  calibration.labels = {{9, 0.6}, {9, 0.6}, {0.1, 0.6}};
+  ModelSpec spec;
+  spec.task = TaskKind::kMultiLabel;
+  const auto rule = rule_of(spec, calibration);
   const at::Tensor logits = at::tensor({1.0F, 4.0F, 0.1F}).reshape({1, 3});
   const auto row = [&](bool is_raw) {
     const at::Tensor values = rule->probabilities(logits, is_raw);
@@ -18,7 +21,8 @@ TEST(SeveralLabels, DecideByCalibratedProbabilitiesWhateverIsWritten) {
   };
   const std::vector<float> judged = row(/*is_raw=*/false);
   for (const bool is_raw : {false, true}) {
-    Score score{.probabilities = row(is_raw)};
+    Score score;
+    score.probabilities = row(is_raw);
     rule->decide(rule->thresholds({}, {}), judged, score);
     EXPECT_EQ(score.labels, (std::vector{1, 2}));
     ASSERT_EQ(score.best.size(), 2U);
