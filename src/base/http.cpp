@@ -104,7 +104,7 @@ void set_login(CURL* handle, const HttpLogin& login) {
 // the curl program, does not read them itself.
 std::string variable(std::initializer_list<const char*> names) {
   for (const char* name : names)
-    if (const std::string value = environment(name); !value.empty()) return value;
+    if (std::string value = environment(name); !value.empty()) return value;
   return {};
 }
 

@@ -171,6 +171,7 @@ std::string quoted_among(const std::vector<std::string>& names,
 
 std::string note_of_twins(const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, std::string>> looks;
+  looks.reserve(names.size());
   for (const std::string& name : names) looks.emplace_back(look_of(name), name);
   std::ranges::sort(looks);
   std::string note;

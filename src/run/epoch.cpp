@@ -18,6 +18,7 @@
 #include "run/judge.h"
 #include "run/kept_model.h"
 #include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 #include "run/prepare/shared_sources.h"
 #include "run/vote.h"
 #include "train/epoch.h"

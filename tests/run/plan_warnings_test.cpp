@@ -1,4 +1,4 @@
-#include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "parallel/rank_main.h"
 #include "run/checkpoint/image_hashes.h"
-#include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "run/vote.h"

@@ -356,9 +356,9 @@ FolderMeaning meaning_of_folders(const Dataset& set) {
                                        "labels", "annotation", "annotations"});
   constexpr auto kParts = std::to_array<std::string_view>(
       {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
-  using Kind = Dataset::Kind;
-  if ((set.kind != Kind::kClassFolders && set.kind != Kind::kArchives) || set.classes.size() < 2 ||
-      !set.found.labels.empty())
+  const bool has_folders =
+      set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
+  if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
     return FolderMeaning::kClasses;
   // How many of the words the names have, if that is all they differ in; otherwise 0.
   const auto count_words = [&](std::span<const std::string_view> words) -> std::size_t {

@@ -27,6 +27,7 @@
 #include "run/prepare/choices.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 #include "run/prepare/prepare.h"
 #include "run/vote.h"
 #include "train/evaluation.h"

@@ -11,6 +11,7 @@
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/process/versions.h"
 

@@ -23,6 +23,7 @@
 #include "run/inputs/sources.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/prepare/plan.h"
+#include "run/prepare/plan_warnings.h"
 #include "run/prepare/rank_agreement.h"
 #include "run/prepare/shared_sources.h"
 #include "train/precision.h"

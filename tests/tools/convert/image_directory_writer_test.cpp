@@ -78,8 +78,7 @@ TEST(ChangedImagesTest, KeepWhatTheListSays) {
       "{\"image_info\": {\"file_name\": \"image/a.b.jpg\", \"width\": 3, \"coco_url\": \"x\"}, "
       "\"category\": \"cat\", \"id\": 7, \"more\": [1, 2.5, null, true, \"\\u00fc\"]}\n"
       "\n"
-      "{\"image_info\": {\"file_name\": \"top.jpeg\"}, \"category\": \"cat\", \"id\": 3}\n"
-      "{\"image_info\": {\"file_name\": \"top.jpeg\"}, \"category\": \"cat\", \"id\": 4}\n";
+      "{\"image_info\": {\"file_name\": \"top.jpeg\"}, \"category\": \"cat\", \"id\": 3}\n";
   input.put("_meta.yaml", meta_text());
   input.put("images.lst", list);
   input.put("_schema.json", schema_text({"cat"}));
@@ -98,12 +97,11 @@ TEST(ChangedImagesTest, KeepWhatTheListSays) {
   std::string expected = list;
   expected.replace(expected.find(".jpg"), 4, ".png");
   expected.erase(expected.find("\n\n"), 1);
-  for (int i = 0; i < 2; ++i) expected.replace(expected.find(".jpeg"), 5, ".png");
+  expected.replace(expected.find(".jpeg"), 5, ".png");
   EXPECT_EQ(bytes_of(folder / "images.lst"), expected);
   const std::string samples = bytes_of(folder / "_samples.json");
   EXPECT_NE(samples.find(base64("0image/a.b.jpg")), std::string::npos);
   EXPECT_NE(samples.find("\"id\": 7"), std::string::npos);
-  EXPECT_EQ(samples.find("\"id\": 4"), std::string::npos);
 }
 
 TEST(ChangedImagesTest, RefuseTwoOfOneName) {

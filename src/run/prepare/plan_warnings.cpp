@@ -1,0 +1,294 @@
+#include "run/prepare/plan_warnings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
+#include "data/dataset/unused_options.h"
+#include "data/image/image.h"
+#include "run/prepare/class_counts.h"
+#include "run/prepare/shared_sources.h"
+#include "train/schedule/catalogue.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kFewSteps = 20;        // in an epoch
+constexpr double kMuchLeftOver = 0.1;         // share of the images
+constexpr double kMuchEnlarged = 2;           // factor for width and height
+constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
+constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
+constexpr std::size_t kImagesToDecode = 5;    // to find whether they are dark
+constexpr int kDark = 16;                     // the high byte of a sample of 12 bits is below it
+
+// The folders of the training and the validation data; empty if unknown.
+std::pair<fs::path, fs::path> real_roots(const Sources& sources) {
+  std::error_code fault;
+  return {fs::weakly_canonical(sources.train.root, fault),
+          fs::weakly_canonical(sources.valid.root, fault)};
+}
+
+class Warnings {
+ public:
+  Warnings(const Plan& plan, const Sources& sources) : plan_(plan), sources_(sources) {}
+
+  std::vector<std::string> all() {
+    said_ = sources_.notes;
+    said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
+    for (const Dataset* set : {&sources_.train, &sources_.valid})
+      said_.insert(said_.end(), set->notes.begin(), set->notes.end());
+    if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
+    options();
+    same_data();
+    swapped_data();
+    classes();
+    steps();
+    enlarged();
+    turned();
+    dark();
+    jitter();
+    schedule();
+    return std::move(said_);
+  }
+
+ private:
+  void warn(std::string_view text) { said_.emplace_back(text); }
+
+  long long num_train() const { return sources_.train.num_images(); }
+  long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
+
+  void options() {
+    std::vector<std::string> unused;
+    if (!sources_.train.is_stream() &&
+        plan_.loading.shuffle_buffer != static_cast<std::size_t>(StreamConfig{}.shuffle_buffer))
+      unused.emplace_back("--shuffle-buffer (for streams)");
+    const std::string text =
+        note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
+    if (!text.empty()) warn(text);
+  }
+
+  void same_data() {
+    const auto [train, valid] = real_roots(sources_);
+    const std::string consequence =
+        ": the validation accuracy says nothing about new images. Use images that are not in the "
+        "training data.";
+    if (sources_.judged_out_of_fold || !share_a_folder(sources_)) return;
+    if (train == valid)
+      warn("training and validation data are the same, '" + train.string() + "'" + consequence);
+    else if (is_inside(valid, train))
+      warn("the validation data '" + valid.string() + "' are part of the training data '" +
+           train.string() + "'" + consequence);
+    else
+      warn("the training data '" + train.string() + "' are part of the validation data '" +
+           valid.string() + "'" + consequence);
+  }
+
+  void swapped_data() {
+    const Division& division = plan_.division;
+    if (division.has_own_train || division.has_own_valid || sources_.is_split) return;
+    if (sources_.train.is_stream()) return;
+    if (num_valid() <= num_train()) return;
+    warn(
+        formatted("there are more validation images (%s) than training images (%s): are "
+                  "--train-data-path and --valid-data-path swapped?",
+                  grouped(num_valid()).c_str(), grouped(num_train()).c_str()));
+  }
+
+  void classes() {
+    const std::vector<std::string>& names = sources_.train.classes;
+    if (sources_.train.num_labels() == 1)
+      warn(
+          "there is only one class: every prediction will be correct, and the model learns "
+          "nothing");
+    for (const auto& [set, kind] :
+         {std::pair(&sources_.train, "training"), std::pair(&sources_.valid, "validation")}) {
+      if (set->is_stream()) continue;
+      const std::vector<long long> counts = counts_by_class(*set, names.size());
+      std::vector<std::string> empty;
+      for (std::size_t label = 0; label < counts.size(); ++label)
+        if (counts[label] == 0) empty.push_back(names[label]);
+      if (!empty.empty())
+        warn("no " + std::string(kind) + " images for class " + quoted_names(empty, 10));
+    }
+  }
+
+  // Images that are mixed in pairs need an even batch.
+  int batch_step() const { return plan_.recipe.mix.mixes() ? 2 : 1; }
+
+  // Warns of few steps per epoch, which more ranks make even fewer, and of many images left over.
+  void steps() {
+    if (plan_.uses_features) return;
+    const int batch = plan_.loading.batch_size;
+    const int ranks = plan_.num_training_ranks;
+    const std::int64_t steps = plan_.division.steps_per_epoch;
+    if (ranks > 1 && steps < kFewSteps)
+      warn(formatted(
+          "%d ranks have only %s per epoch (%lld with one): with few images lower "
+          "--batch-size to %d, or use one rank",
+          ranks, plural(steps, "step", "steps").c_str(), static_cast<long long>(steps) * ranks,
+          std::max(batch_step(), batch / ranks / batch_step() * batch_step())));
+    const long long left_over = images_left_over(plan_, sources_);
+    if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
+    const long long others = plan_.global_batch / batch;
+    long long best = batch, fewest = left_over;
+    const int step = batch_step();
+    for (long long smaller = batch - step; smaller >= std::max(2, batch / 2); smaller -= step)
+      if (const long long left = num_train() % (smaller * others); left < fewest)
+        best = smaller, fewest = left;
+    const std::string text = formatted("%lld of %lld training images are left over in each epoch",
+                                       left_over, num_train());
+    if (best == batch) return warn(text + ", different ones each time");
+    warn(text + formatted(": --batch-size %lld ", best) +
+         (fewest == 0 ? "uses all" : formatted("leaves %lld", fewest)));
+  }
+
+  // Only if --image-size is given.
+  void enlarged() {
+    const int side = plan_.pixels.given_side;
+    if (side == 0) return;
+    std::vector<int> sides;
+    std::string bytes;
+    for (std::size_t i = 0; i < std::min(sources_.train.samples.size(), kHeadersToRead); ++i) {
+      try {
+        read_first_bytes(sources_.train, i, 64 << 10, bytes);
+        const ImageSize size = read_image_size(bytes, sources_.train.exif);
+        sides.push_back(std::min(size.height, size.width));
+      } catch (const ImageFault&) {  // the loader will report why
+      }
+    }
+    if (sides.empty()) return;
+    std::nth_element(sides.begin(), sides.begin() + static_cast<std::ptrdiff_t>(sides.size() / 2),
+                     sides.end());
+    const int typical = sides[sides.size() / 2];
+    const double times = static_cast<double>(side) / typical;
+    if (times < kMuchEnlarged) return;
+    warn(
+        formatted("images of about %d pixels are enlarged to %d: training takes about %.0f times "
+                  "as long without more detail; leave --image-size out, or use %d",
+                  typical, side, times * times, std::max(32, typical)));
+  }
+
+  // Images that are trained on as stored, although they say how to turn them.
+  void turned() {
+    if (plan_.pixels.train.exif == Exif::kApply) return;
+    for (const Dataset* set : {&sources_.train, &sources_.valid}) {
+      const TurnedImages found = turned_images(*set, kMaxLookedAt);
+      if (found.turned == 0) continue;
+      const bool is_all = found.looked_at == set->samples.size();
+      warn(formatted(
+          "%zu of %s%zu images of the %s data have an EXIF orientation, which is ignored: "
+          "the network sees them turned or mirrored; --exif apply makes them upright",
+          found.turned, is_all ? "" : "the first ", found.looked_at,
+          set == &sources_.train ? "training" : "validation"));
+    }
+  }
+
+  // Cameras of 10 or 12 bits write 16-bit images of which the high byte says little.
+  void dark() {
+    const Dataset& set = sources_.train;
+    const std::size_t count = std::min(set.samples.size(), kImagesToDecode);
+    int highest = -1;
+    std::string bytes;
+    for (std::size_t place = 0; place < count; ++place) {
+      try {
+        const std::size_t i = place * set.samples.size() / count;
+        read_first_bytes(set, i, 16, bytes);
+        if (image_kind(bytes) == "JPEG" || image_kind(bytes) == "WebP") return;  // have 8 bits
+        read_image_bytes(set, i, bytes);
+        const std::vector<std::uint8_t> pixels = decode_image(bytes, set.exif).image.pixels;
+        highest = std::max<int>(highest, *std::ranges::max_element(pixels));
+        if (highest >= kDark) return;
+      } catch (const ImageFault&) {  // the loader will report why
+      }
+    }
+    if (highest >= 0)
+      warn(
+          formatted("the training images are nearly black: in %zu of them no sample is above %d "
+                    "of 255. If they have 16 bits, of which the high byte counts, scale them to "
+                    "use all 16",
+                    count, highest));
+  }
+
+  void jitter() {
+    const auto& chain = plan_.pixels.valid.chain;
+    if (chain && chain->whole.is_random())
+      warn(
+          "ColorJitter of --transform-path changes validation images too, and all images that the "
+          "model will see, by one draw for all of them: only operations whose names begin with "
+          "Random are for training alone");
+  }
+
+  void schedule() {
+    if (plan_.uses_features) return;
+    const SchedulePlan& plan = plan_.recipe.schedule;
+    const KnownSchedule& schedule = *find_known_schedule(plan.name);
+    if (schedule.fall != nullptr && plan.peak < kRateFloor)
+      warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
+                     kRateFloor));
+    else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
+      warn(formatted(
+          "the learning rate is below %g, where warm-up starts: warm-up will lower it instead of "
+          "raising it",
+          kWarmupStart));
+    if (plan.warmup_epochs >= plan.epochs)
+      warn("warm-up takes all epochs: the learning rate never reaches its peak");
+  }
+
+  const Plan& plan_;
+  const Sources& sources_;
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources) {
+  return Warnings(plan, sources).all();
+}
+
+bool share_a_folder(const Sources& sources) {
+  if (sources.is_split) return false;
+  const auto [train, valid] = real_roots(sources);
+  if (train.empty() || valid.empty()) return false;
+  return is_inside(valid, train) || is_inside(train, valid);
+}
+
+long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
+                                long long num_valid) {
+  const long long count = count_valid_in_train(world, sources.train.samples, sources.valid.samples);
+  if (count == 0 || share_a_folder(sources) || !world.leads()) return count;
+  log.warning(
+      formatted("%lld of %lld validation images are also training images, byte for byte: the "
+                "validation accuracy is optimistic. Remove them from one of the two.",
+                count, num_valid));
+  return count;
+}
+
+void warn_of_seen_images(Log& log, const Sources& sources) {
+  if (!sources.seen) return;
+  const SampleTable& judged = (sources.judged_out_of_fold ? sources.train : sources.valid).samples;
+  long long count = 0;
+  for (std::size_t i = 0; i < judged.size(); ++i)
+    if (const std::uint64_t hash = judged.hash(i); hash != 0)
+      count += sources.seen->was_trained_on(hash);
+  if (count == 0) return;
+  log.warning(
+      "The initial weights were trained on " + grouped(count) +
+      " of the images that judge the model, byte for byte: the validation accuracy is optimistic. "
+      "Judge it on other images, or start from other weights.");
+}
+
+long long images_left_over(const Plan& plan, const Sources& sources) {
+  if (plan.division.has_own_train || plan.uses_features ||
+      plan.loading.sample == Sampling::kBalanced)
+    return 0;
+  return sources.train.num_images() - plan.division.steps_per_epoch * plan.global_batch;
+}
+
+}  // namespace kiln
