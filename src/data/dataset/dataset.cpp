@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -81,11 +82,12 @@ std::vector<bool> used_classes(const Dataset& set) {
 // Only classes without images may share a name, since labels of other datasets and of models are
 // matched by it.
 void require_distinct_used(const Dataset& set) {
-  const std::set<std::string_view> names(set.classes.begin(), set.classes.end());
-  if (names.size() == set.classes.size()) return;
+  std::map<std::string_view, int> counts;
+  for (const std::string& name : set.classes) ++counts[name];
+  if (counts.size() == set.classes.size()) return;
   const std::vector<bool> is_used = used_classes(set);
   for (std::size_t id = 0; id < is_used.size(); ++id)
-    if (is_used[id] && std::ranges::count(set.classes, set.classes[id]) > 1)
+    if (is_used[id] && counts[set.classes[id]] > 1)
       set.fail("its images have the class '" + printable(set.classes[id]) +
                "', but other classes of its list have the same name. Give those that no image has "
                "another name.");

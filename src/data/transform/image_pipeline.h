@@ -30,6 +30,11 @@ struct TransformSpec {
   bool operator==(const TransformSpec&) const = default;
 };
 
+// Whether the chain has random operations.
+inline bool draws(const TransformSpec& plan) {
+  return plan.chain && plan.chain->whole.is_random();
+}
+
 // Whether images can be cached: before the operations that are drawn anew, an image has the same
 // pixels in every epoch, and its output size.
 bool can_be_kept(const TransformSpec& plan);

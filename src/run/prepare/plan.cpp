@@ -103,10 +103,6 @@ double settled_rate(const TrainConfig& config, Plan& plan) {
   return std::stod(text);
 }
 
-bool draws(const TransformSpec& pixels) {
-  return pixels.chain && pixels.chain->whole.is_random();
-}
-
 // Whether only the head is trained and every image looks the same in every epoch.
 bool uses_features(Freeze freeze, const Sources& sources, const Plan& plan) {
   return freeze == Freeze::kBackbone && !sources.train.is_stream() &&

@@ -217,8 +217,7 @@ class Warnings {
   }
 
   void jitter() {
-    const auto& chain = plan_.pixels.valid.chain;
-    if (chain && chain->whole.is_random())
+    if (draws(plan_.pixels.valid))
       warn(
           "ColorJitter of --transform-path changes validation images too, and all images that the "
           "model will see, by one draw for all of them: only operations whose names begin with "
