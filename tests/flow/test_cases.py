@@ -12,7 +12,6 @@ import os
 import pathlib
 import pty
 import random
-import resource
 import shutil
 import signal
 import struct
@@ -416,17 +415,6 @@ class Labels(FlowTest):
         (folder / "labels.json").write_text(json.dumps(coco))
         notes = " ".join(json.loads(kiln("inspect", folder, "--json").stdout)["notes"])
         self.assert_names(notes, "labels.json", "0, 2, 4")
-
-    def test_too_little_memory_is_an_error(self):
-        """Also where the libraries begin. What the system's loader cannot map it tells itself, 127."""
-        codes = []
-        for size in range(360, 720, 40):
-            limit = size << 20
-            ended = kiln("inspect", self.data / "train", preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
-            codes.append(ended.returncode)
-            self.assertIn(ended.returncode, (0, 3, 127), f"{size} MB: {ended.stderr}")
-            self.assertNotIn("terminate called", ended.stderr)
-        self.assertIn(3, codes)
 
 
 class Pixels(FlowTest):

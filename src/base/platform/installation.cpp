@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -203,6 +204,18 @@ void require_working_directory() {
                 "The working directory no longer exists: change to another one (cd).");
 }
 
+// With less, libraries fail while they initialize themselves, some without a word, and oneDNN calls
+// kernels that it had no memory to build.
+void require_address_space() {
+  constexpr rlim_t kNeeded = rlim_t{1} << 30;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= kNeeded) return;
+  throw Error(ErrorCode::kModuleOutOfMemory,
+              "The limit of address space is " + std::to_string(limit.rlim_cur >> 20) +
+                  " MiB, and LibTorch needs " + std::to_string(kNeeded >> 20) +
+                  " MiB at least: raise it (ulimit -v).");
+}
+
 }  // namespace
 
 std::string_view version_number() {
@@ -245,6 +258,7 @@ void* open_part(const fs::path& file, int flags, const std::string& remedy) {
 
 Main* open_library() {
   require_working_directory();
+  require_address_space();
   const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
   fs::path file = part_of_program(kLibrary);
   std::optional<fs::path> packages;

@@ -31,7 +31,8 @@ void* open_part(const std::filesystem::path& file, int flags, const std::string&
 
 // Opens the library with LibTorch; for the starter. Returns its main(). Throws Error, all with one
 // sentence: kFailedToCompleteOperation if a part is missing, of another build or not for this
-// system; kUserError if the working directory is gone, with which LibTorch would end the process.
+// system; kUserError if the working directory is gone, with which LibTorch would end the process;
+// kModuleOutOfMemory if the limit of address space is below what LibTorch needs.
 using Main = int(int argc, char** argv);
 Main* open_library();
 
