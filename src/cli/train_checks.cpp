@@ -417,7 +417,7 @@ void imply_recipe(Given& given, const TrainConfig& config) {
     imply("optimizer", optimization.recipe.optimizer);
   }
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
-  imply("no-decay", "norm-and-bias");
+  imply("no-decay", std::string(find_optimizer(optimization.recipe.optimizer)->modern_no_decay));
   imply("lr-schedule", "cosine");
   if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;

@@ -105,7 +105,7 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
   EXPECT_EQ(effective(modern, "learning-rate"), "0.064");
   EXPECT_EQ(effective(modern, "lr-schedule"), "cosine");
   EXPECT_EQ(effective(modern, "num-warmup-steps"), "5");
-  EXPECT_EQ(effective(modern, "no-decay"), "norm-and-bias");
+  EXPECT_EQ(effective(modern, "no-decay"), "none");
   EXPECT_EQ(parse_as<TrainConfig>(train(modern)).optimization.patience, kNoEarlyStop);
   EXPECT_FALSE(parse_as<TrainConfig>(train(modern)).optimization.precision.has_value());
   Words mine = modern;
