@@ -158,6 +158,15 @@ class EvaluateTest(Trained, FlowTest):
         self.assertEqual([row["path"] for row in explanations(self, maps)],
                          [image["path"] for image in record["models"][0]["most_wrong"]])
 
+    def test_files_of_others_stay(self):
+        folder, _ = self.evaluated(models=("good", "other"))
+        theirs = ("answers-of-june.csv", "june/answers.csv", "evaluation-.html", "answers.csv.bak")
+        for name in theirs:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text("x")
+        self.evaluated()
+        self.assertEqual(self.names(folder), {*ONE_MODEL, *theirs})
+
     def test_images_that_the_model_has_seen_are_counted(self):
         _, held_out = self.evaluated()
         valid = held_out["images"]

@@ -367,6 +367,16 @@ class ScoreTest(FlowTest):
         self.assert_whole(result)
         self.assert_names(result.stdout, f"{done} images")
 
+    def test_a_killed_job_begins_anew_with_other_images_of_a_list(self):
+        photos = self.photos()
+        shutil.copytree(photos, self.folder / "others")
+        (self.folder / "list.csv").write_text("path\n" + "\n".join(self.names(photos)[2:200]) + "\n")
+        job = ("--batch-size", 1, "--list-root")
+        done = self.kill(*job, photos, data=self.folder / "list.csv")
+        result = self.score(*job, self.folder / "others", data=self.folder / "list.csv")
+        self.assert_whole(result)
+        self.assertRegex(result.stdout, f"{done} images were already scored, .*--list-root was")
+
     def notes(self, pattern):
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob(pattern))]
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -375,6 +376,24 @@ std::string answers_name(std::size_t model, std::size_t num_models) {
   return num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", model + 1);
 }
 
+// Whether an evaluation writes files of this name for some number of models: answers-2.csv. Others
+// that begin like it are a person's, such as answers-of-june.csv.
+bool is_own_name(std::string_view name) {
+  if (name == "answers.csv" || name == "evaluation.csv" || name == "classes.csv" ||
+      name == "differences.csv")
+    return true;
+  constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {{"answers-", ".csv"},
+                                                                         {"evaluation-", ".html"}};
+  for (const auto& [stem, end] : kNumbered) {
+    if (name.size() <= stem.size() + end.size() || !name.starts_with(stem) || !name.ends_with(end))
+      continue;
+    name.remove_prefix(stem.size());
+    name.remove_suffix(end.size());
+    return name.find_first_not_of("0123456789") == name.npos;
+  }
+  return false;
+}
+
 // Writes all files under temporary names, and renames them when all are complete.
 class OutputFiles {
  public:
@@ -396,17 +415,17 @@ class OutputFiles {
 
  private:
   // Files of an earlier evaluation whose names this one may not reuse: they depend on the number of
-  // models or on the time.
+  // models or on the time: at the top, and events in their folder.
   std::vector<fs::path> earlier_files() const {
     std::vector<fs::path> files;
     std::error_code failure;
     for (auto entry = fs::recursive_directory_iterator(folder_, failure);
          !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-      const std::string name = entry->path().filename().string();
-      if (is_event_file_name(name) || name.starts_with("answers") ||
-          name.starts_with("evaluation-") || name == "evaluation.csv" || name == "classes.csv" ||
-          name == "differences.csv")
-        files.push_back(entry->path().lexically_relative(folder_));
+      const fs::path own = entry->path().lexically_relative(folder_);
+      const std::string name = own.filename().string();
+      if (own.has_parent_path() ? *own.begin() == kTensorboardFolder && is_event_file_name(name)
+                                : is_own_name(name))
+        files.push_back(own);
     }
     return files;
   }

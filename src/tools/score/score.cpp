@@ -141,11 +141,21 @@ std::string switch_text(bool is_on) {
   return is_on ? "True" : "False";
 }
 
+// What the same names of images stand for depends on it.
+std::string where_images_are(const RecordOptions& records) {
+  std::vector<std::string> texts;
+  for (const auto& [beginning, folder] : records.list_roots)
+    texts.push_back(as_utf8(beginning) + "=" + full_path(folder));
+  return joined(texts, ",");
+}
+
 ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
                              const Inference& inference, const ScoreColumns& columns) {
   return {
       .rows = {{"the model", as_utf8(predictor.print())},
                {"--data-path", full_path(config.data_path)},
+               {"--list-root", where_images_are(config.prediction.records)},
+               {"--record-keys", as_utf8("image=" + config.prediction.records.keys.image)},
                {"--top-k", std::to_string(columns.top_k)},
                {"--all-classes", switch_text(columns.all_classes)},
                {"--raw", switch_text(config.raw)},
