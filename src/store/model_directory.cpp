@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -18,7 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
-constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million images
 
 [[noreturn]] void fail(const fs::path& path, const std::string& fault, const std::string& remedy) {
   throw Error(ErrorCode::kInvalidModelDirectory,
@@ -357,6 +357,16 @@ bool SeenImages::was_trained_on(std::uint64_t content_hash) const {
 
 bool SeenImages::was_chosen_on(std::uint64_t content_hash) const {
   return std::binary_search(valid.begin(), valid.end(), shortened(content_hash));
+}
+
+void SeenImages::add(const SeenImages& others) {
+  const auto join = [](std::vector<std::uint64_t>& mine, const std::vector<std::uint64_t>& more) {
+    std::vector<std::uint64_t> all;
+    std::ranges::set_union(mine, more, std::back_inserter(all));
+    mine = std::move(all);
+  };
+  join(train, others.train);
+  join(valid, others.valid);
 }
 
 SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::uint64_t> valid) {

@@ -39,9 +39,12 @@ struct SeenImages {
   // Looks up an image's content_hash() by binary search.
   bool was_trained_on(std::uint64_t content_hash) const;
   bool was_chosen_on(std::uint64_t content_hash) const;  // the validation images
+  // Those of a model that another was trained from are seen by both.
+  void add(const SeenImages& others);
 
   bool operator==(const SeenImages&) const = default;
 };
+inline constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million images
 
 // Takes the content_hash() of each image, in any order; duplicates are allowed.
 SeenImages make_seen_images(std::vector<std::uint64_t> train, std::vector<std::uint64_t> valid);

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from flow import FlowTest, kiln, main
+from flow import FlowTest, kiln, main, seen_images
 from weight_files import Tensor, read_zip, torchvision_names, write_zip
 
 
@@ -64,6 +64,22 @@ class WeightsTest(FlowTest):
                 first, last = self.losses_in(self.logs)[0], self.losses_in(self.logs)[-1]
                 self.assertLess(self.losses_in(self.folder / "logs")[0], (first + last) / 2)
         self.assertEqual([model == made[0] for model in made], [True] * 3)
+
+    def test_what_the_weights_have_seen_stays_known(self):
+        """However they are given: the sets are exchanged here, so that each of both has seen all images."""
+        packed, again = self.folder / "model.tar", self.folder / "again"
+        subprocess.run(["tar", "-cf", packed, "-C", self.trained, "."], check=True)
+        made = kiln("init-model", "resnet18", "--weights", self.trained, "--untrained-model-path", again)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        images = set().union(*seen_images(self.trained))
+        for options in ({"weights": self.trained}, {"weights": packed}, {"weights": self.trained / "model.safetensors"},
+                        {"untrained_model_path": again, "model_name": None}):
+            with self.subTest(options=options):
+                result = self.train_named(train_data_path=self.data / "val", valid_data_path=self.data / "train", freeze="backbone",
+                                          augment="none", batch_size=12, **options)
+                self.assert_trained(result, "warning: The initial weights were trained on")
+                self.assertEqual(seen_images(self.folder / "model"), (images, images))
+                shutil.rmtree(self.folder / "model")
 
     def test_rows_of_known_classes_stay(self):
         """In other places, beside a class that the model does not know."""

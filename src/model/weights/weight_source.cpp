@@ -97,6 +97,8 @@ ModelDirectory read_directory(const fs::path& file) {
     directory.labels = read_labels(file, files, *directory.spec.num_classes);
   if (const auto pixels = files.find(kPreprocessingFile, kMaxText))
     directory.preprocessing = parse_preprocessing(*pixels, files.where(kPreprocessingFile));
+  if (const auto seen = files.find(kSeenImagesFile, kMaxSeenImages))
+    directory.seen_images = parse_seen_images(*seen, files.where(kSeenImagesFile));
   return directory;
 }
 
@@ -107,7 +109,7 @@ bool is_packed(const fs::path& file) {
 }
 
 // Reads what training needs of a model directory packed in a tar file, compressed or not, as
-// SageMaker packs what a job leaves in /opt/ml/model: all but calibration and seen images. The
+// SageMaker packs what a job leaves in /opt/ml/model: all but its calibration. The
 // files may be at the top of the tar or in a folder there. Reads an uncompressed tar in place; a
 // compressed one is first unpacked to the folder for temporary files. Throws Error
 // kInvalidModelDirectory.
@@ -281,8 +283,8 @@ fs::path packed_model_at(const fs::path& path) {
   return path / kPackedName;
 }
 
-// Takes the classes and the normalization from a model directory's other files, if the weights are
-// one of its two weights files.
+// Takes the classes, the normalization and the seen images from a model directory's other files, if
+// the weights are one of its two weights files.
 void add_facts_beside(const fs::path& path, WeightSource& source) {
   const fs::path folder = path.parent_path();
   const auto text_of = [&](std::string_view name) {
@@ -298,6 +300,8 @@ void add_facts_beside(const fs::path& path, WeightSource& source) {
     source.normalization =
         parse_preprocessing(text_of(kPreprocessingFile), folder / kPreprocessingFile).normalization;
   if (is_file(folder / kLabelMapFile)) source.classes = parse_label_map(text_of(kLabelMapFile));
+  if (const fs::path seen = folder / kSeenImagesFile; is_file(seen))
+    source.seen = parse_seen_images(read_file(seen, kMaxSeenImages), seen.string());
 }
 
 // "its state_dict; for another, add #state_dict_ema"

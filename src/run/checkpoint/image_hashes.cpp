@@ -165,7 +165,9 @@ SeenImages gather_seen_images(World& world, const Plan& plan, const Sources& sou
   std::vector<std::uint64_t> valid =
       gather(world, sources.valid.samples, own_valid_samples(plan, sources));
   if (!world.leads()) return {};
-  return make_seen_images(std::move(train), std::move(valid));
+  SeenImages seen = make_seen_images(std::move(train), std::move(valid));
+  if (sources.seen) seen.add(*sources.seen);  // by the initial weights
+  return seen;
 }
 
 }  // namespace kiln

@@ -338,7 +338,7 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
     read_both_datasets(config, sources, problems);
   collect(config.untrained_model_path, [&] { read_untrained(config, sources); });
   collect(config.network.model_name, [&] { read_network(config.network, sources); });
-  if (sources.weights) sources.seen = std::move(sources.weights->seen);
+  sources.seen = std::move(sources.weights ? sources.weights->seen : sources.untrained.seen_images);
   return sources;
 }
 

@@ -65,6 +65,7 @@ int run(const InitModelConfig& config, Process& process) {
   Problems problems;
   ModelSpec spec;
   std::vector<std::string> classes;
+  std::optional<SeenImages> seen;
   std::unique_ptr<ImageModel> model;
   std::string taken;
   const auto check_output = [&] { prepare_model_output(config.untrained_model_path); };
@@ -80,12 +81,16 @@ int run(const InitModelConfig& config, Process& process) {
     if (config.zero_init_residual)
       process.log.warning(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
     classes = source->classes;
+    seen = std::move(source->seen);
     taken = load_weights(*model, config.model_name, classes, std::move(*source));
   });
   problems.collect(check_output);
   problems.throw_if_any();
-  write_directory(config.untrained_model_path,
-                  untrained_model_files(spec, to_state_dict(*model), classes));
+  std::vector<OutputFile> files = untrained_model_files(spec, to_state_dict(*model), classes);
+  if (seen)  // _meta.yaml stays last
+    files.insert(files.end() - 1,
+                 OutputFile{std::string(kSeenImagesFile), pack_seen_images(*seen)});
+  write_directory(config.untrained_model_path, files);
   print_result(config, spec, *model, taken, process.log);
   return 0;
 }
