@@ -16,6 +16,8 @@ namespace kiln {
 
 namespace {
 
+constexpr double kImagesForOne = 1.5;  // out of folds
+
 // As for independent images of which there are `images_for_one` times fewer.
 Interval interval_of(std::int64_t hits, std::int64_t count, double images_for_one) {
   if (count <= 0) return {};
@@ -34,8 +36,12 @@ Interval wilson_interval(std::int64_t hits, std::int64_t count) {
 }
 
 Interval out_of_fold_interval(std::int64_t hits, std::int64_t count) {
-  constexpr double kImagesForOne = 1.5;
   return interval_of(hits, count, kImagesForOne);
+}
+
+double independent_images(const RunRecord& run, const EpochRecord& epoch) {
+  return static_cast<double>(epoch.valid.count) /
+         (run.details.out_of_fold.is_validation ? kImagesForOne : 1);
 }
 
 bool is_above_chance(std::int64_t hits, std::int64_t count, double guessing) {

@@ -45,6 +45,9 @@ Interval wilson_interval(std::int64_t hits, std::int64_t count);
 // of the images count; measured with bench/trust.py (docs/few-photos.md).
 Interval out_of_fold_interval(std::int64_t hits, std::int64_t count);
 
+// How many independent images tell as much as the validation images of an epoch of the run.
+double independent_images(const RunRecord& run, const EpochRecord& epoch);
+
 // Whether models that agree out of folds with `agreed` of `judged` labels know the classes well
 // enough to doubt one: if they agree with at least half of all such labels, by the lower end of the
 // interval. If not, no label counts as wrong.

@@ -183,11 +183,12 @@ std::string comparison_finding(const std::vector<NamedRun>& runs) {
     return "The best two runs were validated on different images (" + in_words(counts) + "; " +
            in_words(other_counts) + "), so top-1 of " + percent(p) + " and of " + percent(q) +
            " say little about which is better.";
-  const auto variance = [](double share, std::int64_t count) {
-    return share * (1 - share) / static_cast<double>(std::max<std::int64_t>(1, count));
+  const auto variance = [](double share, const RunRecord& run, const EpochRecord& epoch) {
+    return share * (1 - share) / std::max(1.0, independent_images(run, epoch));
   };
   // Normal approximation for the difference of two independent proportions.
-  const double reach = 1.96 * std::sqrt(variance(p, one.count) + variance(q, other.count));
+  const double reach =
+      1.96 * std::sqrt(variance(p, runs[0].run, *best) + variance(q, runs[1].run, *second));
   const std::string lead = formatted("The best run leads by %.1f points of top-1", 100 * (p - q));
   const std::string sets =
       data.valid_path == other_data.valid_path

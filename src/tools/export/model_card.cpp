@@ -56,11 +56,16 @@ std::string accuracy_text(const Json& training, std::int64_t num_valid) {
                      epoch->at("mean_average_precision").get<double>(),
                      static_cast<long long>(saved));
   const double top1 = epoch->at("top1").get<double>();
-  const Interval interval =
-      wilson_interval(std::llround(top1 * static_cast<double>(num_valid)), num_valid);
-  return "Of " + plural(num_valid, "validation image", "validation images") + ", " + percent(top1) +
-         " were answered correctly (95 % interval " + percent(interval.low) + " to " +
-         percent(interval.high) + "), after epoch " + std::to_string(saved) + ".\n";
+  const auto folds = training.find("out_of_fold");
+  const bool are_folds = folds != training.end() && folds->value("is_validation", false);
+  const Interval interval = (are_folds ? out_of_fold_interval : wilson_interval)(
+      std::llround(top1 * static_cast<double>(num_valid)), num_valid);
+  return "Of " +
+         (are_folds ? plural(num_valid, "training image", "training images") +
+                          ", each judged by a last layer that had not learned from it"
+                    : plural(num_valid, "validation image", "validation images")) +
+         ", " + percent(top1) + " were answered correctly (95 % interval " + percent(interval.low) +
+         " to " + percent(interval.high) + "), after epoch " + std::to_string(saved) + ".\n";
 }
 
 std::string counts_text(const std::vector<std::string>& labels, const Json& counts) {
