@@ -268,6 +268,14 @@ class FaultTest(StreamTest):
                 self.assertEqual(run.returncode, 1, run.stdout)
                 self.assert_names(run.stdout, "dataset '-'", "for 1 s", "for 3 s")
 
+    def test_a_class_that_does_not_come_is_named(self):
+        names = sorted({path.parent.name for path in images_of(self.data / "train")})
+        images = [path for path in self.images if path.parent.name == self.images[0].parent.name]
+        job = self.job("narrow", train_data_path="train_{epoch}", epochs=1, batch_size=4, steps_per_epoch=2)
+        (job.folder / "train_0").write_bytes(tar_of(images[:8]))
+        missing = [name for name in names if name != images[0].parent.name]
+        self.assert_names(self.ended(job), f"no image of {len(missing)} of the {len(names)} classes", *missing)
+
     def test_images_without_labels_are_error_24(self):
         file = io.BytesIO()
         with tarfile.open(fileobj=file, mode="w") as tar:

@@ -19,7 +19,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kShuffleDraws = 0x73747265616d;        // distinct from other keys
+constexpr std::uint64_t kShuffleDraws = 0x73747265616d;  // distinct from other keys
+constexpr std::size_t kMaxNamed = 5;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);  // between checks for stop signals
 
 // An image of a stream.
@@ -205,6 +206,7 @@ class StreamLoader::State {
         source_(plan_.path, plan_.records, watch_),
         ids_(plan_.classes, plan_.records.first_label.value_or(0), plan_.reads_numbers,
              plan_.name + " '" + plan_.path + "'"),
+        has_come_(plan_.classes.size()),
         reader_([this] { read(); }) {}
   ~State() {
     watch_.closing = true;
@@ -275,8 +277,25 @@ class StreamLoader::State {
     // if it does not fill a step: the epoch then begins with the pipe's next writer.
     while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
     end.left_over = step_.size();
-    if (epoch == first_epoch_) end.notes = source_.left_out().notes();
+    if (epoch == first_epoch_) {
+      end.notes = source_.left_out().notes();
+      if (std::string note = note_of_missing_classes(); !note.empty())
+        end.notes.push_back(std::move(note));
+    }
     hand_over(std::move(end));
+  }
+
+  // A set says this before the first step; a stream shows it only now.
+  std::string note_of_missing_classes() const {
+    std::vector<std::string> missing;
+    for (std::size_t id = 0; id < has_come_.size(); ++id)
+      if (!has_come_[id]) missing.push_back(plan_.classes[id]);
+    if (missing.empty()) return {};
+    return formatted("the first epoch had no image of %zu of the %zu classes: ", missing.size(),
+                     has_come_.size()) +
+           printable(quoted_names(missing, kMaxNamed)) +
+           ". They are not learned from such epochs: shuffle the images before they are written, "
+           "as `kiln pack --shuffle` does, or give more --steps-per-epoch";
   }
 
   // Reads the images of an epoch. False if the stream ended before the epoch had all of them.
@@ -301,10 +320,13 @@ class StreamLoader::State {
         hash.add(image.record.bytes);
         if (number + 1 == beginning) end.beginning = hash.value();
       }
+      const StreamRecord& record = image.record;
+      if (record.fault.empty()) {
+        image.label = ids_.of(record.label, record.name);
+        has_come_[static_cast<std::size_t>(image.label)] = true;
+      }
       if (number % plan_.keep_one_of != plan_.keep_which) continue;
       image.number = static_cast<std::uint32_t>(number);
-      const StreamRecord& record = image.record;
-      if (record.fault.empty()) image.label = ids_.of(record.label, record.name);
       buffer.push(std::move(image));
       if (buffer.is_full()) mixed(buffer.pop(), end);
     }
@@ -354,8 +376,9 @@ class StreamLoader::State {
   // Used only by the reading thread.
   StreamSource source_;
   const ClassIds ids_;
-  std::vector<Arrival> step_;  // the step that is being filled
-  std::jthread reader_;        // last, so that it stops first
+  std::vector<bool> has_come_;  // by class: an image of it
+  std::vector<Arrival> step_;   // the step that is being filled
+  std::jthread reader_;         // last, so that it stops first
 };
 
 class StreamLoader::Epoch final : public Batches {
