@@ -64,6 +64,17 @@ class SplitCommandTest(FlowTest):
                 self.assertEqual(sorted(found.values()), sorted(expected[name].values()))
                 self.assertEqual(classes(self.folder / place), classes(self.folder / name))
 
+    def test_a_list_that_names_an_image_twice(self):
+        directory = self.image_directory()
+        lines = (directory / "images.lst").read_text().splitlines()
+        for place, row in ((5, json.loads(lines[0])), (20, json.loads(lines[2]))):
+            lines.insert(place, json.dumps({**row, "id": 1000 + place}))
+        (directory / "images.lst").write_text("\n".join(lines) + "\n")
+        self.done(directory)
+        for name in ("train", "test"):
+            listed = [row["image_info"]["file_name"] for row in rows(self.folder / name)]
+            self.assertEqual(sorted(listed), sorted(f"image/{file}" for file in files_below(self.folder / name / "image")))
+
     def test_again_and_with_another_seed(self):
         self.done(self.data / "train", "--fraction", 0.5)
         first = files_below(self.folder / "train")

@@ -412,21 +412,43 @@ std::string samples_text(const Dataset& set, const std::array<std::string, kNumS
   return samples.dump(2, ' ', /*ensure_ascii=*/true);
 }
 
+namespace {
+
+// The line of each of the `count` images of a list, which has others: blank ones, and repeats.
+std::vector<std::string_view> lines_of_images(std::string_view bytes, const std::string& file,
+                                              const ListSchema& schema, std::size_t count,
+                                              const DatasetContext& context) {
+  const ListedImages listed = parse_image_list(bytes, file, schema, context);
+  if (listed.lines.size() != count)
+    context.fail(file + " was changed while it was read. Try again.");
+  std::vector<std::string_view> lines;
+  for (int line = 1; lines.size() < count; ++line)
+    if (const std::string_view text = take_line(bytes); line == listed.lines[lines.size()])
+      lines.push_back(text);
+  return lines;
+}
+
+}  // namespace
+
+std::string kept_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
+                      const std::vector<bool>& keep, const DatasetContext& context) {
+  const auto lines = lines_of_images(bytes, file, schema, keep.size(), context);
+  std::string text;
+  for (std::size_t i = 0; i < keep.size(); ++i)
+    if (keep[i]) (text += lines[i]) += '\n';
+  return text;
+}
+
 std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
                          const std::vector<std::string>& names, const DatasetContext& context) {
-  const ListedImages listed = parse_image_list(bytes, file, schema, context);
-  if (listed.lines.size() != names.size())
-    context.fail(file + " was changed while it was read. Try again.");
+  const auto lines = lines_of_images(bytes, file, schema, names.size(), context);
   std::string text;
-  auto wanted = listed.lines.begin();
-  for (int line = 1; wanted != listed.lines.end(); ++line) {
-    const std::string_view bytes_of_line = take_line(bytes);
-    if (line != *wanted) continue;
-    Json row = parse_ordered_json(bytes_of_line);
-    row[schema.image_key]["file_name"] =
-        names[static_cast<std::size_t>(wanted - listed.lines.begin())];
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Json row = parse_ordered_json(lines[i]);
+    Json& image = row[schema.image_key];
+    image["file_name"] = names[i];
+    for (const char* side : {"width", "height"}) image.erase(side);  // those before the change
     text += spaced(row) + "\n";
-    ++wanted;
   }
   return text;
 }

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ixB";
+constexpr std::string_view kMagic = "kiln-ixC";
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // about 20 million images
@@ -102,7 +102,8 @@ bool make_folder_of(const fs::path& file) {
 }
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
-constexpr std::size_t kPortion = 64;  // images that a thread takes at a time
+constexpr std::size_t kPortion = 64;   // images that a thread takes at a time
+constexpr std::size_t kLookedAt = 64;  // images whose listed sizes are compared
 
 // Calls `work` with the position of each of `count` images and a buffer of its thread.
 template <typename Work>
@@ -140,21 +141,27 @@ void forget_sizes(Dataset& set) {
   for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
 }
 
-// Discards the listed sizes if they are wrong for the first image, according to its header: a list
-// may claim any size, and the size of the network's input would follow it.
+// Discards the listed sizes if they are wrong for one of a few images all over the list, according
+// to its header: a list may claim any size, and the size of the network's input would follow it.
 void forget_wrong_sizes(Dataset& set) {
-  if (set.sizes_with != set.exif) return;
-  const std::optional<ImageSize> listed = set.samples[0].size;
-  if (!listed) return;
-  std::string buffer;
-  const std::optional<ImageSize> found = size_of(set, 0, buffer);
-  if (!found || *found == *listed) return;
-  forget_sizes(set);
-  const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
-  set.notes.push_back(formatted(
-      "%s lists '%s' with %d x %d pixels, but it has %d x %d; the sizes are read from the images",
-      list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width, listed->height,
-      found->width, found->height));
+  const std::size_t count = std::min(kLookedAt, set.samples.size());
+  const auto place = [&](std::size_t k) { return k * set.samples.size() / count; };
+  std::vector<std::optional<ImageSize>> found(count);
+  in_parallel(count, kScanThreads, [&](std::size_t k) {
+    std::string buffer;
+    if (set.samples[place(k)].size) found[k] = size_of(set, place(k), buffer);
+  });
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::optional<ImageSize> listed = set.samples[place(k)].size;
+    if (!found[k] || *found[k] == *listed) continue;
+    forget_sizes(set);
+    const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
+    set.notes.push_back(formatted(
+        "%s lists '%s' with %d x %d pixels, but it has %d x %d; the sizes are read from the images",
+        list.c_str(), std::string(set.samples.file_name(place(k))).c_str(), listed->width,
+        listed->height, found[k]->width, found[k]->height));
+    return;
+  }
 }
 
 }  // namespace
@@ -199,7 +206,6 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   set.name = name;
   set.exif = exif_of(set, use.records);
   open_archives(set);
-  if (use.with_sizes) forget_wrong_sizes(set);
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
   if (has_index && (is_new || grew) && is_settled(set, begin_ns)) {
     try {
@@ -213,7 +219,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
 }
 
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
-  if (set.sizes_with != set.exif) forget_sizes(set);
+  set.sizes_with == set.exif ? forget_wrong_sizes(set) : forget_sizes(set);
   set.sizes_with = set.exif;
   std::atomic<std::size_t> num_filled = 0;
   std::atomic<std::uint64_t> first_size = 0;

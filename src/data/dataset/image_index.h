@@ -46,9 +46,9 @@ void write_index(const std::filesystem::path& file, const Dataset& set);
 // kCommon: stops as soon as two sizes differ.
 enum class SizesWanted { kAll, kCommon };
 
-// Fills in the sizes that the list does not give, or gives of images that are decoded with another
-// `exif`, and returns how many. If a header cannot be read, the size stays unknown; the loader will
-// report that image.
+// Fills in the sizes that the list does not give, gives wrong (with a note; a few images are looked
+// at), or gives of images that are decoded with another `exif`, and returns how many. If a header
+// cannot be read, the size stays unknown; the loader will report that image.
 std::size_t scan_sizes(Dataset& set, SizesWanted wanted);
 
 // How many of the first `most` images have an EXIF orientation other than upright; one after a

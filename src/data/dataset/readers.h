@@ -54,9 +54,15 @@ Dataset read_labeled(const DatasetContext& context);
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
-// What the folders are that were taken for classes, in a folder or an archive, if the names of all
-// are alike but for one word or a number. Names that label files or --classes give are classes.
-enum class FolderMeaning { kClasses, kSets, kParts };
+// What the folders are that were taken for classes, in a folder or an archive, by their names.
+// Names that label files or --classes give are classes.
+enum class FolderMeaning {
+  kClasses,
+  kSets,            // alike but for the words of sets, or of what lies beside images, such as masks
+  kParts,           // alike but for a number
+  kClassesAndSets,  // among others, "test" and "val"
+  kClassesAndSet    // one of those alone
+};
 FolderMeaning meaning_of_folders(const Dataset& set);
 // Empty for classes.
 std::string note_of_folders(const Dataset& set);
@@ -202,7 +208,12 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line for one image, with its newline. `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
-// The list `bytes` with the images renamed to `names`, by position, and everything else unchanged.
+// The lines of the list `bytes` that name the images with keep[i].
+std::string kept_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
+                      const std::vector<bool>& keep, const DatasetContext& context);
+
+// The list `bytes` with changed images: renamed to `names`, by position, without their sizes, and
+// everything else unchanged.
 std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
                          const std::vector<std::string>& names, const DatasetContext& context);
 

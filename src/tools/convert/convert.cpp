@@ -129,30 +129,29 @@ std::string read_image(const Dataset& set, std::size_t i) {
   }
 }
 
-// Returns the lines of the images with keep[i]. Blank lines belong to no image.
-std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
-  std::string text;
-  for (std::size_t i = 0; i < keep.size() && !list.empty();) {
-    const std::string_view line = take_line(list);
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    if (keep[i++]) (text += line) += '\n';
-  }
-  return text;
-}
-
+// With `has_sizes`, the sizes that are known; changed images have others.
 template <typename NameOf>
-std::string lines_of(const Dataset& set, const NameOf& name_of) {
+std::string lines_of(const Dataset& set, bool has_sizes, const NameOf& name_of) {
   std::string text;
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
-    const int label = set.samples[i].label;
-    text += list_line(set.samples[i], name_of(i), label < 0 ? nullptr : &set.classes[label]);
+    Sample item = set.samples[i];
+    if (!has_sizes) item.size.reset();
+    text += list_line(item, name_of(i), item.label < 0 ? nullptr : &set.classes[item.label]);
   }
   return text;
 }
 
 std::string list_text(const Dataset& set) {
-  return set.list_name.empty() ? lines_of(set, [&](std::size_t i) { return output_name(set, i); })
-                               : read_image_list(set);
+  return set.list_name.empty()
+             ? lines_of(set, /*has_sizes=*/true, [&](std::size_t i) { return output_name(set, i); })
+             : read_image_list(set);
+}
+
+// Of an ImageDirectory: the lines of the images with keep[i].
+std::string kept_lines(const Dataset& set, const std::vector<bool>& keep) {
+  const DatasetContext context{.root = set.root, .name = set.name};
+  return kept_list(read_image_list(set), set.list_name,
+                   parse_schema(set.schema_json, std::string(kSchemaName), context), keep, context);
 }
 
 // Writes the images with keep[i]. Clears keep[i] for a file that is no image, whose bytes (a link
@@ -236,7 +235,7 @@ std::string changed_list(const Dataset& set, const std::vector<std::string>& nam
                         parse_schema(set.schema_json, std::string(kSchemaName), context), names,
                         context);
   }
-  return lines_of(set, [&](std::size_t i) { return names[i]; });
+  return lines_of(set, /*has_sizes=*/false, [&](std::size_t i) { return names[i]; });
 }
 
 void remove_empty_folders(const fs::path& folder) {
@@ -351,8 +350,8 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool>
     return;
   }
   const Dataset part = part_of(set, keep);
-  add_texts(set.list_name.empty() ? list_text(part) : kept_lines(read_image_list(set), keep),
-            part.schema_json, samples_text(part));
+  add_texts(set.list_name.empty() ? list_text(part) : kept_lines(set, keep), part.schema_json,
+            samples_text(part));
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,

@@ -190,11 +190,13 @@ TEST_F(IndexTest, DamagedIndexesAreRebuilt) {
 }
 
 TEST_F(IndexTest, SizesAreStoredAndNotReadAgain) {
+  for (int i = 0; i < 200; ++i) put_image("cat/" + std::to_string(1000 + i) + ".png", 8);
+  age();
   read(/*with_sizes=*/false);
   EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{8, 8}));
   Dataset set = read_labeled({.root = data_.path(), .name = "Data", .is_indexed = true});
   for (std::size_t i = 0; i < set.samples.size(); ++i)
-    set.samples.set_size(i, i == 0 ? ImageSize{8, 8} : ImageSize{9, 9});
+    set.samples.set_size(i, i == 1 ? ImageSize{9, 9} : ImageSize{8, 8});
   set.sizes_with = set.exif;
   write_index(index_, set);
   EXPECT_EQ(read(/*with_sizes=*/true).samples[1].size, (ImageSize{9, 9}));
