@@ -1,4 +1,6 @@
 """A network that is trained only in part: its head on features, in epochs, and with a rate of its own."""
+import json
+import random
 import shutil
 import signal
 
@@ -59,6 +61,41 @@ class FeaturesTest(FreezeTest):
         output = self.ended(job)
         self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of \d+ training images, in 5 folds")
         self.assertIn("5-fold cross-validation", (job.folder / "logs/report.html").read_text())
+
+    def test_groups_stay_in_one_fold_where_the_sides_are_given(self):
+        """With labels that are drawn by group, heads that have seen none of an image's group can only guess."""
+        photos = self.folder / "photos"
+        photos.mkdir()
+        rows, labels = [], [group % 2 for group in range(20)]
+        random.Random(4).shuffle(labels)
+        for group, label in enumerate(labels):
+            look = random.Random(group).randbytes(3 * 32 * 32)
+            for number in range(6):
+                noise = random.Random(100 * group + number)
+                (photos / f"{group}_{number}.ppm").write_bytes(
+                    b"P6 32 32 255\n" + bytes(min(255, value + noise.randrange(30)) for value in look))
+                rows.append((f"{group}_{number}.ppm", f"class{label}", f"g{group}", "valid" if group >= 16 else "train"))
+
+        def listed(name, columns, wanted=("train", "valid")):
+            lines = [",".join(columns)] + [",".join(dict(zip(("path", "label", "group", "split", "set"), (*row, row[3]), strict=True))[c]
+                                                    for c in columns) for row in rows if row[3] in wanted]
+            (photos / name).write_text("\n".join(lines) + "\n")
+            return photos / name
+
+        with_groups = ("path", "label", "group")
+        paths = {"train_data_path": None, "valid_data_path": None}
+        for name, options in (
+                ("two", {"train_data_path": listed("train.csv", with_groups, ("train",)),
+                         "valid_data_path": listed("valid.csv", with_groups, ("valid",))}),
+                ("column", {**paths, "data_path": listed("all.csv", (*with_groups, "split"))}),
+                ("file", {**paths, "data_path": listed("plain.csv", ("path", "label")),
+                          "split": listed("split.csv", ("path", "set", "group"))})):
+            with self.subTest(name):
+                job = self.job(name, folds=4, **options)
+                self.ended(job)
+                totals = json.loads((job.folder / "model/training.json").read_text())["out_of_fold"]["totals"]
+                self.assertEqual(totals["images"], 96)
+                self.assertLess(totals["top1"] / totals["images"], 0.75)
 
     def test_two_ranks_have_the_model_of_one(self):
         one, two = self.job("one"), self.job("two", ranks=2)

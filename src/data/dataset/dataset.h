@@ -31,15 +31,16 @@ struct Sample {
   int label = -1;                      // as in Dataset::labels; -1: no label
   std::int64_t id = 0;                 // as listed, or a sequence number
   std::optional<ImageSize> size = {};  // if it is in the list
-  // Of a list of images: a number of the images that belong together (0: none), and the weight of
-  // the image in the training loss.
-  std::uint32_t group = 0;
+  // Of a list of images: a hash of the group's name, the same in every list (0: of no group), and
+  // the weight of the image in the training loss.
+  std::uint64_t group = 0;
   float weight = 1;
   ListedSet set = ListedSet::kNone;
 };
 
 // The images of a dataset in little memory: the name and at most 64 more bytes for each image,
-// including archive members, 9 more with groups, weights and sets, and 9 more once hashes are kept.
+// including archive members, 13 more with groups, weights and sets, and 9 more once hashes are
+// kept.
 class SampleTable {
  public:
   class Iterator {
@@ -72,7 +73,7 @@ class SampleTable {
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
   bool has_groups() const { return !groups_.empty(); }
-  std::uint32_t group(std::size_t i) const { return groups_.empty() ? 0 : groups_[i]; }
+  std::uint64_t group(std::size_t i) const { return groups_.empty() ? 0 : groups_[i]; }
   bool has_weights() const { return !weights_.empty(); }
   float weight(std::size_t i) const { return weights_.empty() ? 1 : weights_[i]; }
   ListedSet set(std::size_t i) const { return sets_.empty() ? ListedSet::kNone : sets_[i]; }
@@ -125,7 +126,7 @@ class SampleTable {
   std::vector<ImageSize> sizes_;   // height 0: unknown
   std::vector<std::int64_t> ids_;  // empty: every id is a sequence number
   std::vector<ArchiveMember> members_;
-  std::vector<std::uint32_t> groups_;  // empty: every group is 0
+  std::vector<std::uint64_t> groups_;  // empty: every group is 0
   std::vector<float> weights_;         // empty: every weight is 1
   std::vector<ListedSet> sets_;        // empty: there are none
   // Not part of append_to(), and empty until keep_hashes().

@@ -198,10 +198,8 @@ void ListRows::add(const ListedRow& row) {
               .label = labels_of(row[ListField::kLabel]),
               .line = row.line,
               .set = *set};
-    if (const std::string_view group = row[ListField::kGroup]; !group.empty())
-      taken.group =
-          groups_.try_emplace(std::string(group), static_cast<std::uint32_t>(groups_.size() + 1))
-              .first->second;
+    if (const std::string_view group = trimmed(row[ListField::kGroup]); !group.empty())
+      taken.group = content_hash(group);
     if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
       const auto [end, code] =
           std::from_chars(text.data(), text.data() + text.size(), taken.weight);
@@ -510,6 +508,9 @@ void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +
                "': " + joined(named, "; ") + too_many(missing.size()) +
+               (has_image_extension(set.samples.file_name(missing.begin()->first))
+                    ? ""
+                    : ". The names have no extension of images: add it, such as .jpg") +
                ". Say where they are with --list-root FOLDER, or with --list-root "
                "'/OLD/PREFIX/=FOLDER/' for paths of another machine, or remove the rows.");
 }

@@ -93,12 +93,13 @@ class ListRows {
   const DatasetContext& context;
   const ListColumns columns;
   const char* unit = "line";  // what a row's number counts
+  std::string question;       // that Label Studio's choices answer; empty: none so far
 
  private:
   struct Row {
     std::uint64_t name_end = 0;  // in names_
     std::int32_t label = -1;     // index into labels_ or sets_
-    std::uint32_t group = 0;
+    std::uint64_t group = 0;
     float weight = 1;
     int line = 0;
     ListedSet set = ListedSet::kNone;
@@ -128,8 +129,7 @@ class ListRows {
   std::vector<ArchiveMember> members_;
   std::vector<std::string> labels_;  // distinct
   std::unordered_map<std::string, int> label_ids_;
-  LabelSets sets_;  // with --task multi-label: of labels_
-  std::unordered_map<std::string, std::uint32_t> groups_;
+  LabelSets sets_;                                // with --task multi-label: of labels_
   std::array<std::size_t, 4> num_left_out_ = {};  // by set
   bool has_sets_ = false, has_absolute_ = false, has_lists_ = false;
   std::map<std::string, std::size_t> unmapped_;  // prefixes of paths, with the number of rows

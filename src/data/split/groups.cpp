@@ -18,6 +18,7 @@
 namespace kiln {
 namespace {
 
+constexpr std::size_t kMaxNamed = 5;
 constexpr int kGraySide = 32;  // of the image whose frequencies are computed
 constexpr int kFrequencies = 8;
 constexpr int kBands = 4, kBandBits = 16;
@@ -377,9 +378,9 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
     }
   }
   if (as_listed && set.samples.has_groups()) {
-    std::unordered_map<std::uint32_t, std::uint32_t> first_of;
+    std::unordered_map<std::uint64_t, std::uint32_t> first_of;
     for (std::uint32_t i = 0; i < count; ++i)
-      if (const std::uint32_t group = set.samples.group(i); group > 0)
+      if (const std::uint64_t group = set.samples.group(i); group > 0)
         united.unite(first_of.emplace(group, i).first->second, i);
   }
   std::vector<std::uint32_t> groups(count);
@@ -407,6 +408,26 @@ void check_pattern(const std::string& group_by, Dataset& set) {
                         grouped(static_cast<long long>(others.count())) + " of " +
                         grouped(static_cast<long long>(set.samples.size())) +
                         " paths, whose images are in no group: " + others.quoted());
+}
+
+std::string note_of_torn_groups(const Dataset& train, const Dataset& valid) {
+  if (!train.samples.has_groups() || !valid.samples.has_groups()) return "";
+  std::unordered_map<std::uint64_t, std::size_t> first_of;  // of the training images
+  for (std::size_t i = 0; i < train.samples.size(); ++i)
+    if (train.samples.group(i) != 0) first_of.emplace(train.samples.group(i), i);
+  std::vector<std::string> pairs;
+  const std::size_t num_groups = first_of.size();
+  for (std::size_t i = 0; i < valid.samples.size(); ++i) {
+    const auto torn = first_of.extract(valid.samples.group(i));
+    if (torn && pairs.size() < kMaxNamed)
+      pairs.push_back("'" + printable(train.samples.file_name(torn.mapped())) + "' and '" +
+                      printable(valid.samples.file_name(i)) + "'");
+  }
+  if (pairs.empty()) return "";
+  return plural(static_cast<long long>(num_groups - first_of.size()), "group of the list has",
+                "groups of the list have") +
+         " both training and validation images, such as " + joined(pairs, "; ") +
+         ": the validation accuracy is optimistic. Put the images of a group on one side";
 }
 
 std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts) {

@@ -130,6 +130,10 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
 // paths that it does not match.
 void check_pattern(const std::string& group_by, Dataset& set);
 
+// A sentence on the groups of a list, or of two, that have images in both sets, for which the
+// validation accuracy is optimistic; empty if there are none.
+std::string note_of_torn_groups(const Dataset& train, const Dataset& valid);
+
 // Images of the same picture that are not all in one part of a split, or not all in one of two
 // datasets, so that a model is tested on images it has seen.
 struct Leak {

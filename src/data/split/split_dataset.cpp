@@ -1,8 +1,6 @@
 #include "data/split/split_dataset.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -371,6 +369,29 @@ std::size_t count_other_labels(std::string_view text, const std::string& name, c
   return count;
 }
 
+// The groups that the file gives, numbered from 0; empty if it has none. An image whose group is
+// empty is alone.
+std::vector<std::uint32_t> groups_in(std::string_view text, const std::string& name,
+                                     const Dataset& set) {
+  Problems unimportant;
+  std::vector<std::string> given(set.samples.size());
+  bool has_groups = false;
+  for (const ImageRow& row : parse_image_rows(text, name, "group", set, unimportant))
+    for (const std::uint32_t i : row.images) {
+      given[i] = row.value;
+      has_groups = has_groups || !row.value.empty();
+    }
+  if (!has_groups) return {};
+  std::vector<std::uint32_t> groups;
+  std::unordered_map<std::string, std::uint32_t> numbers;
+  std::uint32_t count = 0;
+  for (const std::string& group : given) {
+    const bool is_new = group.empty() || numbers.emplace(group, count).second;
+    groups.push_back(is_new ? count++ : numbers.at(group));
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::string format_split(const Dataset& set, const std::vector<Side>& sides,
@@ -387,9 +408,9 @@ std::string format_split(const Dataset& set, const std::vector<Side>& sides,
 
 SplitFile parse_split(std::string_view text, const std::string& name, const Dataset& set,
                       const std::vector<std::string>& left_out) {
-  SplitFile file{Reading(name, set).run(text, left_out)};
-  file.num_other_labels = count_other_labels(text, name, set);
-  return file;
+  return {.sides = Reading(name, set).run(text, left_out),
+          .num_other_labels = count_other_labels(text, name, set),
+          .groups = groups_in(text, name, set)};
 }
 
 namespace {
@@ -500,25 +521,6 @@ std::vector<Side> sides_of_list(const Dataset& set, const SplitRequest& request)
   return sides;
 }
 
-// The sides are given, so groups of the list are not kept together: notes those that are torn.
-void note_torn_groups(const std::vector<Side>& sides, Dataset& set) {
-  std::map<std::uint32_t, std::array<std::optional<std::size_t>, 2>> firsts;  // by side
-  for (std::size_t i = 0; i < sides.size(); ++i)
-    if (const std::uint32_t group = set.samples.group(i); group > 0)
-      if (auto& first = firsts[group][sides[i] == Side::kValid ? 1 : 0]; !first) first = i;
-  std::erase_if(firsts, [](const auto& item) { return !item.second[0] || !item.second[1]; });
-  if (firsts.empty()) return;
-  std::vector<std::string> pairs;
-  for (auto it = firsts.begin(); it != firsts.end() && pairs.size() < kMaxNamed; ++it)
-    pairs.push_back("'" + printable(set.samples.file_name(*it->second[0])) + "' and '" +
-                    printable(set.samples.file_name(*it->second[1])) + "'");
-  set.notes.push_back(
-      plural(static_cast<long long>(firsts.size()), "group of the list has",
-             "groups of the list have") +
-      " both training and validation images, such as " + joined(pairs, "; ") +
-      ": the validation accuracy is optimistic. Put the images of a group on one side");
-}
-
 // Returns how the images were split, for the summary.
 std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                             SplitDataset& split) {
@@ -581,6 +583,7 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
       SplitFile file =
           parse_split(read_image_rows(request.split_file, name), name, split.set, changes.left_out);
       split.sides = std::move(file.sides);
+      split.groups = std::move(file.groups);
       how = "from '" + request.split_file + "'";
       if (file.num_other_labels > 0 && request.labels_file.empty())
         split.set.notes.push_back(plural(file.num_other_labels, "image has", "images have") +
@@ -588,10 +591,7 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
                                   "' than in the dataset, whose labels are used");
     });
   problems.throw_if_any();
-  if (how.empty())
-    how = split_by_images(request, scan, split);
-  else
-    note_torn_groups(split.sides, split.set);
+  if (how.empty()) how = split_by_images(request, scan, split);
   split.summary = summary_of(split, how + in_words(changes));
   return split;
 }

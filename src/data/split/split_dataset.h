@@ -45,8 +45,9 @@ std::string format_split(const Dataset& set, const std::vector<Side>& sides,
                          const std::vector<std::uint32_t>& groups);
 
 struct SplitFile {
-  std::vector<Side> sides;           // by image
-  std::size_t num_other_labels = 0;  // images with a different label in the file
+  std::vector<Side> sides;            // by image
+  std::size_t num_other_labels = 0;   // images with a different label in the file
+  std::vector<std::uint32_t> groups;  // of its column group, by image; empty: it has none
 };
 
 // Applies the columns path and set. `left_out` (sorted) are paths that the file may name although
@@ -65,11 +66,10 @@ struct SplitRequest {
 };
 
 struct SplitDataset {
-  Dataset set;              // all images, with corrected labels
-  std::vector<Side> sides;  // by image
-  // Found by scanning the images; empty with a split file.
-  DuplicatePairs duplicates;
-  std::vector<std::uint32_t> groups;
+  Dataset set;                // all images, with corrected labels
+  std::vector<Side> sides;    // by image
+  DuplicatePairs duplicates;  // found by scanning the images; empty where the sides are given
+  std::vector<std::uint32_t> groups;  // likewise, but a split file may give them
   // "228 training, 56 validation images (20 % of each class; 3 groups of duplicates kept
   // together)".
   std::string summary;

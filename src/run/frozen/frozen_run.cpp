@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/split/groups.h"
 #include "predict/explanations.h"
 #include "record/run_summary.h"
 #include "run/bad_images.h"
@@ -412,14 +413,21 @@ class FeatureRun {
     run_.stop->hear(vote(run_.world, ballot(false)));
   }
 
+  // The group of each image: that of the split, or, where the sides were given, that of the list.
+  std::vector<std::uint32_t> groups_of_images() const {
+    const Sources& sources = run_.sources;
+    std::vector<std::uint32_t> all, groups;
+    if (sources.split) all = sources.split->train_groups;
+    if (all.empty() && !run_.plan.division.has_own_train) all = groups_of(sources.train, {}, "");
+    if (all.empty()) return groups;
+    for (const std::uint32_t sample : train_.samples) groups.push_back(all[sample]);
+    return groups;
+  }
+
   HeadFit fit_here() const {
-    std::vector<std::uint32_t> groups;
-    if (const auto& split = run_.sources.split; split && !split->train_groups.empty())
-      for (const std::uint32_t sample : train_.samples)
-        groups.push_back(split->train_groups[sample]);
     const Folds folds =
-        divided_into_folds(train_.labels, groups, plan_.folds > 0 ? plan_.folds : kFoldsForPenalty,
-                           plan_.loading.seed);
+        divided_into_folds(train_.labels, groups_of_images(),
+                           plan_.folds > 0 ? plan_.folds : kFoldsForPenalty, plan_.loading.seed);
     require_folds(folds, plan_.folds);
     return fit_head(train_, num_classes(), folds, class_weights(), fit_watch(),
                     *task_for(run_.sources.train));

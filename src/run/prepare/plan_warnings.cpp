@@ -11,6 +11,7 @@
 #include "data/dataset/image_index.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"
+#include "data/split/groups.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/shared_sources.h"
 #include "train/schedule/catalogue.h"
@@ -47,6 +48,7 @@ class Warnings {
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     options();
     same_data();
+    groups();
     swapped_data();
     classes();
     steps();
@@ -88,6 +90,13 @@ class Warnings {
     else
       warn("the training data '" + train.string() + "' are part of the validation data '" +
            valid.string() + "'" + consequence);
+  }
+
+  // Of lists; a split of one set keeps its groups together.
+  void groups() {
+    if (sources_.judged_out_of_fold) return;
+    if (const std::string torn = note_of_torn_groups(sources_.train, sources_.valid); !torn.empty())
+      warn(torn);
   }
 
   void swapped_data() {

@@ -259,8 +259,9 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (set.samples.size() + valid.samples.size() > kMaxDecodedImages)
     report["notes"].push_back(formatted(
         "with more than %zu images only byte-identical duplicates are found", kMaxDecodedImages));
-  if (std::string note = note_of_unused(config.records, {&set, &valid}); !note.empty())
-    report["notes"].push_back(std::move(note));
+  for (std::string note :
+       {note_of_unused(config.records, {&set, &valid}), note_of_torn_groups(set, valid)})
+    if (!note.empty()) report["notes"].push_back(std::move(note));
   for (const std::string& note : valid.notes)
     report["notes"].push_back("of the validation images: " + note);
   report["validation_images"] = valid.samples.size();

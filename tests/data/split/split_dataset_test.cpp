@@ -109,35 +109,27 @@ TEST_F(SplitDatasetTest, AListGivesSetsAndGroups) {
   expect_word(grouped.summary, "kept together");
 }
 
-TEST_F(SplitDatasetTest, GroupsOnBothGivenSidesAreNoted) {
+TEST_F(SplitDatasetTest, GroupsWithImagesInTwoListsAreNoted) {
   draw_classes(4);
-  const auto note = [&](const std::vector<std::string>& groups, bool by_file) {
-    std::string list = by_file ? "path,label,group\n" : "path,label,group,split\n";
-    std::string file = "path,set\n";
-    std::size_t i = 0;
-    for (const Sample& item : read_dataset(folder_.path(), "Dataset").samples) {
-      const std::string name(item.file_name), side = i % 2 == 0 ? "train" : "valid";
-      list += name + "," + name.substr(0, name.find('/')) + "," + groups[i++ % groups.size()] +
-              (by_file ? "" : "," + side) + "\n";
-      file += name + "," + side + "\n";
-    }
-    folder_.put("list.csv", list);
-    folder_.put("split.csv", file);
-    SplitRequest request;
-    if (by_file) request.split_file = folder_ / "split.csv";
-    RecordOptions sets;
-    if (!by_file) sets.list_sets = {"train", "valid"};
-    const SplitDataset made = split_dataset(
-        read_labeled_dataset(folder_.path() / "list.csv", "Dataset", sets), request, {});
-    EXPECT_LE(made.set.notes.size(), 1U);
-    return made.set.notes.empty() ? "" : made.set.notes[0];
+  const auto note = [&](const std::vector<std::string>& train,
+                        const std::vector<std::string>& valid) {
+    const auto listed = [&](const std::string& name, const std::vector<std::string>& groups) {
+      std::string list = "path,label,group\n";
+      std::size_t i = 0;
+      for (const Sample& item : read_dataset(folder_.path(), "Dataset").samples) {
+        const std::string file(item.file_name);
+        list +=
+            file + "," + file.substr(0, file.find('/')) + "," + groups[i++ % groups.size()] + "\n";
+      }
+      folder_.put(name, list);
+      return read_labeled_dataset(folder_.path() / name, "Dataset");
+    };
+    return note_of_torn_groups(listed("train.csv", train), listed("valid.csv", valid));
   };
-  for (const bool by_file : {false, true}) {
-    EXPECT_EQ(note({"a", "b"}, by_file), "");
-    EXPECT_EQ(note({""}, by_file), "");
-    expect_word(note({"a", "a", "b", "c"}, by_file), "1 group of the list has");
-    expect_word(note({"a", "a", "b", "b", "a", "a", "c", "d"}, by_file), "2 groups");
-  }
+  EXPECT_EQ(note({"a", "b"}, {"c", "d", ""}), "");
+  EXPECT_EQ(note({""}, {""}), "");
+  expect_word(note({"a", "b"}, {"c", " b", ""}), "1 group of the list has");
+  expect_word(note({"a", "b", "c"}, {"c", "b"}), "2 groups");
 }
 
 TEST_F(SplitDatasetTest, NotesPathsThatAPatternDoesNotMatch) {
