@@ -302,11 +302,16 @@ bool has_folder(const fs::path& path) {
   return false;
 }
 
-// The folder of validation images beside that of training images in `data`; empty: none.
+// The folder of validation images beside that of training images in `data`; empty: none, or several
+// of which nobody knows the right one, so that the folder is refused as it is.
 std::string valid_folder_in(const fs::path& data) {
-  for (const char* name : kValidationFolders)
-    if (has_folder(data / "train") && has_folder(data / name)) return (data / name).string();
-  return "";
+  std::string found;
+  for (const char* name : kValidationFolders) {
+    if (!has_folder(data / "train") || !has_folder(data / name)) continue;
+    if (!found.empty()) return "";
+    found = (data / name).string();
+  }
+  return found;
 }
 
 // Makes --data-path the option for training images if there are validation images beside it or in

@@ -310,6 +310,16 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
   return set;
 }
 
+// The classes whose whole name is a set's.
+std::vector<std::string> set_names(const Dataset& set) {
+  std::vector<std::string> names;
+  for (const std::string& name : set.classes)
+    if (const WordOfName of_set = word_of_name(name, kSetWords);
+        !of_set.word.empty() && (of_set.rest.empty() || of_set.rest == "set"))
+      names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 Dataset read_folders(const DatasetContext& context) {
@@ -351,33 +361,54 @@ Dataset read_folders(const DatasetContext& context) {
 }
 
 FolderMeaning meaning_of_folders(const Dataset& set) {
-  constexpr auto kPairs =  // of an image and what is known of its pixels
-      std::to_array<std::string_view>({"image", "images", "img", "imgs", "mask", "masks", "label",
-                                       "labels", "annotation", "annotations"});
+  // Of images, of what is known of their pixels, and of what else public datasets have.
+  constexpr auto kBesideSets = std::to_array<std::string_view>(
+      {"image",  "images",     "img",          "imgs",  "mask",         "masks",  "label",
+       "labels", "annotation", "annotations",  "extra", "unlabeled",    "query",  "gallery",
+       "meta",   "bounding",   "box",          "bbox",  "jpg",          "png",    "jpegimages",
+       "input",  "segmim",     "segmentation", "class", "object",       "trimap", "trimaps",
+       "ground", "truth",      "groundtruth",  "gt",    "segmentations"});
   constexpr auto kParts = std::to_array<std::string_view>(
       {"part", "fold", "batch", "split", "chunk", "shard", "subset", "images"});
   const bool has_folders =
       set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
   if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
     return FolderMeaning::kClasses;
-  // How many of the words the names have, if that is all they differ in; otherwise 0.
-  const auto count_words = [&](std::span<const std::string_view> words) -> std::size_t {
-    std::set<std::string> found, rests;
-    for (const std::string& name : set.classes) {
-      const auto [word, rest] = word_of_name(name, words);
-      found.insert(word);
-      rests.insert(rest);
+  // The words of a list that the names have, if those are all they differ in; otherwise none.
+  const auto words_in_names = [&](std::span<const std::string_view> words) {
+    std::set<std::string> founds, rests;
+    for (std::string rest : set.classes) {
+      std::string found;
+      for (WordOfName next = word_of_name(rest, words); !next.word.empty();
+           next = word_of_name(rest, words)) {
+        found += next.word + " ";
+        rest = next.rest;
+      }
+      founds.insert(std::move(found));
+      rests.insert(std::move(rest));
     }
-    return found.contains("") || rests.size() > 1 ? 0 : found.size();
+    return founds.contains("") || rests.size() > 1 ? 0 : founds.size();
   };
-  if (count_words(kSetWords) > 1 || count_words(kPairs) > 1) return FolderMeaning::kSets;
-  return count_words(kSetWords) + count_words(kParts) == 1 ? FolderMeaning::kParts
-                                                           : FolderMeaning::kClasses;
+  std::vector<std::string_view> all(kSetWords.begin(), kSetWords.end());
+  all.insert(all.end(), kBesideSets.begin(), kBesideSets.end());
+  if (words_in_names(all) > 1) return FolderMeaning::kSets;
+  if (words_in_names(kSetWords) + words_in_names(kParts) == 1) return FolderMeaning::kParts;
+  const std::vector<std::string> names = set_names(set);
+  std::set<std::string> words;
+  for (const std::string& name : names) words.insert(word_of_name(name, kSetWords).word);
+  if (words.size() > 1) return FolderMeaning::kClassesAndSets;
+  const bool may_be_vehicle = words.contains("train");  // beside a bus
+  return words.empty() || may_be_vehicle ? FolderMeaning::kClasses : FolderMeaning::kClassesAndSet;
 }
 
 std::string note_of_folders(const Dataset& set) {
   const FolderMeaning meaning = meaning_of_folders(set);
   if (meaning == FolderMeaning::kClasses) return {};
+  if (meaning == FolderMeaning::kClassesAndSets || meaning == FolderMeaning::kClassesAndSet)
+    return "folders beside those of classes have the names of sets of a dataset (" +
+           quoted_names(set_names(set), 10) +
+           "): move them out, and give the classes of each set as --train-data-path and "
+           "--valid-data-path. If they are classes, name all in --classes FILE";
   return "the folders have the names of " +
          std::string(meaning == FolderMeaning::kSets ? "sets" : "parts") + " of a dataset (" +
          quoted_names(set.classes, 10) +

@@ -95,11 +95,15 @@ void require_distinct_used(const Dataset& set) {
 
 // What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
 constexpr auto kMissingValues =
-    std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a"});
+    std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a",
+                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne, Datumaro
 
-// A note on written labels that may be no class; empty if there are none, or if classes are given.
+// A note on written labels, and names of folders, that may be no class; empty if there are none, or
+// if classes are given.
 std::string note_of_missing_values(const Dataset& set) {
-  if (set.found.labels.empty() || !set.found.named_by.empty()) return {};
+  if (set.kind == Dataset::Kind::kCoco || set.kind == Dataset::Kind::kImageDirectory ||
+      !set.found.named_by.empty())
+    return {};
   std::vector<std::string> found;
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   for (std::size_t id = 0; id < counts.size(); ++id)
@@ -107,8 +111,8 @@ std::string note_of_missing_values(const Dataset& set) {
       found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
   if (found.empty()) return {};
   return "classes are named as programs write a missing value: " + few_of(std::move(found)) +
-         ". Leave the labels of these images empty if they have no class, or name the classes with "
-         "--classes FILE";
+         ". Leave these images out, or their labels empty, if they have no class, or name the "
+         "classes with --classes FILE";
 }
 
 // A note if each of the given names has a number beside it, and these say another order than the
@@ -381,18 +385,39 @@ Dataset read_of_any_kind(const DatasetContext& context) {
 
 std::string depth_advice(const Dataset& set) {
   if (set.kind != Dataset::Kind::kUnlabeledFolder) return "";
-  for (const Sample& item : set.samples) {
-    const fs::path class_folder = fs::path(item.file_name).parent_path();
-    if (class_folder.empty()) continue;
-    for (const char* valid : kValidationFolders)
-      if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
-        return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
-               "' and --valid-data-path '" + (set.root / valid).string() + "'.";
-    return "Its images are more than one folder deep: give the folder that contains the class "
-           "folders, such as '" +
-           (set.root / class_folder.parent_path()).string() + "'.";
-  }
-  return "";
+  const auto folder_of = [](const Sample& image) {
+    return fs::path(image.file_name).parent_path();
+  };
+  const auto is_in_folder = [&](const Sample& image) { return !folder_of(image).empty(); };
+  const auto is_of_test = [](const fs::path& part) {
+    const std::string word = word_of_name(part.string(), kSetWords).word;
+    return !word.empty() && !word.starts_with("train");
+  };
+  // The example is no set to test with if there is another.
+  const SampleTable& samples = set.samples;
+  auto image = std::find_if(samples.begin(), samples.end(), [&](const Sample& one) {
+    const fs::path folder = folder_of(one);
+    return !folder.empty() && std::none_of(folder.begin(), folder.end(), is_of_test);
+  });
+  if (image == samples.end()) image = std::find_if(samples.begin(), samples.end(), is_in_folder);
+  if (image == samples.end()) return "";
+  for (const char* valid : kValidationFolders)
+    if (fs::is_directory(set.root / "train") && fs::is_directory(set.root / valid))
+      return "It holds two datasets: give --train-data-path '" + (set.root / "train").string() +
+             "' and --valid-data-path '" + (set.root / valid).string() + "'.";
+  const fs::path first = folder_of(*image);
+  const auto is_namesake = [&](const Sample& one) {
+    return folder_of(one).filename() == first.filename();
+  };
+  const auto is_elsewhere = [&](const Sample& one) { return folder_of(one) != first; };
+  if (first.has_parent_path() && std::all_of(samples.begin(), samples.end(), is_namesake) &&
+      std::any_of(samples.begin(), samples.end(), is_elsewhere))
+    return "Its images are all in folders named '" + first.filename().string() +
+           "': move them up by one folder, so that the folder of each image is its class, or "
+           "give a list with their labels.";
+  return "Its images are more than one folder deep: give the folder that contains the class "
+         "folders, such as '" +
+         (set.root / first.parent_path()).string() + "'.";
 }
 
 void open_archives(Dataset& set) {
@@ -432,6 +457,8 @@ Dataset read_labeled(const DatasetContext& context) {
   Dataset set = read_of_any_kind(context);
   if (!set.labeled()) {
     std::string advice = depth_advice(set);
+    if (advice.empty() && set.kind == Dataset::Kind::kLabelList)
+      advice = "No column that it reads has labels: name theirs with --columns label=NAME.";
     if (advice.empty())
       advice = "Give a folder with one folder of images per class, named after the class.";
     std::string notes;  // a COCO file that could not be read is named here
@@ -439,7 +466,8 @@ Dataset read_labeled(const DatasetContext& context) {
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
-  if (meaning_of_folders(set) == FolderMeaning::kSets)
+  if (const FolderMeaning meaning = meaning_of_folders(set);
+      meaning == FolderMeaning::kSets || meaning == FolderMeaning::kClassesAndSets)
     context.fail(joined(set.notes, "; ") + ".", ErrorCode::kNotLabeledDataset);
   const std::size_t listed = set.samples.size();
   set.samples.remove_unlabeled();

@@ -294,6 +294,9 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   }
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
   if (classes.empty()) context.fail(shown + " is empty. Give one class name per line.");
+  if (const std::string_view first = trimmed(classes.front());
+      first == "{" || first == "[" || first.starts_with("{\"") || first.starts_with("[\""))
+    context.fail(shown + " is JSON. Give one class name per line, in the order of the numbers.");
   if (const auto empty = std::ranges::find(classes, ""); empty != classes.end())
     context.fail(shown + ", line " + std::to_string(empty - classes.begin() + 1) +
                  ", is empty. Name the class.");

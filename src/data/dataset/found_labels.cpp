@@ -71,8 +71,11 @@ Written written_in(FoundLabels& found) {
   }
   if (written.name != nullptr && written.number != nullptr)
     fail_labels(found, "labels are numbers ('" + *written.number + "') and names ('" +
-                           excerpt(*written.name) +
-                           "') of classes. Write the names, or the numbers, in all of them.");
+                           excerpt(*written.name) + "') of classes. " +
+                           (written.name->find_first_not_of("0123456789") == std::string::npos
+                                ? "Numbers have up to five digits, and longer ones are names: "
+                                  "write a letter before each."
+                                : "Write the names, or the numbers, in all of them."));
   return written;
 }
 
@@ -207,11 +210,32 @@ class FirstLabel {
   // Where classes are given, their count tells where numbers begin.
   int listed(std::string& note) const {
     if (!suits_all(0) && !suits_all(1)) refuse_conflict();
-    if (suits_all(0) != suits_all(1)) return suits_all(1) ? 1 : 0;
+    if (suits_all(0) != suits_all(1)) {
+      if (suits_all(0)) note = note_of_spare_names();
+      return suits_all(1) ? 1 : 0;
+    }
     note = "the labels are " + range_of(&LabelPart::is_numbered) + ", and " +
            has_names(*std::ranges::find_if(parts_, &LabelPart::is_listed)) +
            ": label 0 is assumed to be the first. Give --first-label 1 if it is label 1";
     return 0;
+  }
+
+  // A line too many, such as a header, moves all names behind it: the last ones have no image then.
+  std::string note_of_spare_names() const {
+    std::int64_t highest = -1;
+    for (const LabelPart& part : parts_)
+      if (part.is_numbered) highest = std::max(highest, part.highest);
+    const auto place = std::ranges::find_if(
+        parts_, [](const LabelPart& part) { return part.is_listed && part.is_numbered; });
+    if (place == parts_.end()) return {};
+    const LabelPart& listed = *place;
+    const std::int64_t spare = std::ssize(listed.found.names) - 1 - highest;
+    if (spare <= 0) return {};
+    return "the labels are " + range_of(&LabelPart::is_numbered) + ", but " + has_names(listed) +
+           ": no image has the last " + (spare == 1 ? "" : std::to_string(spare) + " ") +
+           "of them, '" + excerpt(listed.found.names.back()) + "'. Label 0 is the first line, '" +
+           excerpt(listed.found.names.front()) +
+           "', so the file must have names alone, and no header";
   }
 
   [[noreturn]] void refuse_conflict() const {

@@ -120,8 +120,12 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
 }
 
 // https://labelstud.io/guide/export: a task with its data, and the choices of its annotators.
-void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
+// Those of one question, by its name ("from_name"): --columns label=NAME chooses it.
+void take_task(const json& task, ListRows& rows, RowTexts& row) {
+  const ListColumns& columns = rows.columns;
   row = fields_of(*member_of(task, "data"), columns);
+  const bool is_chosen = columns.is_given(ListField::kLabel);
+  if (is_chosen && !row[ListField::kLabel].empty()) return;
   const json* annotations = member_of(task, "annotations");
   if (annotations == nullptr || !annotations->is_array()) return;
   for (const json& annotation : *annotations) {
@@ -133,6 +137,15 @@ void take_task(const json& task, const ListColumns& columns, RowTexts& row) {
     for (const json& result : *results) {
       const json* value = member_of(result, "value");
       const json* choices = value == nullptr ? nullptr : member_of(*value, "choices");
+      const json* name = member_of(result, "from_name");
+      if (choices != nullptr && name != nullptr && name->is_string()) {
+        const std::string question = name->get<std::string>();
+        if (is_chosen && columns.field_of(question) != ListField::kLabel) continue;
+        if (rows.question.empty()) rows.question = question;
+        if (rows.question != question)
+          throw RowFault("has choices of another question, '" + printable(question) + "' beside '" +
+                         printable(rows.question) + "': choose one with --columns label=NAME");
+      }
       if (choices != nullptr && *choices != json::array()) labels += labels_of(*choices, "choices");
       if (value == nullptr || !value->is_object()) continue;
       for (const auto& [kind, of_part] : value->items())  // "rectanglelabels", "labels", …
@@ -152,7 +165,7 @@ void take_object(const json& object, int line, ListRows& rows) {
     if (!object.is_object()) throw RowFault("is " + json_kind(object) + " instead of an object");
     RowTexts row;
     if (const json* data = member_of(object, "data"); data != nullptr && data->is_object()) {
-      take_task(object, rows.columns, row);
+      take_task(object, rows, row);
     } else {
       row = fields_of(object, rows.columns);
       if (row[ListField::kLabel].empty()) take_manifest_label(object, rows.columns, row);

@@ -162,6 +162,15 @@ TEST_F(ArchiveTest, AClassTwiceInTheListIsRefused) {
       std::string::npos);
 }
 
+TEST_F(ArchiveTest, AListOfClassesIsNotJson) {
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
+  for (const char* text : {"{\n \"0\": \"cat\",\n \"1\": \"dog\"\n}\n", "[\"cat\",\n\"dog\"]\n"}) {
+    scratch_.put("classes.txt", text);
+    EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("is JSON"),
+              std::string::npos);
+  }
+}
+
 TEST_F(ArchiveTest, ANameOfSeveralClassesIsOfNoImage) {
   scratch_.put("classes.txt", "Others\ncat\nOthers\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));

@@ -190,8 +190,17 @@ TEST(Dataset, ClassFoldersOneFolderDeeperAreNoLabels) {
   const Error error = error_of(read);
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find("more than one folder deep"), std::string::npos);
+  scratch.put("test/dog/2.jpg");
+  EXPECT_NE(error_of(read).message().find("/train'"), std::string::npos);
   scratch.put("val/cat/2.jpg");
   EXPECT_NE(error_of(read).message().find("--valid-data-path"), std::string::npos);
+}
+
+TEST(Dataset, FoldersOfOneNameInEachClassAreNoClasses) {
+  const ScratchFolder scratch;
+  for (const char* name : {"n01443537/images/0.JPEG", "n01629819/images/0.JPEG"}) scratch.put(name);
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
+  EXPECT_NE(error.message().find("folders named 'images'"), std::string::npos) << error.message();
 }
 
 TEST(Dataset, FoldersOfSetsAreNoClasses) {
@@ -201,7 +210,8 @@ TEST(Dataset, FoldersOfSetsAreNoClasses) {
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Data"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   scratch.put("cat/c.jpg", "c");
-  EXPECT_EQ(read_labeled_dataset(scratch.path(), "Data").classes.size(), 3U);
+  EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Data"); }).code(),
+            ErrorCode::kNotLabeledDataset);
 }
 
 // What training does with a folder that has an image in each of these folders.
@@ -229,7 +239,9 @@ Taken taken(const std::vector<std::string>& folders) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
     EXPECT_NE(error.message().find(notes.at(0)), std::string::npos);
-    EXPECT_NE(error.message().find("'" + folders.front() + "'"), std::string::npos);
+    EXPECT_TRUE(std::ranges::any_of(folders, [&](const std::string& folder) {
+      return error.message().find("'" + folder + "'") != std::string::npos;
+    }));
     return Taken::kNotAtAll;
   }
 }
@@ -245,19 +257,30 @@ TEST(Dataset, FoldersWithSetsInTheirNamesAreNoClasses) {
                                              {"eval", "train"},
                                              {"DEV", "Holdout", "training 2"},
                                              {"images", "masks"},
-                                             {"train-image", "train-masks"}})
+                                             {"train-image", "train-masks"},
+                                             {"train", "train_masks"},
+                                             {"jpg", "segmim"},
+                                             {"JPEGImages", "SegmentationClass"},
+                                             {"extra", "test", "train"},
+                                             {"bounding_box_test", "bounding_box_train", "query"},
+                                             {"cat", "test", "train"},
+                                             {"cat", "dog", "test", "val"}})
     EXPECT_EQ(taken(folders), Taken::kNotAtAll) << folders.front();
   for (const std::vector<std::string>& folders :
        std::vector<std::vector<std::string>>{{"images_part_1", "images_part_2"},
                                              {"fold1", "fold2", "fold3"},
                                              {"Batch 1", "Batch 2"},
                                              {"images_001", "images_002"},
+                                             {"cat", "dog", "val"},
+                                             {"_unlabeled", "cat"},
+                                             {"cat", "nan"},
                                              {"train1", "train2"}})
     EXPECT_EQ(taken(folders), Taken::kWithANote) << folders.front();
   for (const std::vector<std::string>& folders :
        std::vector<std::vector<std::string>>{{"test_tube", "train"},
-                                             {"cat", "test", "train"},
                                              {"car", "train"},
+                                             {"class_a", "class_b"},
+                                             {"bag", "box"},
                                              {"mask", "no_mask"},
                                              {"label_0", "label_1"},
                                              {"part1", "whole"},

@@ -120,6 +120,39 @@ TEST_F(LabelList, JsonOfEveryKind) {
               two_);
 }
 
+TEST_F(LabelList, AnswersToSeveralQuestionsAreNotOneSetOfClasses) {
+  const auto task = [](const std::string& path, const Texts& answers) {
+    std::string results;
+    for (const std::string& answer : answers) {
+      const std::size_t mark = answer.find('=');
+      results += (results.empty() ? "" : ", ") + std::string("{\"from_name\": \"") +
+                 answer.substr(0, mark) + "\", \"value\": {\"choices\": [\"" +
+                 answer.substr(mark + 1) + "\"]}}";
+    }
+    return "{\"data\": {\"image\": \"" + path + "\"}, \"annotations\": [{\"result\": [" + results +
+           "]}]}\n";
+  };
+  const std::string both = task("dog/a.jpg", {"animal=dog", "quality=sharp"}) +
+                           task("cat/a.jpg", {"quality=blurred", "animal=cat"});
+  const std::string each = task("dog/a.jpg", {"animal=dog"}) + task("cat/a.jpg", {"quality=sharp"});
+  for (const TaskKind kind : {TaskKind::kAuto, TaskKind::kMultiLabel})
+    for (const std::string& text : {both, each})
+      expect_fault("l.jsonl", text, {"'animal'", "'quality'", "--columns label=NAME"},
+                   {.task = kind});
+  expect_rows("l.jsonl", both, two_, {.columns = {{"label", "animal"}}});
+  expect_rows("l.jsonl", task("dog/a.jpg", {"animal=dog"}) + task("cat/a.jpg", {"animal=cat"}),
+              two_);
+}
+
+TEST_F(LabelList, AClassThatAnImageHasNotIsNoLabel) {
+  const std::string head = "ImageID,Source,LabelName,Confidence\n";
+  const RecordOptions named = {.columns = {{"path", "ImageID"}, {"label", "LabelName"}}};
+  expect_fault("l.csv", head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,verification,dog,0\n",
+               {"line 3", "Confidence"}, named);
+  expect_rows("l.csv", head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,machine,cat,0.04\n", two_,
+              named);
+}
+
 TEST_F(LabelList, CocoFilesAreListsToo) {
   scratch_.put("l.json",
                "{\"images\": [{\"id\": 1, \"file_name\": \"dog/a.jpg\"}], \"annotations\": "

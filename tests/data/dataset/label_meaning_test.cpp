@@ -174,6 +174,8 @@ TEST(LabelMeaning, WhatBecameOfNumbersIsTold) {
   EXPECT_EQ(meaning({of_texts({"0", "1"})}, {}).note, "");
   EXPECT_NE(meaning({of_texts({"1", "2"})}, {}).note.find("one lower"), std::string::npos);
   EXPECT_NE(meaning({of_texts({"0", "7"})}, {}).note.find("0 to 7, of which 2"), std::string::npos);
+  EXPECT_EQ(meaning({of_texts({"0", "2"}, kNames)}, {}).note, "");
+  EXPECT_NE(meaning({of_texts({"0", "1"}, kNames)}, {}).note.find("no header"), std::string::npos);
 }
 
 TEST(LabelMeaning, BytesHoldAllThatIsDecidedUpon) {
