@@ -2,7 +2,7 @@
 """What the modern recipe is worth at any length of a run: a plan of runs that resumes, and the tables of docs/recipes.md.
 
     bench/recipes.py KILN DATA OUT [--stage search|final|parts …] [--jobs N] [--results FILE]
-    bench/recipes.py tables [--results FILE]
+    bench/recipes.py tables|picture [--results FILE]
 
 DATA holds train.tar and val.tar with class folders, such as ../shared/data/cifar10-20k (20,000 and 4,000 images of 32x32).
 The training images are divided by class, once: 4,000 to search with, 4,000 set aside for the last table, 12,000 to train
@@ -59,10 +59,13 @@ SEARCH = [  # what is tried, and where: single seeds, so that only large differe
     ({**FLIP, "lr-schedule": "polynomial"}, FAST),
 ]
 MODERN = "--recipe modern"
-LEFT_OUT = {epochs: [MODERN, *(f"{MODERN} {words}" for words in parts)] for epochs, parts in (  # in batches of 128
-    (40, ("--augment standard", "--mixup 0", "--label-smoothing 0", "--ema 0", "--mixup 0 --label-smoothing 0")),
-    (15, ("--augment none", "--lr-schedule polynomial", "--num-warmup-steps 0", "--no-decay none", "--weight-decay 0.0001",
-          "--ema 0")))}
+EXEMPT = f"{MODERN} --no-decay norm-and-bias"  # which modern set before
+LEFT_OUT = {cell: [MODERN, *(f"{MODERN} {words}" for words in parts)] for cell, parts in (
+    ((5, 128), ("--no-decay norm-and-bias",)),
+    ((5, 32), ("--no-decay norm-and-bias",)),
+    ((15, 128), ("--augment none", "--lr-schedule polynomial", "--num-warmup-steps 0", "--weight-decay 0.0001", "--ema 0",
+                 "--no-decay norm-and-bias")),
+    ((40, 128), ("--mixup 0", "--label-smoothing 0", "--ema 0", "--mixup 0 --label-smoothing 0", "--no-decay norm-and-bias")))}
 KEY = ("stage", "recipe", "epochs", "batch", "seed")
 
 
@@ -70,7 +73,7 @@ def searched(changes, epochs, batch):
     """The words of a recipe of SEARCH, every number given."""
     given = dict(changes)
     words = {"learning-rate": f"{given.pop('rate') * batch:g}", "num-warmup-steps": f"{given.pop('warmup') * epochs:g}", **given}
-    return MODERN + "".join(f" --{name} {value}" for name, value in words.items())
+    return EXEMPT + "".join(f" --{name} {value}" for name, value in words.items())
 
 
 def designer(batch):
@@ -107,7 +110,8 @@ def plan(stage, rows):
             yield from ((f"{best} --precision fp32", 5, 128, seed) for seed in SEEDS)
     else:
         for seed in SEEDS:
-            yield from ((words, epochs, 128, seed) for epochs, recipes in LEFT_OUT.items() for words in recipes)
+            yield from ((words, *cell, seed) for cell, recipes in LEFT_OUT.items() for words in recipes)
+        yield f"{EXEMPT} --augment standard", 40, 128, 1
 
 
 def divided(data, out):
@@ -203,27 +207,65 @@ def tables(rows):
             error = sum(statistics.variance(values) / len(values) if len(values) > 1 else 0 for values in (theirs, ours)) ** 0.5
             print(f"| {cell[0]} epochs, batches of {cell[1]} | {figure(theirs)} ({best}) | {figure(ours)} | "
                   f"{100 * (statistics.mean(ours) - statistics.mean(theirs)):+.1f} ± {100 * error:.1f} |")
-    print("\n| 4,000 images, batches of 128 | top-1 | against modern, same seeds |\n|---|---|---|")
-    for epochs, recipes in LEFT_OUT.items():
-        whole = {row["seed"]: row["top1"] for row in rows if (row["stage"], row["recipe"], row["epochs"]) == ("parts", MODERN, epochs)}
+    print("\n| run on 4,000 images | top-1 | against modern, same seeds |\n|---|---|---|")
+    for cell, recipes in LEFT_OUT.items():
+        def runs(recipe, cell=cell):
+            return {row["seed"]: row["top1"] for row in rows
+                    if (row["stage"], row["recipe"], row["epochs"], row["batch"]) == ("parts", recipe, *cell)}
+        whole = runs(MODERN)
         for recipe in recipes:
-            runs = [row for row in rows if (row["stage"], row["recipe"], row["epochs"]) == ("parts", recipe, epochs) and row["seed"] in whole]
-            if runs:
-                gains = [row["top1"] - whole[row["seed"]] for row in runs]
-                print(f"| {epochs} epochs, {recipe} | {figure([row['top1'] for row in runs])} | {figure(gains, True) if recipe != MODERN else ''} |")
+            if found := {seed: top for seed, top in runs(recipe).items() if seed in whole}:
+                gains = [top - whole[seed] for seed, top in found.items()]
+                print(f"| {cell[0]} epochs, batches of {cell[1]}, {recipe} | {figure(list(found.values()))} | "
+                      f"{figure(gains, True) if recipe != MODERN else ''} |")
+
+
+def picture(rows):
+    """Top-1 over the epochs in batches of 128, the mean of the seeds, for each length: docs/recipes.svg."""
+    left, right, top, bottom, top1 = 44, 574, 20, 276, 0.8
+    cells = [(epochs, batch) for epochs, batch in FINAL if batch == 128]
+    longest = max(epochs for epochs, _ in cells)
+
+    def place(epoch, value):
+        return f"{left + (right - left) * epoch / longest:.1f},{bottom - (bottom - top) * value / top1:.1f}"
+
+    lines = []
+    for tenth in range(0, 9, 2):
+        y = place(0, tenth / 10).split(",")[1]
+        lines += [f'<path class="grid" d="M{left} {y}H{right}"/>',
+                  f'<text x="{left - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{10 * tenth} %</text>']
+    for epoch in (1, 5, *range(10, longest + 1, 10)):
+        lines.append(f'<text x="{place(epoch, 0).split(",")[0]}" y="{bottom + 18}" text-anchor="middle">{epoch}</text>')
+    lines.append(f'<text x="{(left + right) / 2}" y="{bottom + 36}" text-anchor="middle">epoch</text>')
+    for name in ("designer", "modern"):
+        for cell in cells:
+            recipe = MODERN if name == "modern" else best_of_designer(rows, "final", *cell)
+            courses = [row["course"] for row in rows
+                       if (row["stage"], row["recipe"], row["epochs"], row["batch"]) == ("final", recipe, *cell)]
+            mean = [statistics.mean(values) for values in zip(*courses, strict=True)]
+            lines.append(f'<polyline class="{name}" points="{" ".join(place(i + 1, value) for i, value in enumerate(mean))}"/>')
+        x, y = place(longest, mean[-1]).split(",")
+        lines.append(f'<text class="{name}-name" x="{float(x) + 6:.1f}" y="{float(y) + 4:.1f}">{name}</text>')
+    colors = {"designer": ("#b8621b", "#f0a35e"), "modern": ("#1f6fb4", "#6ab0f3")}
+    light, dark = ("".join(f".{name}{{stroke:{pair[shade]}}}.{name}-name{{fill:{pair[shade]}}}" for name, pair in colors.items())
+                   for shade in (0, 1))
+    print('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 320" width="640" role="img" aria-label="Top-1 over the epochs">'
+          f"<style>text{{font:12px sans-serif;fill:#444}}.grid{{stroke:#8884;fill:none}}polyline{{fill:none;stroke-width:1.5}}{light}"
+          f"@media(prefers-color-scheme:dark){{text{{fill:#bbb}}{dark}}}</style>")
+    print("\n".join([*lines, "</svg>"]))
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("kiln", help="the program, or the word tables")
+    parser.add_argument("kiln", help="the program, or the word tables or picture")
     parser.add_argument("data", type=pathlib.Path, nargs="?")
     parser.add_argument("out", type=pathlib.Path, nargs="?")
     parser.add_argument("--stage", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path(__file__).with_suffix(".jsonl"))
     options = parser.parse_args()
-    if options.kiln == "tables":
-        return tables(read(options.results))
+    if options.kiln in ("tables", "picture"):
+        return {"tables": tables, "picture": picture}[options.kiln](read(options.results))
     os.environ["OMP_WAIT_POLICY"] = "passive"
     options.program = subprocess.run([options.kiln, "--version"], capture_output=True, text=True, check=True).stdout.split()[3]
     options.folders = divided(options.data, options.out.resolve())
