@@ -374,7 +374,7 @@ FolderMeaning meaning_of_folders(const Dataset& set) {
       set.kind == Dataset::Kind::kClassFolders || set.kind == Dataset::Kind::kArchives;
   if (!has_folders || set.classes.size() < 2 || !set.found.labels.empty())
     return FolderMeaning::kClasses;
-  // The words of a list that the names have, if those are all they differ in; otherwise none.
+  // In how many ways the names use the words, if that is all they differ in; otherwise 0.
   const auto words_in_names = [&](std::span<const std::string_view> words) {
     std::set<std::string> founds, rests;
     for (std::string rest : set.classes) {

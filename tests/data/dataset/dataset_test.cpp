@@ -239,9 +239,7 @@ Taken taken(const std::vector<std::string>& folders) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
     EXPECT_NE(error.message().find(notes.at(0)), std::string::npos);
-    EXPECT_TRUE(std::ranges::any_of(folders, [&](const std::string& folder) {
-      return error.message().find("'" + folder + "'") != std::string::npos;
-    }));
+    EXPECT_NE(error.message().find("'" + folders.back() + "'"), std::string::npos);
     return Taken::kNotAtAll;
   }
 }
