@@ -1,5 +1,6 @@
 """Rules for every source file: listed in a target, limits of length and width, whole subjects, no unfinished code."""
 import re
+import subprocess
 from collections import Counter, defaultdict
 
 from tree import ROOT, SRC, TreeTest, cpp_files, main, numbered_lines
@@ -12,6 +13,7 @@ FOLDERS_OF_ROWS = ("cli", "data/image", "data/transform", "model", "report", "to
 INCLUDE = re.compile(r'#include "([^"]+)\.h"')
 CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+DATA = re.compile(r"\.(bin|bmp|gif|gz|jpe?g|onnx|parquet|png|pt|pth|rec|safetensors|so|tar|tiff?|webp|xz|zip)$", re.I)
 FOREACH = re.compile(r"foreach\s*\(\s*(\w+)\s+IN\s+ITEMS\s+([^)]*)\)(.*?)endforeach\s*\(\s*\)", re.S)
 
 
@@ -91,6 +93,15 @@ class FilesTest(TreeTest):
         paths = [path for folder in (SRC, TESTS) for path in folder.rglob("*")
                  if path.suffix in (".cpp", ".h", ".py", ".sh", ".txt", ".cmake", ".md")]
         self.assert_none(places(paths, UNFINISHED), "left unfinished")
+
+    # What a command wrote into the checkout is added with everything else, and nobody looks at pictures in a change.
+    def test_pictures_and_archives_are_where_they_belong(self):
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+        if listed.returncode != 0:
+            self.skipTest("not a git checkout")
+        self.assert_none([name for name in listed.stdout.splitlines()
+                          if DATA.search(name) and not name.startswith(("docs/", "tests/fuzz/seeds/"))],
+                         "data outside of docs and tests/fuzz/seeds")
 
     # Platform differences are handled by separate source files or at run time.
     def test_no_conditional_compilation(self):
