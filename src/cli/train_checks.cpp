@@ -314,6 +314,19 @@ std::string valid_folder_in(const fs::path& data) {
   return found;
 }
 
+// The folders in `data` beside those of training and validation images.
+std::vector<std::string> folders_beside(const fs::path& data, const fs::path& valid) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(data)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && !name.starts_with('.') && name != "train" &&
+        name != valid.filename())
+      names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 // Makes --data-path the option for training images if there are validation images beside it or in
 // it, so that it is not split.
 void divide_data_path(Given& given) {
@@ -323,7 +336,14 @@ void divide_data_path(Given& given) {
   const bool has_valid = given.has("valid-data-path");
   const std::string inside = has_valid ? "" : valid_folder_in(data->text);
   if (!has_valid && inside.empty()) return;
-  if (!has_valid) data->text = (fs::path(data->text) / "train").string();
+  if (!has_valid) {
+    if (const auto names = folders_beside(data->text, inside); !names.empty())
+      given.notes.push_back(formatted(
+          "%-18s%s, beside 'train' and '%s'; kiln evaluate judges the model by a test set",
+          "left out:", quoted_names(names, 10).c_str(),
+          fs::path(inside).filename().string().c_str()));
+    data->text = (fs::path(data->text) / "train").string();
+  }
   data->option = find_option(given.command, "train-data-path");
   given.imply("valid-data-path", inside);
 }

@@ -82,6 +82,13 @@ TEST_F(BareWords, StandForTwoFoldersWhereThereAreTwo) {
   }
 }
 
+TEST_F(BareWords, SayWhatIsLeftOutBesideTwoFolders) {
+  const auto notes = [&] { return trained({"--data-path", path("both")}).notes; };
+  for (const std::string& note : notes()) EXPECT_EQ(note.find("left out:"), note.npos) << note;
+  folder_.put("both/test/a/3.jpg");
+  EXPECT_NE(notes().front().find("'test'"), std::string::npos);
+}
+
 TEST_F(BareWords, SayWhatWasChosen) {
   EXPECT_EQ(trained({path("photos")}).notes.size(), 3U);
   EXPECT_NE(trained({path("photos"), "--model-name=resnet50"})

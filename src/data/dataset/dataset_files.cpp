@@ -285,9 +285,10 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   std::istringstream text{std::string(without_byte_order_mark(bytes))};
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
-    if (!is_utf8(line))
-      context.fail("a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
-                   "' is not UTF-8. Rename it, and write the file again.");
+    if (!is_utf8(line) || printable(line) != line)
+      context.fail(
+          "a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
+          "', is not UTF-8, or has control characters. Write one name per line, in UTF-8.");
     if (classes.size() == kMaxClasses)
       context.fail(shown + " has more than 100000 lines. Use fewer classes.");
     classes.push_back(line);

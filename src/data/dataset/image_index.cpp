@@ -251,6 +251,31 @@ TurnedImages turned_images(const Dataset& set, std::size_t most) {
   return {turned, count};
 }
 
+std::string note_of_dark_images(const Dataset& set) {
+  constexpr std::size_t kFew = 5;
+  constexpr int kDark = 16;  // the high byte of a sample of 12 bits is below it
+  const std::size_t count = std::min(set.samples.size(), kFew);
+  int highest = -1;
+  std::string bytes;
+  for (std::size_t place = 0; place < count; ++place) {
+    try {
+      const std::size_t i = place * set.samples.size() / count;
+      read_first_bytes(set, i, 16, bytes);
+      if (image_kind(bytes) == "JPEG" || image_kind(bytes) == "WebP") return {};  // have 8 bits
+      read_image_bytes(set, i, bytes);
+      const std::vector<std::uint8_t> pixels = decode_image(bytes, set.exif).image.pixels;
+      highest = std::max<int>(highest, *std::ranges::max_element(pixels));
+      if (highest >= kDark) return {};
+    } catch (const ImageFault&) {  // the loader will report why
+    }
+  }
+  if (highest < 0) return {};
+  return formatted(
+      "the images of '%s' are nearly black: in %zu of them no sample is above %d of 255. If they "
+      "have 16 bits, of which the high byte counts, scale them to use all 16",
+      printable(set.root.string()).c_str(), count, highest);
+}
+
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {
   std::optional<ImageSize> common;
   for (const Dataset* set : sets) {

@@ -27,6 +27,7 @@ const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
     {"split", "set", "subset"},
     {"group"},
     {"weight", "sample_weight"},
+    {"confidence"},  // of Open Images: 0 says that the class is not in the image
 }};
 // With --task multi-label.
 const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "categories", "tags",
@@ -194,6 +195,11 @@ void ListRows::add(const ListedRow& row) {
     const std::optional<ListedSet> set = set_of(row);
     if (!set) return pass_over(row);
     if (!take_path(row)) return;
+    if (const std::string_view text = trimmed(row[ListField::kConfidence]);
+        text == "0" || text == "0.0")
+      throw RowFault(
+          "has a 0 in its column 'Confidence', which says that the image is not of the class: "
+          "remove the row, or the column");
     Row taken{.name_end = names_.size(),
               .label = labels_of(row[ListField::kLabel]),
               .line = row.line,

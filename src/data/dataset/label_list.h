@@ -21,8 +21,8 @@
 
 namespace kiln {
 
-enum class ListField { kPath, kLabel, kSet, kGroup, kWeight };
-inline constexpr std::size_t kNumListFields = 5;
+enum class ListField { kPath, kLabel, kSet, kGroup, kWeight, kConfidence };
+inline constexpr std::size_t kNumListFields = 6;
 
 // An image as the list has it. Texts need to be valid only during the call that takes the row.
 struct ListedRow {

@@ -61,6 +61,7 @@ RowTexts fields_of(const json& object, const ListColumns& columns) {
   for (const auto& [key, value] : object.items()) {
     const std::optional<ListField> field = columns.field_of(key);
     if (!field || (field == ListField::kLabel && metadata_of(object, key) != nullptr)) continue;
+    if (field == ListField::kConfidence && !value.is_number()) continue;
     const auto place = static_cast<std::size_t>(*field);
     if (keys[place] != nullptr)
       throw RowFault("has \"" + printable(*keys[place]) + "\" and \"" + printable(key) +

@@ -63,22 +63,11 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     if (is_row) places = guessed_places(fields);
   }
   const std::size_t num_columns = fields.size();
-  // Of Open Images: 0 says that the class is not in the image.
-  const auto confidence = static_cast<std::size_t>(
-      std::ranges::find(fields, "confidence",
-                        [](const std::string& name) { return in_small_letters(trimmed(name)); }) -
-      fields.begin());
   for (bool more = is_row || next(); more; more = next()) {
     if (fields.size() != num_columns) {
       rows.fault(reader.line(),
                  "it has " + std::to_string(fields.size()) + " fields, but the first line has " +
                      std::to_string(num_columns) + ": put a text with a comma in double quotes");
-      continue;
-    }
-    if (confidence < num_columns && trimmed(fields[confidence]) == "0") {
-      rows.fault(reader.line(),
-                 "has a 0 in its column 'Confidence', which says that the image is not of the "
-                 "class: remove the row, or the column");
       continue;
     }
     ListedRow row{.line = reader.line()};

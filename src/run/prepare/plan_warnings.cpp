@@ -26,8 +26,6 @@ constexpr double kMuchLeftOver = 0.1;         // share of the images
 constexpr double kMuchEnlarged = 2;           // factor for width and height
 constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
 constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
-constexpr std::size_t kImagesToDecode = 5;    // to find whether they are dark
-constexpr int kDark = 16;                     // the high byte of a sample of 12 bits is below it
 
 // The folders of the training and the validation data; empty if unknown.
 std::pair<fs::path, fs::path> real_roots(const Sources& sources) {
@@ -199,30 +197,11 @@ class Warnings {
     }
   }
 
-  // Cameras of 10 or 12 bits write 16-bit images of which the high byte says little.
   void dark() {
-    const Dataset& set = sources_.train;
-    const std::size_t count = std::min(set.samples.size(), kImagesToDecode);
-    int highest = -1;
-    std::string bytes;
-    for (std::size_t place = 0; place < count; ++place) {
-      try {
-        const std::size_t i = place * set.samples.size() / count;
-        read_first_bytes(set, i, 16, bytes);
-        if (image_kind(bytes) == "JPEG" || image_kind(bytes) == "WebP") return;  // have 8 bits
-        read_image_bytes(set, i, bytes);
-        const std::vector<std::uint8_t> pixels = decode_image(bytes, set.exif).image.pixels;
-        highest = std::max<int>(highest, *std::ranges::max_element(pixels));
-        if (highest >= kDark) return;
-      } catch (const ImageFault&) {  // the loader will report why
-      }
-    }
-    if (highest >= 0)
-      warn(
-          formatted("the training images are nearly black: in %zu of them no sample is above %d "
-                    "of 255. If they have 16 bits, of which the high byte counts, scale them to "
-                    "use all 16",
-                    count, highest));
+    for (const Dataset* set : {&sources_.train, &sources_.valid})
+      if (const std::string note = note_of_dark_images(*set);
+          !note.empty() && (said_.empty() || note != said_.back()))
+        warn(note);
   }
 
   void jitter() {

@@ -171,6 +171,16 @@ TEST_F(ArchiveTest, AListOfClassesIsNotJson) {
   }
 }
 
+TEST_F(ArchiveTest, AListOfClassesIsText) {
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
+  // Line ends of old Macs, and UTF-16 without a byte-order mark.
+  for (const std::string& text : {std::string("cat\rdog\r"), std::string("c\0\n\0d\0\n\0", 8)}) {
+    scratch_.put("classes.txt", text);
+    EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("UTF-8"),
+              std::string::npos);
+  }
+}
+
 TEST_F(ArchiveTest, ANameOfSeveralClassesIsOfNoImage) {
   scratch_.put("classes.txt", "Others\ncat\nOthers\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));

@@ -57,6 +57,12 @@ class IndexTest : public testing::Test {
   fs::path index_ = elsewhere_ / "list.index";
 };
 
+TEST_F(IndexTest, ImagesOfWhichTheHighByteSaysLittleAreTold) {
+  EXPECT_NE(note_of_dark_images(read()).find("nearly black"), std::string::npos);
+  data_.put("dog/3.png", test::encode_png(test::plain(8, 8, 1, 2, 16)));
+  EXPECT_EQ(note_of_dark_images(read()), "");
+}
+
 TEST_F(IndexTest, TheSecondRunUsesTheIndex) {
   const Dataset first = read();
   ASSERT_TRUE(fs::exists(index_));

@@ -151,6 +151,10 @@ TEST_F(LabelList, AClassThatAnImageHasNotIsNoLabel) {
                {"line 3", "Confidence"}, named);
   expect_rows("l.csv", head + "dog/a.jpg,verification,dog,1\ncat/a.jpg,machine,cat,0.04\n", two_,
               named);
+  const std::string dog = "{\"path\": \"dog/a.jpg\", \"label\": \"dog\", \"confidence\": 1}\n";
+  const std::string cat = "{\"path\": \"cat/a.jpg\", \"label\": \"cat\", \"Confidence\": 0";
+  expect_fault("l.jsonl", dog + cat + "}\n", {"line 2", "Confidence"});
+  expect_rows("l.jsonl", dog + cat + ".04}\n", two_);
 }
 
 TEST_F(LabelList, CocoFilesAreListsToo) {
