@@ -409,8 +409,9 @@ constexpr double kFewEpochs = 30;  // in which images that never change are not 
 
 OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
                              int kept_side) {
-  constexpr double kFewSteps = 400;  // no time to recover from large steps, or for an average
-  constexpr double kOfShort = 0.3;   // of the usual learning rate
+  constexpr double kFewSteps = 400;                      // no time to recover from large steps
+  constexpr double kFewForAverages = 600;                // weights change much until the end
+  constexpr double kOfShort = 0.3;                       // of the usual learning rate
   constexpr double kWarmupShare = 0.3, kMostWarmup = 5;  // of the epochs; epochs
   constexpr int kSmallSide = 64;  // pixels; at 32, crops lose in 5 to 40 epochs
   constexpr double kAveragedShare = 0.1, kMostDecay = 0.9999;  // of the steps; of the average
@@ -422,7 +423,7 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
   return {{"learning-rate", formatted("%.6g", rate)},
           {"weight-decay", formatted("%.2g", optimizer.modern_weight_decay(rate * steps))},
           {"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
-          {"ema", steps < kFewSteps
+          {"ema", steps < kFewForAverages
                       ? "0"
                       : formatted("%.6g", std::min(kMostDecay, 1 - 1 / (kAveragedShare * steps)))},
           {"mixup", is_long ? "0.1" : "0"},

@@ -14,6 +14,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
+#include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -306,6 +307,10 @@ void label_images(const DatasetContext& context, const std::string& archive,
            std::all_of(listing.images.begin(), listing.images.end(),
                        [&](const Sample& image) { return image.file_name.starts_with(folder); });
   };
+  // As shards have it, or any text.
+  const auto is_of_one_image = [](std::string_view name) {
+    return has_extension(name, ".json") || has_extension(name, ".txt");
+  };
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;
   std::string text;
@@ -320,6 +325,8 @@ void label_images(const DatasetContext& context, const std::string& archive,
         listing.classes = class_lines(
             text, quoted_path(path_of_archive(context, archive)) + ", " + quoted_beginning(name),
             context);
+      } else if (is_label_list(name) && !is_of_one_image(name)) {
+        listing.left_out.add(LeftOut::Kind::kListInside, std::string(name));
       } else {
         listing.left_out.other_files.add(name);
       }

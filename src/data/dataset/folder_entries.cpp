@@ -204,6 +204,8 @@ constexpr std::array<Row, static_cast<std::size_t>(Kind::kNumKinds)> kRows = {{
      "folders as classes, unless the list is given as the data or as --labels",
      "lists next to the class folders name their images, which nevertheless have the names of the "
      "folders as classes, unless a list is given as the data or as --labels"},
+    {"list in the archive is not read: if it has the labels, unpack the archive and give the list",
+     "lists in the archive are not read: if one has the labels, unpack the archive and give it"},
     {"image belongs to the sample of another image and is skipped",
      "images belong to the sample of another image and are skipped"},
     {"file is there twice with the same content, and is used once",

@@ -163,6 +163,7 @@ class LeftOut {
     kRootImage,
     kRootData,
     kRootLabels,
+    kListInside,
     kBesidePhotograph,
     kRepeatedName,
     kSpareLabel,

@@ -171,6 +171,14 @@ TEST_F(ArchiveTest, AListOfClassesIsNotJson) {
   }
 }
 
+TEST_F(ArchiveTest, AListInAnArchiveMayHaveTheLabels) {
+  const auto note_of = [&](const std::string& list) {
+    return joined(read(tar_of({{"a/1.jpg", ""}, {"b/2.jpg", ""}, {list, ""}})).notes, "; ");
+  };
+  EXPECT_NE(note_of("labels.csv").find("unpack the archive"), std::string::npos);
+  EXPECT_EQ(note_of("a/1.json").find("unpack"), std::string::npos);
+}
+
 TEST_F(ArchiveTest, AListOfClassesIsText) {
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
   // Line ends of old Macs, and UTF-16 without a byte-order mark.
