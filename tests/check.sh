@@ -12,7 +12,7 @@ if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are lo
 cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
-tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 3)"
+tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 2)"
 
 # The threads of the loader and of checkpoints.
 cmake --preset tsan >/dev/null
@@ -22,7 +22,7 @@ TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_stream_test --gtest_brief=1
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
 # What tests/run.sh leaves out, and more kills than there, at other moments.
-KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 40) KILN_SEED=2 OMP_WAIT_POLICY=passive \
+KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 20) KILN_SEED=2 OMP_WAIT_POLICY=passive \
   ctest --test-dir build/release --output-on-failure --no-tests=error -j 2 -L 'check|kills'
 
 if [ "${1:-}" = --nightly ]; then

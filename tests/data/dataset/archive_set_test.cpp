@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/mutate.h"
+#include "base/text.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
