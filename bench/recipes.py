@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """What the modern recipe is worth at any length of a run: a plan of runs that resumes, and the tables of docs/recipes.md.
 
-    bench/recipes.py KILN DATA OUT [--stage search|final|parts …] [--jobs N] [--results FILE]
+    bench/recipes.py KILN DATA OUT [--stage search|final|parts|photos …] [--jobs N] [--results FILE]
     bench/recipes.py tables|picture [--results FILE]
 
 DATA holds train.tar and val.tar with class folders, such as ../shared/data/cifar10-20k (20,000 and 4,000 images of 32x32).
 The training images are divided by class, once: 4,000 to search with, 4,000 set aside for the last table, 12,000 to train
-that table's models on; the search is judged by val. The network is a ResNet-18 with fresh weights. A run has one compute
-thread (the bits depend on it) and --precision bf16, for both recipes; --jobs of them run side by side.
+that table's models on; the search is judged by val. DATA/../photos, with class folders in train/ and val/, shows whether photos
+of 128 pixels tell the same. The network is a ResNet-18 with fresh weights. A run has one compute thread (the bits depend on it)
+and --precision bf16, for both recipes; --jobs of them run side by side.
 
 Each run adds a line to FILE (bench/recipes.jsonl), and a second start goes on with what is missing. Accuracies do not depend
 on what else the machine does, seconds do. Hours of both cores of a Xeon with AMX, nothing else running (`--jobs 2`):
-search 2.5, final 4.5, parts 1.5.
+search 2.5, final 4.5, parts 2, photos a quarter.
 """
 import argparse
 import json
@@ -28,13 +29,15 @@ import time
 
 NETWORK = "resnet18"
 PARTS = {"search": 400, "aside": 400, "final": None}  # images a class of train.tar; None: what is left
-SETS = {"search": ("search", "val"), "final": ("final", "aside"), "parts": ("search", "val")}  # of a stage: to train on, to judge
+# Of a stage: to train on, to judge.
+SETS = {"search": ("search", "val"), "final": ("final", "aside"), "parts": ("search", "val"), "photos": ("photos/train", "photos/val")}
 SEEDS = (1, 2, 3)
 DESIGNER_RATES = (0.0001, 0.0003, 0.001)  # for each image of a batch
 FAST = [(5, 128), (15, 128)]  # epochs and batch
 SEARCHED = [*FAST, (5, 32), (15, 32), (40, 128)]
 LONG = [*FAST, (40, 128)]
 FINAL = [(5, 32), (5, 128), (15, 32), (15, 128), (40, 128)]
+CELLS = {"final": FINAL, "photos": [(40, 16)]}
 
 # What --recipe modern set before its numbers followed from the length of a run; rate for each image of a batch, warm-up as a
 # share of the run.
@@ -62,7 +65,9 @@ MODERN = "--recipe modern"
 EXEMPT = f"{MODERN} --no-decay norm-and-bias"  # which modern set before
 LEFT_OUT = {cell: [MODERN, *(f"{MODERN} {words}" for words in parts)] for cell, parts in (
     ((5, 128), ("--no-decay norm-and-bias",)),
-    ((5, 32), ("--no-decay norm-and-bias",)),
+    ((5, 32), ("--ema 0", "--no-decay norm-and-bias")),
+    ((25, 128), ("--ema 0",)),
+    ((15, 32), ("--ema 0",)),
     ((15, 128), ("--augment none", "--lr-schedule polynomial", "--num-warmup-steps 0", "--weight-decay 0.0001", "--ema 0",
                  "--no-decay norm-and-bias")),
     ((40, 128), ("--mixup 0", "--label-smoothing 0", "--ema 0", "--mixup 0 --label-smoothing 0", "--no-decay norm-and-bias")))}
@@ -98,15 +103,15 @@ def plan(stage, rows):
         for cells in (FAST, LONG, SEARCHED):
             yield from ((searched(changes, *cell), *cell, 1) for changes, tried in SEARCH for cell in tried if cell in cells)
         yield from ((words, 5, 32, 1) for words in designer(32))
-    elif stage == "final":
-        for epochs, batch in FINAL:
+    elif stage in CELLS:
+        for epochs, batch in CELLS[stage]:
             yield from ((words, epochs, batch, 1) for words in (MODERN, *designer(batch)))
         for seed in SEEDS[1:]:
-            for epochs, batch in FINAL:
+            for epochs, batch in CELLS[stage]:
                 yield MODERN, epochs, batch, seed
                 if best := best_of_designer(rows, stage, epochs, batch):
                     yield best, epochs, batch, seed
-        if best := best_of_designer(rows, stage, 5, 128):  # bf16 in all other runs
+        if stage == "final" and (best := best_of_designer(rows, stage, 5, 128)):  # bf16 in all other runs
             yield from ((f"{best} --precision fp32", 5, 128, seed) for seed in SEEDS)
     else:
         for seed in SEEDS:
@@ -141,10 +146,13 @@ def trained(options, stage, recipe, epochs, batch, seed):
     """The row of one run."""
     place = options.out / f"run-{threading.get_native_id()}"
     shutil.rmtree(place, ignore_errors=True)
-    train, judge = (options.folders / part for part in SETS[stage])
+    folders = options.data.parent if stage == "photos" else options.folders
+    train, judge = (folders / part for part in SETS[stage])
     words = [options.kiln, "train", "--model-name", NETWORK, "--train-data-path", train, "--valid-data-path", judge,
              "--trained-model-path", place / "model", "--log-path", place / "logs", "--epochs", epochs, "--batch-size", batch,
              "--random-seed", seed, "--patience", 100000, "--threads", 1, *recipe.split()]
+    if stage == "photos":
+        words += ["--image-size", 128]
     if "--precision" not in recipe:
         words += ["--precision", "bf16"]
     begin = time.perf_counter()
@@ -199,10 +207,10 @@ def tables(rows):
     for name, recipes in lines:
         found = [tops("search", recipe, cell) for recipe, cell in zip(recipes, SEARCHED, strict=True)]
         print(f"| {name} | {' | '.join(figure(values) if values else '' for values in found)} |")
-    print("\n| run on 12,000 images | designer, best rate | modern | difference |\n|---|---|---|---|")
-    for cell in FINAL:
-        best = best_of_designer(rows, "final", *cell)
-        theirs, ours = tops("final", best, cell), tops("final", MODERN, cell)
+    print("\n| run on 12,000 images, and on photos | designer, best rate | modern | difference |\n|---|---|---|---|")
+    for stage, cell in ((stage, cell) for stage, cells in CELLS.items() for cell in cells):
+        best = best_of_designer(rows, stage, *cell)
+        theirs, ours = tops(stage, best, cell), tops(stage, MODERN, cell)
         if theirs and ours:
             error = sum(statistics.variance(values) / len(values) if len(values) > 1 else 0 for values in (theirs, ours)) ** 0.5
             print(f"| {cell[0]} epochs, batches of {cell[1]} | {figure(theirs)} ({best}) | {figure(ours)} | "
