@@ -146,7 +146,9 @@ LabelCalibration calibrated(std::span<const LabelAnswer> ranked) {
     logits.insert(logits.end(), {0, answer.logit});
     labels.push_back(answer.is_there ? 1 : 0);
   }
-  result.temperature = fit_temperature({logits, labels, 2});
+  // Images of one kind alone would be fitted best by answers that are always sure.
+  if (const auto there = std::ranges::count(labels, 1); there > 0 && there < std::ssize(labels))
+    result.temperature = fit_temperature({logits, labels, 2});
   if (const std::size_t chosen = best_by_f1(ranked); chosen > 0) {
     const double last = ranked[chosen - 1].logit;
     const double next = chosen < ranked.size() ? ranked[chosen].logit : last - 1;

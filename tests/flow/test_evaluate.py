@@ -191,6 +191,23 @@ class EvaluateTest(Trained, FlowTest):
         self.assert_names(scored.stderr + scored.stdout, "zebra", f"{100 * model['top1']:.2f} % of {model['images']} images")
         self.assertNotIn("as wrong", scored.stderr)
 
+    def test_numbers_that_begin_elsewhere_are_refused(self):
+        """Classes 1 to 3, labels 0 to 2: by their names most are those of the class beside."""
+        def listed(part, first):
+            path = self.folder / f"{part}{first}.csv"
+            rows = [f"{image},{number}" for number, folder in enumerate(sorted((self.data / part).iterdir()), first)
+                    for image in sorted(folder.iterdir())]
+            path.write_text("\n".join(["path,label", *rows, ""]))
+            return path
+        trained = self.train(train_data_path=listed("train", 1), valid_data_path=listed("val", 1))
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        self.evaluated(models=(self.folder / "model",), data=listed("val", 1))
+        self.assert_refused(self.evaluate(models=(self.folder / "model",), data=listed("val", 0)), 1, "0 to 2", "--first-label 0")
+        scored = kiln("score", "--trained-model-path", self.folder / "model", "--data-path", listed("val", 0), "--output-path",
+                      self.folder / "scores.csv", "--device", "cpu")
+        self.assertEqual(scored.returncode, 0, scored.stderr)
+        self.assert_names(scored.stdout + scored.stderr, "0 to 2", "--first-label 0")
+
     def test_images_without_a_label_are_told(self):
         data = self.copy_data("val")
         image = sorted(data.glob("*/*"))[0]

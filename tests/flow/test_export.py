@@ -33,6 +33,14 @@ class ExportTest(FlowTest):
         (model / "training.json").write_text('{"epochs": 3}')
         self.assert_refused(self.export(model=model, target="other"), 1, "training.json")
 
+    def test_a_model_whose_classes_were_renamed(self):
+        """The record of its training counts the images of the former names."""
+        model = self.copy_model()
+        table = model / "index_to_label.csv"
+        table.write_text(table.read_text().replace("circle", "disc"))
+        self.assertEqual(self.export(model=model).returncode, 0)
+        self.assertNotIn("| disc | 0 |", (self.folder / "exported.md").read_text())
+
     def test_an_output_that_exists_is_left_alone(self):
         for name in ("exported", "exported.md"):
             with self.subTest(name=name):

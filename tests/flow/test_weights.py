@@ -1,6 +1,7 @@
 """Where a network's first weights come from: `kiln train --model-name … --weights …`, and a trained model that goes on."""
 import array
 import csv
+import json
 import pathlib
 import shutil
 import subprocess
@@ -73,13 +74,36 @@ class WeightsTest(FlowTest):
         self.assertEqual(made.returncode, 0, made.stderr)
         images = set().union(*seen_images(self.trained))
         for options in ({"weights": self.trained}, {"weights": packed}, {"weights": self.trained / "model.safetensors"},
-                        {"untrained_model_path": again, "model_name": None}):
+                        {"weights": self.checkpoints}, {"untrained_model_path": again, "model_name": None}):
             with self.subTest(options=options):
                 result = self.train_named(train_data_path=self.data / "val", valid_data_path=self.data / "train", freeze="backbone",
                                           augment="none", batch_size=12, **options)
                 self.assert_trained(result, "warning: The initial weights were trained on")
                 self.assertEqual(seen_images(self.folder / "model"), (images, images))
                 shutil.rmtree(self.folder / "model")
+
+    def test_a_resumed_run_keeps_its_normalization(self):
+        """The same weights without the files beside them do not say theirs."""
+        options = {"checkpoint_path": self.folder / "checkpoints", "learning_rate": 0.001}
+        self.assert_trained(self.train_named(weights=self.trained / "model.safetensors", **options), "half (as the weights")
+        alone = shutil.copy(self.trained / "model.safetensors", self.folder / "start.safetensors")
+        self.assert_trained(self.train_named(weights=alone, epochs=2, **options), "half (as before)")
+        self.assertEqual(json.loads((self.folder / "model/preprocessing.json").read_text())["mean"], [0.5] * 3)
+
+    def test_timms_networks_from_hugging_face(self):
+        """Their config.json has the normalization, also for what init-model makes of them; some filter what ours do not."""
+        source, made = self.folder / "hub/pytorch_model.bin", self.folder / "made"
+        source.parent.mkdir()
+        write_zip(source, torchvision_names(read_zip(self.untrained / "model")))
+        config = {"architecture": "resnet18", "pretrained_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3}}
+        (source.parent / "config.json").write_text(json.dumps(config))
+        self.assert_trained(self.train_named(weights=source), "half (as the weights were trained)")
+        self.assertEqual(kiln("init-model", "resnet18", "--weights", source, "--untrained-model-path", made).returncode, 0)
+        shutil.rmtree(self.folder / "model")
+        self.assert_trained(self.train(untrained_model_path=made), "half (as the weights were trained)")
+        shutil.rmtree(self.folder / "model")
+        (source.parent / "config.json").write_text(json.dumps({**config, "architecture": "resnetblur18"}))
+        self.assert_fails(self.train_named(weights=source), 1, 159, "resnetblur")
 
     def test_rows_of_known_classes_stay(self):
         """In other places, beside a class that the model does not know."""

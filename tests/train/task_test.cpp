@@ -102,6 +102,7 @@ TEST(Task, FitsTemperatureAndThresholdOfAClass) {
   EXPECT_FALSE(answer_rate_for(fitted.answers, 0.7).has_value());
   const std::vector<LabelAnswer> never = {answer(1, false), answer(-1, false)};
   EXPECT_EQ(calibrated(never).threshold, 0.5);
+  EXPECT_EQ(calibrated(never).temperature, 1);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/found_labels.h"
 #include "data/dataset/label_list.h"
 #include "data/dataset/readers.h"
 
@@ -93,6 +94,31 @@ UnknownLabels TrueLabels::unknown() const {
   for (std::size_t id = 0; id < is_met.size(); ++id)
     if (is_met[id] && !is_known_[id]) unknown.names.push_back(set_.classes[id]);
   return unknown;
+}
+
+std::string fault_of_numbers(const Dataset& set, const std::vector<std::string>& classes,
+                             std::optional<int> first_label) {
+  if (first_label || !set.first_label || !std::ranges::all_of(set.classes, is_class_number) ||
+      !std::ranges::all_of(classes, is_class_number))
+    return {};
+  const auto is_known = [&](std::int64_t number) {
+    return std::ranges::count(classes, std::to_string(number)) > 0;
+  };
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  std::vector<std::int64_t> found;
+  for (std::size_t id = 0; id < counts.size(); ++id)
+    if (counts[id] > 0) found.push_back(class_number(set.classes[id]));
+  if (found.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(found);
+  const bool are_lower = least == 0 && !is_known(0) && is_known(1);
+  const bool are_higher = least > 0 && is_known(0) && !is_known(most) && is_known(most - 1);
+  if (!are_lower && !are_higher) return {};
+  const std::string least_text = std::to_string(least);
+  return "its labels are " + least_text + " to " + std::to_string(most) +
+         ", but the classes of the model are numbers that begin with " + (are_lower ? "1" : "0") +
+         ". Give --classes FILE with the model's classes in the order of the labels, or "
+         "--first-label " +
+         least_text + " if the numbers are the same classes.";
 }
 
 FileList::FileList(std::string list, fs::path root)

@@ -45,6 +45,11 @@ class TrueLabels {
   bool any_ = false;
 };
 
+// Why labels that are numbers are those of the model's classes beside them: one of the two counts
+// from 0. Sentences; empty: they are not, or an explicit --first-label says so.
+std::string fault_of_numbers(const Dataset& set, const std::vector<std::string>& classes,
+                             std::optional<int> first_label);
+
 // Reads the image files named in a list, one path per line, in portions. If zero bytes come before
 // the first line was taken, they end the paths, as those of `find -print0`. The list may be of any
 // length and may still be growing. Use from one thread.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -230,6 +231,13 @@ std::optional<std::array<double, 3>> channels(const Json& data, const char* key)
   return values;
 }
 
+// The mean and the standard deviation in an object; empty if they are not there.
+std::optional<Normalization> normalization_in(const Json& data) {
+  const auto mean = channels(data, "mean"), std = channels(data, "std");
+  if (!mean || !std || !std::ranges::all_of(*std, [](double s) { return s > 0; })) return {};
+  return Normalization{*mean, *std};
+}
+
 // Sets the classes and the normalization from the first line of a run's record. What is missing or
 // malformed stays unknown, because the weights can be used without it.
 void add_facts_of_record(std::string_view record, WeightSource& source) {
@@ -241,11 +249,25 @@ void add_facts_of_record(std::string_view record, WeightSource& source) {
     if (classes != data.end() && classes->is_array() &&
         std::all_of(classes->begin(), classes->end(), [](const Json& c) { return c.is_string(); }))
       source.classes = classes->get<std::vector<std::string>>();
-    const auto mean = channels(data, "mean"), std = channels(data, "std");
-    if (mean && std && std::all_of(std->begin(), std->end(), [](double s) { return s > 0; }))
-      source.normalization = Normalization{*mean, *std};
+    source.normalization = normalization_in(data);
   } catch (const JsonFault&) {  // both stay unknown
   }
+}
+
+// The images that a checkpoint's run has read, as run/checkpoint/image_hashes.h packs them: an
+// index and a hash each.
+SeenImages seen_by(const StateDict& tensors) {
+  std::vector<std::uint64_t> train, valid;
+  for (const StoredTensor& tensor : tensors) {
+    if (!tensor.name.starts_with("rank.")) continue;
+    const bool trains = tensor.name.ends_with(".train_hashes");
+    if (!trains && !tensor.name.ends_with(".valid_hashes")) continue;
+    for (std::string_view pairs = tensor.bytes; pairs.size() >= 2 * sizeof(std::uint64_t);) {
+      taken_from<std::uint64_t>(pairs);
+      (trains ? train : valid).push_back(taken_from<std::uint64_t>(pairs));
+    }
+  }
+  return make_seen_images(std::move(train), std::move(valid));
 }
 
 WeightSource weights_of_checkpoint(const fs::path& path) {
@@ -255,6 +277,7 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
   source.where = path.string();
   source.kind = checkpoint.path.filename().string();
   source.trained = true;
+  source.seen = seen_by(checkpoint.tensors);
   source.state = std::move(checkpoint.best);
   if (source.state.empty()) {
     bool has_averages = false;
@@ -325,20 +348,38 @@ bool is_tensorflows(std::string_view name) {
   return found != small.npos && small.substr(0, found).ends_with("tf_");
 }
 
-// Hugging Face's files all have one name; config.json beside them has the network's.
-std::string timm_name_of(const fs::path& file) {
+// What is known of a network of timm's.
+struct TimmFacts {
+  std::string name;  // or the path
+  std::optional<Normalization> normalization = std::nullopt;
+};
+
+// Hugging Face's files all have one name; config.json beside them has the network's, and how its
+// images were normalized.
+TimmFacts timm_facts_of(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   if ((file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin") &&
       is_file(config)) {
     try {
       const Json facts = parse_json(read_file(config, kMaxText));
       if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
-        return facts["architecture"].get<std::string>();
+        return {facts["architecture"].get<std::string>(),
+                normalization_in(facts.value("pretrained_cfg", Json::object()))};
     } catch (const JsonFault&) {          // the path tells
     } catch (const std::system_error&) {  // likewise
     }
   }
-  return file.string();
+  return {file.string()};
+}
+
+// Throws FormatFault for networks of timm's that have the tensors of known ones and filter what
+// those do not, as only their names tell.
+void refuse_filtered(const std::string& timm_name) {
+  const std::string name = in_small_letters(fs::path(timm_name).filename().string());
+  for (const char* part : {"resnetaa", "resnetblur", "efficientnet_blur"})
+    if (name.find(part) != name.npos)
+      throw FormatFault("they are of " + std::string(part) +
+                        "…, which smooths maps before it halves them, as no network here does");
 }
 
 WeightSource weights_of_file(const fs::path& path, const std::string& part) {
@@ -347,7 +388,10 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   StateDictParts parts;
   parts.wanted = part;
   source.state = read_state_dict(read_state_dict_file(path), parts);
-  const std::string assumed = to_own_names(source.state, parts, timm_name_of(path));
+  TimmFacts facts = timm_facts_of(path);
+  refuse_filtered(facts.name);
+  source.normalization = facts.normalization;
+  const std::string assumed = to_own_names(source.state, parts, facts.name);
   source.kind = kind_of(parts) + assumed;
   add_facts_beside(path, source);
   return source;

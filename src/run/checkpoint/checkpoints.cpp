@@ -171,6 +171,8 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.options_in_effect = run_.plan.options_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
+  run.mean = run_.plan.pixels.normalization.mean;
+  run.std = run_.plan.pixels.normalization.std;
   run.model = run_.sources.spec().model_name;
   run.model_fingerprint = run_.fingerprints.model;
   if (run_.sources.transform) run.transforms = run_.sources.transform->to_json();

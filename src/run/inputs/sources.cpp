@@ -137,6 +137,9 @@ void choose_normalization(const DataConfig& config, const Sources& sources, Pixe
   } else if (sources.weights) {
     pixels.normalization = kImagenetNormalization;
     pixels.normalization_reason = "unknown for these weights";
+  } else if (sources.spec().pretrained && sources.spec().normalization) {
+    pixels.normalization = *sources.spec().normalization;
+    pixels.normalization_reason = "as the weights were trained";
   } else {
     pixels.normalization = sources.spec().pretrained ? kImagenetNormalization : Normalization{};
   }

@@ -239,6 +239,14 @@ void share_weights(World& world, Fingerprints& fingerprints, PixelPlan& pixels) 
   if (!world.leads()) take_normalization(normalization, pixels);
 }
 
+// A run that resumes keeps its normalization: what the weights say of theirs may lie beside them,
+// so it is not part of their fingerprint, and --normalization may be auto.
+void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
+  if (!std::ranges::all_of(saved.std, [](double value) { return value > 0; })) return;
+  take_normalization({saved.mean, saved.std}, pixels);
+  pixels.normalization_reason = "as before";
+}
+
 // Reads the sources, and shares them between the ranks. A collective.
 Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
                     const Machine& machine, World& world, Log& log) {
@@ -259,6 +267,7 @@ Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>&
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
     require_one_model(world, "--untrained-model-path '" + path + "'", read.fingerprints.model);
   if (!config.data.network.weights.empty()) share_weights(world, read.fingerprints, read.pixels);
+  if (resume) keep_normalization(resume->run, read.pixels);
   share_sources(world, config.data, sources, read.pixels);
   if (config.optimization.folds > 0 && sources.valid.samples.empty()) {
     sources.judged_out_of_fold = true;

@@ -111,6 +111,10 @@ class Evaluator {
         true_labels_(set, predictor.labels()),
         ids_(class_ids(set, predictor.labels())),
         faults_(config.prediction.max_bad_images, log) {
+    if (const std::string fault =
+            fault_of_numbers(set, predictor.labels(), config.prediction.records.first_label);
+        !fault.empty())
+      set.fail(fault);
     if (std::ranges::any_of(ids_, [](int id) { return id >= 0; })) return;
     throw Error(
         ErrorCode::kInvalidDataset,

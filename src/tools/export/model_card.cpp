@@ -83,6 +83,9 @@ std::string record_text(const Predictor& model, const Json& training) {
   const std::vector<std::string>& labels = model.labels();
   const AnswerRule::Words& words = model.rule().words();
   const Json& counts = training.at("data").at("counts");
+  if (!std::ranges::all_of(labels, [&](const auto& label) { return counts.contains(label); }))
+    return "## What it was trained on\n\nThe record of its training has other names for its "
+           "classes.\n";
   std::int64_t num_train = 0, num_valid = 0;
   for (const std::string& label : labels) {
     num_train += count_of(counts, label, "train");

@@ -37,10 +37,11 @@ ModelSpec spec_of(const InitModelConfig& config, const std::optional<WeightSourc
                  .pretrained = source.has_value(),
                  .memory_efficient = config.memory_efficient,
                  .zero_init_residual = config.zero_init_residual};
-  if (!source || source->classes.empty()) return spec;
+  if (!source) return spec;
+  spec.normalization = source->normalization;
+  if (source->classes.empty()) return spec;
   spec.pretrained = false;  // has one last layer
   spec.num_classes = static_cast<int>(source->classes.size());
-  spec.normalization = source->normalization;
   return spec;
 }
 

@@ -378,6 +378,10 @@ class Scoring {
   }
 
   void warn_of_unknown_labels() const {
+    if (const std::string fault = fault_of_numbers(job_.set, job_.predictor->labels(),
+                                                   config_.prediction.records.first_label);
+        !fault.empty())
+      log_.warning("Labels may be those of the classes beside: " + fault);
     const UnknownLabels unknown = true_labels_.unknown();
     if (unknown.num_images == 0) return;
     log_.warning(plural(unknown.num_images, "image has", "images have") +
