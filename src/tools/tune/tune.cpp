@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -126,7 +127,7 @@ class Tuner {
   // Empty if a stop signal ended the search.
   std::optional<Settings> learning_rate(const Settings& settings) {
     Settings best;
-    double least = 0;
+    double least = std::numeric_limits<double>::infinity();
     for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
       Settings rate = {{"learning-rate", formatted("%.3g", learning_rate_ * factor)}};
       if (has(settled_, "auto")) rate.insert(rate.end(), settled_.front());
@@ -136,7 +137,7 @@ class Tuner {
           outcome.result.fault.empty()
               ? formatted("learning rate %-8s loss %.4f", rate[0].second.c_str(), outcome.loss)
               : "learning rate " + rate[0].second + ": " + outcome.result.fault);
-      if (!outcome.result.fault.empty() || (!best.empty() && outcome.loss >= least)) continue;
+      if (!outcome.result.fault.empty() || !(outcome.loss < least)) continue;  // NaN is no loss
       best = rate;
       least = outcome.loss;
     }
