@@ -149,6 +149,7 @@ def add_tiff(cases, rgb):
     cases.add("TIFF fax", encoded(image.convert("1"), "TIFF", compression="group4"))
     inks = np.concatenate([rgb, alpha], -1)
     cases.add("TIFF CMYK", encoded(Image.fromarray(inks, "CMYK"), "TIFF"), tolerance=2)
+    cases.add("TIFF Lab", encoded(image.convert("LAB"), "TIFF"), tolerance=3)
     cases.add("TIFF JPEG inside", encoded(image, "TIFF", compression="jpeg", quality=90))
     cases.add("TIFF gray JPEG inside", encoded(image.convert("L"), "TIFF", compression="jpeg"))
     cases.add("TIFF predictor", encoded(image, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}))

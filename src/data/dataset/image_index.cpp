@@ -251,25 +251,34 @@ TurnedImages turned_images(const Dataset& set, std::size_t most) {
   return {turned, count};
 }
 
-std::string note_of_dark_images(const Dataset& set) {
+std::string note_of_lost_contrast(const Dataset& set) {
   constexpr std::size_t kFew = 5;
-  constexpr int kDark = 16;  // the high byte of a sample of 12 bits is below it
+  constexpr int kDark = 64;  // the high byte of a sample of 14 bits is below it
   const std::size_t count = std::min(set.samples.size(), kFew);
   int highest = -1;
+  bool are_dark = true, are_plain = true;
   std::string bytes;
   for (std::size_t place = 0; place < count; ++place) {
     try {
       const std::size_t i = place * set.samples.size() / count;
       read_first_bytes(set, i, 16, bytes);
-      if (image_kind(bytes) == "JPEG" || image_kind(bytes) == "WebP") return {};  // have 8 bits
+      if (image_kind(bytes) == "JPEG") return {};          // has 8 bits, and no transparency
+      are_dark = are_dark && image_kind(bytes) != "WebP";  // has 8 bits
       read_image_bytes(set, i, bytes);
       const std::vector<std::uint8_t> pixels = decode_image(bytes, set.exif).image.pixels;
       highest = std::max<int>(highest, *std::ranges::max_element(pixels));
-      if (highest >= kDark) return {};
+      are_dark = are_dark && highest < kDark;
+      are_plain = are_plain && std::equal(pixels.begin() + 3, pixels.end(), pixels.begin());
+      if (!are_dark && !are_plain) return {};
     } catch (const ImageFault&) {  // the loader will report why
     }
   }
   if (highest < 0) return {};
+  if (are_plain)
+    return formatted(
+        "the images of '%s' have one color each, as far as %zu of them show: if it is their "
+        "transparency that shows something, which is not used, put them on a background",
+        printable(set.root.string()).c_str(), count);
   return formatted(
       "the images of '%s' are nearly black: in %zu of them no sample is above %d of 255. If they "
       "have 16 bits, of which the high byte counts, scale them to use all 16",

@@ -58,9 +58,10 @@ struct TurnedImages {
 };
 TurnedImages turned_images(const Dataset& set, std::size_t most);
 
-// A sentence if a few images all over the set are nearly black, as those that cameras of 10 or 12
-// bits write with 16: the high byte says little. Empty: they are not, or have 8 bits.
-std::string note_of_dark_images(const Dataset& set);
+// A sentence if a few images all over the set are nearly black, as those that cameras of 10 to 14
+// bits write with 16, of which the high byte says little; or have one color each, as symbols whose
+// transparency is dropped. Empty: they do not.
+std::string note_of_lost_contrast(const Dataset& set);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);

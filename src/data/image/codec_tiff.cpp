@@ -1,7 +1,9 @@
 // Decodes the first page of a TIFF with libtiff, from memory. Gray, RGB and CMYK of 8 or 16 bits
 // and palettes of 8 bits are read sample by sample, so that alpha is dropped instead of multiplied
-// in; other forms (bilevel, YCbCr, Lab, …) are read by libtiff's RGBA reader.
+// in, and so is Lab, whose white libtiff makes yellow; other forms (bilevel, YCbCr, …) are read by
+// its RGBA reader.
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -145,7 +147,8 @@ Layout layout_of(TIFF* tiff) {
     TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
     layout.photometric = PHOTOMETRIC_RGB;
   }
-  if (layout.photometric == PHOTOMETRIC_RGB) layout.colors = 3;
+  if (layout.photometric == PHOTOMETRIC_RGB || layout.photometric == PHOTOMETRIC_CIELAB)
+    layout.colors = 3;
   if (layout.photometric == PHOTOMETRIC_SEPARATED) layout.colors = 4;
   std::uint16_t extras = 0;
   std::uint16_t* kinds = nullptr;
@@ -211,6 +214,7 @@ bool reads_by_sample(TIFF* tiff, Layout& layout) {
     case PHOTOMETRIC_MINISBLACK:
     case PHOTOMETRIC_MINISWHITE:
     case PHOTOMETRIC_RGB:
+    case PHOTOMETRIC_CIELAB:
     case PHOTOMETRIC_SEPARATED:
       return true;
     default:
@@ -225,6 +229,27 @@ void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
         alpha == 0 ? 0 : static_cast<std::uint8_t>(std::min(255, rgb[channel] * 255 / alpha));
 }
 
+// CIELab, whose white is D50 (TIFF 6.0, section 23: a and b are signed; CIE 15, section 8.2.1), to
+// sRGB, whose white is D65 (IEC 61966-2-1), with Bradford's adaptation between them.
+void lab_to_rgb(const std::uint8_t* lab, std::uint8_t* rgb) {
+  constexpr double kWhite[3] = {0.96422, 1, 0.82521}, kKnee = 6.0 / 29;
+  constexpr double kToRgb[3][3] = {{3.1338561, -1.6168667, -0.4906146},
+                                   {-0.9787684, 1.9161415, 0.0334540},
+                                   {0.0719453, -0.2289914, 1.4052427}};
+  const double y = (lab[0] / 2.55 + 16) / 116;
+  double xyz[3] = {y + static_cast<std::int8_t>(lab[1]) / 500.0, y,
+                   y - static_cast<std::int8_t>(lab[2]) / 200.0};
+  for (int i = 0; i < 3; ++i)
+    xyz[i] = kWhite[i] *
+             (xyz[i] > kKnee ? xyz[i] * xyz[i] * xyz[i] : 3 * kKnee * kKnee * (xyz[i] - 4.0 / 29));
+  for (int c = 0; c < 3; ++c) {
+    const double linear = kToRgb[c][0] * xyz[0] + kToRgb[c][1] * xyz[1] + kToRgb[c][2] * xyz[2];
+    const double level =
+        linear <= 0.0031308 ? 12.92 * linear : 1.055 * std::pow(linear, 1 / 2.4) - 0.055;
+    rgb[c] = static_cast<std::uint8_t>(std::lround(std::clamp(level, 0.0, 1.0) * 255));
+  }
+}
+
 void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* rgb) {
   switch (layout.photometric) {
     case PHOTOMETRIC_PALETTE:
@@ -235,6 +260,9 @@ void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* 
     case PHOTOMETRIC_RGB:
       std::copy_n(samples, 3, rgb);
       if (layout.premultiplied) divide_by_alpha(rgb, samples[3]);
+      return;
+    case PHOTOMETRIC_CIELAB:
+      lab_to_rgb(samples, rgb);
       return;
     case PHOTOMETRIC_SEPARATED:
       cmyk_to_rgb(samples, rgb);

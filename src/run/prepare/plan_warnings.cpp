@@ -52,7 +52,7 @@ class Warnings {
     steps();
     enlarged();
     turned();
-    dark();
+    lost_contrast();
     jitter();
     schedule();
     return std::move(said_);
@@ -197,9 +197,9 @@ class Warnings {
     }
   }
 
-  void dark() {
+  void lost_contrast() {
     for (const Dataset* set : {&sources_.train, &sources_.valid})
-      if (const std::string note = note_of_dark_images(*set);
+      if (const std::string note = note_of_lost_contrast(*set);
           !note.empty() && (said_.empty() || note != said_.back()))
         warn(note);
   }

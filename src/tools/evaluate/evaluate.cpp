@@ -527,7 +527,7 @@ void log_start(const Parts& parts, Log& log) {
     log.warning(parts.inference.precision_warning());
   log.info("images:    " + grouped(parts.set.samples.size()) + ", " + describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
-  if (const std::string note = note_of_dark_images(parts.set); !note.empty()) log.warning(note);
+  if (const std::string note = note_of_lost_contrast(parts.set); !note.empty()) log.warning(note);
 }
 
 // Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.

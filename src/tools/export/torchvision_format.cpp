@@ -48,7 +48,9 @@ std::string preparation(const ExportedModel& exported) {
   if (!how) return "# Resize the image as in training.\n";
   if (exported.model.pixels()->chain)
     return "# In training, these operations of torchvision.transforms followed: " +
-           exported.model.pixels()->chain->whole.summary() + "\n";
+           exported.model.pixels()->chain->whole.summary() +
+           "\nraise NotImplementedError(\"apply these operations to image, and remove this "
+           "line\")\n";
   const std::string size = formatted("(%d, %d)", how->width, how->height);
   std::string side = std::to_string(how->resize_short_side);
   if (how->resize_short_side == 0 && how->height == how->width) side = std::to_string(how->width);

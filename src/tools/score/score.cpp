@@ -578,7 +578,7 @@ void log_start(const ScoreConfig& config, const ScoreJob& job, Log& log) {
   if (!job.inference.precision_warning().empty()) log.warning(job.inference.precision_warning());
   for (const std::string& note : predictor.notes()) log.warning(note);
   for (const std::string& note : job.set.notes) log.warning(note);
-  if (const std::string note = note_of_dark_images(job.set); !note.empty()) log.warning(note);
+  if (const std::string note = note_of_lost_contrast(job.set); !note.empty()) log.warning(note);
 }
 
 void score_images(const ScoreConfig& config, ScoreJob& job, Log& log) {

@@ -57,10 +57,14 @@ class IndexTest : public testing::Test {
   fs::path index_ = elsewhere_ / "list.index";
 };
 
-TEST_F(IndexTest, ImagesOfWhichTheHighByteSaysLittleAreTold) {
-  EXPECT_NE(note_of_dark_images(read()).find("nearly black"), std::string::npos);
-  data_.put("dog/3.png", test::encode_png(test::plain(8, 8, 1, 2, 16)));
-  EXPECT_EQ(note_of_dark_images(read()), "");
+TEST_F(IndexTest, ImagesThatShowLittleAreTold) {
+  EXPECT_NE(note_of_lost_contrast(read()).find("one color"), std::string::npos);
+  Image dark = test::gradient(8, 8);
+  for (std::uint8_t& value : dark.pixels) value /= 4;  // 14 of 16 bits
+  data_.put("dog/3.png", test::encode_png(dark));
+  EXPECT_NE(note_of_lost_contrast(read()).find("nearly black"), std::string::npos);
+  data_.put("dog/3.png", test::encode_png(test::gradient(8, 8)));
+  EXPECT_EQ(note_of_lost_contrast(read()), "");
 }
 
 TEST_F(IndexTest, TheSecondRunUsesTheIndex) {
