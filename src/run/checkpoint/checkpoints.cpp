@@ -171,8 +171,9 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.options_in_effect = run_.plan.options_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
-  run.mean = run_.plan.pixels.normalization.mean;
-  run.std = run_.plan.pixels.normalization.std;
+  const auto& [mean, std] = run_.plan.pixels.normalization;
+  run.mean.assign(mean.begin(), mean.end());
+  run.std.assign(std.begin(), std.end());
   run.model = run_.sources.spec().model_name;
   run.model_fingerprint = run_.fingerprints.model;
   if (run_.sources.transform) run.transforms = run_.sources.transform->to_json();

@@ -2,7 +2,6 @@
 // metrics, as plain values.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -66,8 +65,7 @@ struct SavedRun {
   OptionTexts options_in_effect;   // Plan's; empty if an earlier version saved the run
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
-  // Of the normalization, also if chosen by auto; 0 if an earlier version saved the run.
-  std::array<double, 3> mean{}, std{};
+  std::vector<double> mean, std;   // of the normalization, also if chosen by auto; or empty
   std::string model, model_fingerprint;
   std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;

@@ -242,8 +242,12 @@ void share_weights(World& world, Fingerprints& fingerprints, PixelPlan& pixels) 
 // A run that resumes keeps its normalization: what the weights say of theirs may lie beside them,
 // so it is not part of their fingerprint, and --normalization may be auto.
 void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
-  if (!std::ranges::all_of(saved.std, [](double value) { return value > 0; })) return;
-  take_normalization({saved.mean, saved.std}, pixels);
+  Normalization kept;
+  if (saved.mean.size() != kept.mean.size() || saved.std.size() != kept.std.size()) return;
+  std::ranges::copy(saved.mean, kept.mean.begin());
+  std::ranges::copy(saved.std, kept.std.begin());
+  if (kept == pixels.normalization) return;
+  take_normalization(kept, pixels);
   pixels.normalization_reason = "as before";
 }
 
