@@ -427,7 +427,6 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
                       ? "0"
                       : formatted("%.6g", std::min(kMostDecay, 1 - 1 / (kAveragedShare * steps)))},
           {"mixup", is_long ? "0.1" : "0"},
-          {"label-smoothing", is_long ? "0.1" : "0"},
           {"augment", has_crops ? "standard" : "flip"}};
 }
 
