@@ -396,6 +396,16 @@ std::string damage_of(TIFF* tiff, const Source& source) {
   return {};
 }
 
+// libtiff takes indexes for levels of gray where their palette is missing, or has 16 bits.
+void require_palette(std::string_view bytes, const Layout& layout) {
+  visit_tiff_entries(bytes, [&](const TiffEntry& entry) {
+    if (entry.tag != TIFFTAG_PHOTOMETRIC) return true;
+    if (entry.value == PHOTOMETRIC_PALETTE && layout.photometric != PHOTOMETRIC_PALETTE)
+      throw ImageFault("broken TIFF: its palette is missing");
+    return false;
+  });
+}
+
 }  // namespace
 
 void decode_tiff(std::string_view bytes, ImagePart& part) {
@@ -403,6 +413,7 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   const TiffPointer tiff = open_tiff(source);
   source.error.clear();  // about tags that are not needed
   Layout layout = layout_of(tiff.get());
+  require_palette(bytes, layout);
   check_block(layout);
   require_bytes(bytes.size(), least_bytes(tiff.get(), layout), "TIFF");
   const auto pixels = begin_whole(layout.size, part);

@@ -120,12 +120,21 @@ TEST(HostileImages, ATiffTileIsNotMuchLargerThanTheImage) {
   }
 }
 
+// One pixel of 8 bits, and a second width.
+std::string small_tiff(std::uint16_t photometric) {
+  return tiff_of(tiff_entry(256, 4, 1) + tiff_entry(256, 4, 8) + tiff_entry(257, 4, 1) +
+                 tiff_entry(258, 3, 8) + tiff_entry(259, 3, 1) + tiff_entry(262, 3, photometric) +
+                 tiff_entry(273, 4, 8) + tiff_entry(277, 3, 1) + tiff_entry(278, 4, 1) +
+                 tiff_entry(279, 4, 1));
+}
+
+TEST(HostileImages, ATiffWithoutItsPaletteIsNotGray) {
+  constexpr std::uint16_t kPalette = 3;
+  expect_refused(small_tiff(kPalette), "indexes");
+}
+
 TEST(HostileImages, OfTwoWidthsOfATiffTheFirstOneCounts) {
-  const std::string tiff =
-      tiff_of(tiff_entry(256, 4, 1) + tiff_entry(256, 4, 8) + tiff_entry(257, 4, 1) +
-              tiff_entry(258, 3, 8) + tiff_entry(259, 3, 1) + tiff_entry(262, 3, 1) +
-              tiff_entry(273, 4, 8) + tiff_entry(277, 3, 1) + tiff_entry(278, 4, 1) +
-              tiff_entry(279, 4, 1));
+  const std::string tiff = small_tiff(/*gray*/ 1);
   EXPECT_EQ(read_image_size(tiff, Exif::kIgnore), (ImageSize{1, 1}));
   EXPECT_EQ(decode_image(tiff, Exif::kIgnore).image.size, (ImageSize{1, 1}));
 }
