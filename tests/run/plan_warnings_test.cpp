@@ -42,14 +42,15 @@ class Planned {
     return plan_warnings(plan, sources);
   }
 
-  // Training images of this size each way, of 16-bit samples with this high byte.
+  // Training images of this size each way, of 16-bit samples with this high byte but for one of 0.
   void draw(int side, char high = 'x') const {
     fs::create_directories(sources.train.root);
     const std::string size = std::to_string(side);
     for (std::size_t i = 0; i < sources.train.samples.size(); ++i)
       std::ofstream(sources.train.root / sources.train.samples.file_name(i), std::ios::binary)
           << "P5 " + size + " " + size + " 65535\n"
-          << std::string(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 2, high);
+          << std::string(2, '\0')
+          << std::string(static_cast<std::size_t>(side * side - 1) * 2, high);
   }
 
   ScratchFolder folder;
@@ -105,7 +106,10 @@ const std::vector<Case> kCases = {
      "only one class"},
     {"images of 12 bits in 16", [](Planned& it) { it.draw(8, 0x0f); },
      "no sample is above 15 of 255"},
-    {"images of 13 bits in 16", [](Planned& it) { it.draw(8, 0x10); }, ""},
+    {"images of 14 bits in 16", [](Planned& it) { it.draw(8, 0x3f); },
+     "no sample is above 63 of 255"},
+    {"images of 15 bits in 16", [](Planned& it) { it.draw(8, 0x40); }, ""},
+    {"images of one color", [](Planned& it) { it.draw(1); }, "have one color each"},
     {"jitter that validation has, too",
      [](Planned& it) { it.plan.pixels.valid.chain = chain_of(R"([["ColorJitter", 0.5]])"); },
      "ColorJitter of --transform-path changes validation images too"},
