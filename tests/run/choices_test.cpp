@@ -61,10 +61,9 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   EXPECT_EQ(config.optimization.num_warmup_steps, 4.5);
   EXPECT_NEAR(recipe.ema, 1 - 1 / 150.0, 1e-6);
   EXPECT_EQ(recipe.mixup, 0.3);
-  EXPECT_EQ(recipe.label_smoothing, 0);
   EXPECT_EQ(config.data.augment, parse_augment("flip"));
   EXPECT_NE(std::ranges::find(config.effective_options,
-                              std::pair<std::string, std::string>("label-smoothing", "0")),
+                              std::pair<std::string, std::string>("augment", "flip")),
             config.effective_options.end());
   config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "256"});
   follow_length(config, 5000, /*kept_side=*/0);
@@ -72,12 +71,16 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   EXPECT_EQ(recipe.weight_decay, 5e-5);
   EXPECT_EQ(config.optimization.num_warmup_steps, 5);
   EXPECT_EQ(recipe.ema, 0.9999);
-  EXPECT_EQ(recipe.label_smoothing, 0.1);
+  EXPECT_EQ(recipe.mixup, 0.1);
   EXPECT_EQ(config.data.augment, parse_augment("standard"));
   config = config_of({"--recipe", "modern", "--steps", "300"});
   follow_length(config, 100, /*kept_side=*/0);
   EXPECT_NEAR(config.optimization.learning_rate, 0.0003 * config.optimization.batch_size, 1e-9);
   EXPECT_EQ(config.optimization.num_warmup_steps, 0.9);
+  EXPECT_EQ(recipe.ema, 0);
+  config = config_of({"--recipe", "modern", "--steps", "500"});
+  follow_length(config, 100, /*kept_side=*/0);
+  EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
   EXPECT_EQ(recipe.ema, 0);
   config = config_of({});
   follow_length(config, 5000, /*kept_side=*/32);
