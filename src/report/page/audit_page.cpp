@@ -147,7 +147,8 @@ std::string noise_section(const AuditRecord& record) {
       "noise", "Wrong labels by class",
       element("p",
               "Estimates: images of the class with a wrong label, the class that most of them "
-              "belong to, and images that belong to the class but have another label.") +
+              "belong to, and images that belong to the class but have another label. Images "
+              "that are hard to judge count, too: too many rather than too few.") +
           table("Classes, most wrong labels first",
                 {text_column("class"), "images", "wrong", "share", text_column("mostly"), "missing",
                  "in the list"},
@@ -174,14 +175,12 @@ Finding audit_verdict(const AuditRecord& record) {
                                   "). Use weights trained on more similar images."};
   if (record.doubtful.empty())
     return {Judged::kGood, "No label of " + judged_text(record) + " looks wrong to these models."};
-  const std::int64_t wrong = num_probably_wrong(record);
-  return {Judged::kNote,
-          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
-              percent(share_of(wrong, record.num_judged)) +
-              (agreed_share(record) < kStrong ? ") may be wrong; " : ") are probably wrong; ") +
-              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
-                     "images deserve") +
-              " a look."};
+  const auto num_doubtful = static_cast<std::int64_t>(record.doubtful.size());
+  return {Judged::kNote, "These models doubt " + grouped(num_doubtful) + " of " +
+                             plural(record.num_judged, "label", "labels") + " (" +
+                             percent(share_of(num_doubtful, record.num_judged)) +
+                             "). The first ones in the list are the likeliest to be wrong; most of "
+                             "the others may be right, and hard to judge."};
 }
 
 std::vector<Finding> audit_findings(const AuditRecord& record) {
@@ -210,7 +209,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
                            "Expect some correct labels in the list: those images are hard for the "
                            "models, not wrong.");
   else
-    add(Judged::kGood, lead + "Labels they reject are probably wrong, above all the first ones.");
+    add(Judged::kGood, lead + "The first labels in the list are probably wrong.");
   if (const auto count = static_cast<std::int64_t>(copies_between_classes(record)); count > 0)
     add(Judged::kWarning, plural(count, "copy has", "copies have") +
                               " a different label than the original: one of the two is wrong, "
@@ -242,13 +241,13 @@ std::string audit_html(const AuditRecord& record) {
                             " · " + std::to_string(record.num_folds) + " folds";
   const std::size_t most = record.num_shown;
   const std::string main =
-      section("verdict", "How many labels are wrong?",
+      section("verdict", "Which labels are doubtful?",
               verdict_line(audit_verdict(record)) +
                   element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
       section("trust", "How sure is it?", findings_list(audit_findings(record))) +
       section("next", "What to do", what_to_do(record)) +
       pictures_section(
-          "doubtful", "Labels that are probably wrong",
+          "doubtful", "Labels that the models doubt",
           "Judged by a last layer fitted without the image. Above: the suggested label "
           "and its probability; below: the given label and its probability.",
           record.doubtful, most, "doubtful.csv", doubtful_picture) +
@@ -291,7 +290,7 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
   }
   if (html.empty()) return "";
   return section(
-      "doubtful", "Labels that are probably wrong",
+      "doubtful", "Labels that the models doubt",
       element("p",
               prose("Judged by the models of folds that have not seen the image (confident "
                     "learning), most doubtful first. `kiln audit` lists them all, with duplicates "
