@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
@@ -316,13 +317,12 @@ std::string valid_folder_in(const fs::path& data) {
 
 // The folders in `data` beside those of training and validation images.
 std::vector<std::string> folders_beside(const fs::path& data, const fs::path& valid) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(data)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && !name.starts_with('.') && name != "train" &&
-        name != valid.filename())
-      names.push_back(name);
-  }
+  std::error_code failure;
+  std::vector<std::string> names = names_in(data, failure);
+  std::erase_if(names, [&](const std::string& name) {
+    return name.starts_with('.') || name == "train" || name == valid.filename() ||
+           !fs::is_directory(data / name, failure);
+  });
   std::ranges::sort(names);
   return names;
 }
@@ -340,7 +340,7 @@ void divide_data_path(Given& given) {
     if (const auto names = folders_beside(data->text, inside); !names.empty())
       given.notes.push_back(formatted(
           "%-18s%s, beside 'train' and '%s'; kiln evaluate judges the model by a test set",
-          "left out:", quoted_names(names, 10).c_str(),
+          "left out:", printable(quoted_names(names, 10)).c_str(),
           fs::path(inside).filename().string().c_str()));
     data->text = (fs::path(data->text) / "train").string();
   }

@@ -53,14 +53,15 @@ const char* set_name(const AuditedImage& image) {
   return image.validates ? "valid" : "train";
 }
 
-}  // namespace
-
+// As estimated by confident learning: too many rather than too few.
 std::int64_t num_probably_wrong(const AuditRecord& record) {
   std::int64_t count = 0;
   for (const AuditedClass& audited : record.classes)
     count += audited.wrong + (record.has_several_labels ? audited.missing : 0);
   return count;
 }
+
+}  // namespace
 
 std::size_t num_copies_across_sets(const AuditRecord& record) {
   return static_cast<std::size_t>(std::ranges::count_if(

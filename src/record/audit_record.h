@@ -82,8 +82,6 @@ inline bool can_judge(const AuditRecord& record) {
   return can_judge_labels(record.num_agreed, record.num_judged);
 }
 
-// The number of labels that are probably wrong, as estimated by confident learning.
-std::int64_t num_probably_wrong(const AuditRecord& record);
 // The number of copies between the training and the validation dataset.
 std::size_t num_copies_across_sets(const AuditRecord& record);
 

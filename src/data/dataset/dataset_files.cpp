@@ -285,7 +285,7 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   std::istringstream text{std::string(without_byte_order_mark(bytes))};
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
-    if (!is_utf8(line) || printable(line) != line)
+    if (printable(line) != line)
       context.fail(
           "a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
           "', is not UTF-8, or has control characters. Write one name per line, in UTF-8.");

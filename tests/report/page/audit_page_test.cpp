@@ -78,7 +78,7 @@ TEST(AuditPage, ShowsEachListAndEscapesNames) {
   for (const char* id : {"doubtful", "copies", "outliers", "flawed", "noise", "trust", "next"})
     EXPECT_NE(page.find("<section id=\"" + std::string(id) + "\""), std::string::npos) << id;
   EXPECT_EQ(page.find("<dog>"), std::string::npos);
-  EXPECT_NE(page.find("These models doubt 2 of "), std::string::npos);
+  EXPECT_NE(page.find("These models doubt 2 of 999 labels (0.2 %)"), std::string::npos);
 }
 
 TEST(AuditPage, ShowsNoMorePicturesThanAskedFor) {
