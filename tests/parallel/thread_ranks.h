@@ -39,6 +39,8 @@ class ThreadCommunicator : public Communicator {
   ThreadCommunicator(SumBoard& board, int rank) : board_(board), rank_(rank) {}
 
   int size() const override { return board_.num_ranks; }
+  bool overlaps() const override { return overlaps_; }
+  void sum_after_backward() { overlaps_ = false; }
   Ticket all_reduce(const at::Tensor& values) override { return put(values, values); }
   void broadcast(const at::Tensor& values) override {
     wait(put(values, rank_ == 0 ? values : at::zeros_like(values)));
@@ -77,6 +79,7 @@ class ThreadCommunicator : public Communicator {
 
   SumBoard& board_;
   int rank_;
+  bool overlaps_ = true;
   std::vector<at::Tensor> started_;
 };
 

@@ -34,6 +34,7 @@ class MpiCommunicator : public Communicator {
   void broadcast(const at::Tensor& values) override {
     wait(start(Collective::Kind::kBroadcast, "broadcast of weights", values));
   }
+  bool overlaps() const override { return mpi_.ranks().local_size < mpi_.ranks().size; }
   std::optional<double> all_reduce_seconds() const override { return mpi_.seconds_of(sum_name_); }
   void trace(std::shared_ptr<Timeline> timeline) override { timeline_ = std::move(timeline); }
   std::unique_ptr<Communicator> second_lane(const char* sum_name) override {

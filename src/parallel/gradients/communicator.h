@@ -35,6 +35,9 @@ class Communicator {
   // Copies rank 0's `values`, which must be contiguous, to all ranks. Available on return, as after
   // wait().
   virtual void broadcast(const at::Tensor& values) = 0;
+  // Whether sums should run while the device computes. Not where all ranks are on one host and its
+  // processors make the sums: these then only take them from the threads that compute.
+  virtual bool overlaps() const { return true; }
   // Total seconds during which sums were in flight; empty if not measured.
   virtual std::optional<double> all_reduce_seconds() const { return {}; }
   // From now on adds each sum to the timeline. Does nothing for NCCL, whose sums complete without

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -17,6 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;  // elements: a cache line of float32
+constexpr std::size_t kWhole = 1 << 20;  // bytes: large enough for MPI to move at full speed
 
 // Called by backward when a parameter's gradient is complete.
 class GradientReady : public torch::autograd::PostAccumulateGradHook {
@@ -28,21 +29,28 @@ class GradientReady : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> ready_;
 };
 
+// Whether `made` lies in memory as `parameter` does, and nothing else uses that memory.
+bool is_own_and_like(const at::Tensor& made, const at::Tensor& parameter) {
+  return made.is_contiguous(parameter.suggest_memory_format()) && made.storage().use_count() == 1;
+}
+
 std::int64_t padded(std::int64_t count) {
   return (count + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Assigns parameters to buckets, from the last parameter to the first. A bucket is full only once
-// it has reached its limit, so that the small bias of the output layer is not sent alone.
+// Assigns parameters to buckets, from the last parameter to the first. A parameter of at least
+// `whole` bytes is a bucket of its own. Another bucket is full only once it has reached its limit,
+// so that the small bias of the output layer is not sent alone.
 std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& parameters,
-                                            const BucketPlan& plan) {
+                                            const BucketPlan& plan, std::size_t whole) {
   std::vector<std::vector<std::size_t>> groups;
-  std::size_t bytes = 0, limit = 0;
+  std::size_t limit = plan.first_bytes, bytes = limit;
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    if (groups.empty() || bytes >= limit) {
-      limit = groups.empty() ? plan.first_bytes : plan.bytes;
+    const bool is_whole = parameters[i].nbytes() >= whole;
+    if (is_whole || bytes >= limit) {
+      if (!groups.empty()) limit = plan.bytes;
       groups.emplace_back();
-      bytes = 0;
+      bytes = is_whole ? limit : 0;
     }
     groups.back().push_back(i);
     bytes += parameters[i].nbytes();
@@ -53,40 +61,39 @@ std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& param
 }  // namespace
 
 void GradientBuckets::lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan) {
-  std::int64_t length = 0;
-  for (const std::size_t i : members) length += padded(parameters_[i].numel());
   Bucket bucket;
-  bucket.flat = at::zeros({length}, parameters_[members.front()].options().requires_grad(false));
-  if (plan.bfloat16)
-    bucket.narrow = at::zeros({length}, bucket.flat.options().dtype(at::kBFloat16));
   bucket.members = members;
   bucket.missing = members.size();
-  std::int64_t offset = 0;
-  const std::size_t index = buckets_.size();
-  for (const std::size_t i : members) {
-    const at::Tensor& parameter = parameters_[i];
-    gradients_[i] = bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset);
-    offset += padded(parameter.numel());
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        parameter, std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
+  const at::Tensor& first = parameters_[members.front()];
+  const at::TensorOptions options = first.options().requires_grad(false);
+  std::int64_t length = first.numel();
+  if (members.size() == 1) {
+    gradients_[members.front()] = at::empty_like(first, options);
+  } else {
+    std::vector<std::int64_t> offsets;
+    length = 0;
+    for (const std::size_t i : members) {
+      offsets.push_back(length);
+      length += padded(parameters_[i].numel());
+    }
+    bucket.together = at::zeros({length}, options);
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      const at::Tensor& parameter = parameters_[members[k]];
+      gradients_[members[k]] =
+          bucket.together.as_strided(parameter.sizes(), parameter.strides(), offsets[k]);
+    }
   }
+  if (plan.bfloat16) bucket.narrow = at::zeros({length}, options.dtype(at::kBFloat16));
+  const std::size_t index = buckets_.size();
+  for (const std::size_t i : members)
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameters_[i],
+        std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
   buckets_.push_back(std::move(bucket));
 }
 
-// Of a rank that is alone. Since the parameter's grad is undefined, backward stores its own tensor
-// there instead of adding to zeros, which saves a pass.
-void GradientBuckets::take_gradient(std::size_t i) {
-  const c10::AutoGradMode no_grad(false);
-  at::Tensor& gradient = parameters_[i].mutable_grad();
-  if (is_filled_[i])
-    gradients_[i].add_(gradient);
-  else
-    gradients_[i].set_data(gradient);
-  gradient.reset();
-  is_filled_[i] = true;
-}
-
-// Of several ranks: a bucket takes its gradients together, in one operator.
+// Since the parameter's grad is undefined, backward stores its own tensor there instead of adding
+// to zeros, which saves a pass. A bucket takes its gradients together, in one operator.
 void GradientBuckets::keep_gradient(std::size_t i, std::size_t index) {
   Bucket& bucket = buckets_[index];
   if (made_[i].defined()) take_made(bucket);  // the backward before did not reach all of them
@@ -103,9 +110,15 @@ void GradientBuckets::take_made(Bucket& bucket) {
   std::vector<at::Tensor> empty, first, filled, further;
   for (const std::size_t i : bucket.members) {
     if (!made_[i].defined()) continue;
-    (is_filled_[i] ? filled : empty).push_back(gradients_[i]);
-    (is_filled_[i] ? further : first).push_back(std::exchange(made_[i], {}));
+    const at::Tensor made = std::exchange(made_[i], {});
+    const bool is_first = !is_filled_[i];
     is_filled_[i] = true;
+    if (is_first && !bucket.together.defined() && is_own_and_like(made, parameters_[i])) {
+      gradients_[i].set_data(made);
+      continue;
+    }
+    (is_first ? empty : filled).push_back(gradients_[i]);
+    (is_first ? first : further).push_back(made);
   }
   if (!empty.empty()) at::_foreach_copy_(empty, first);
   if (!filled.empty()) at::_foreach_add_(filled, further);
@@ -119,19 +132,21 @@ void GradientBuckets::take_all_made() {
 }
 
 void GradientBuckets::fill_missing() {
-  for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (is_filled_[i]) continue;
-    if (is_alone())
-      gradients_[i].set_data(at::zeros_like(parameters_[i]));
-    else
-      gradients_[i].zero_();
-  }
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (!is_filled_[i]) gradients_[i].zero_();
+}
+
+at::Tensor GradientBuckets::flat(const Bucket& bucket) const {
+  if (bucket.together.defined()) return bucket.together;
+  const at::Tensor& gradient = gradients_[bucket.members.front()];
+  return gradient.as_strided({gradient.numel()}, {1});
 }
 
 void GradientBuckets::send(Bucket& bucket) {
   const c10::AutoGradMode no_grad(false);
-  if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
-  bucket.ticket = communicator_.all_reduce(bucket.narrow.defined() ? bucket.narrow : bucket.flat);
+  const at::Tensor values = flat(bucket);
+  if (bucket.narrow.defined()) bucket.narrow.copy_(values);
+  bucket.ticket = communicator_.all_reduce(bucket.narrow.defined() ? bucket.narrow : values);
 }
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
@@ -143,15 +158,8 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const Bucke
       communicator_(communicator),
       num_ranks_(plan.sums_ranks ? communicator.size() : 1) {
   const c10::AutoGradMode no_grad(false);
-  if (!is_alone()) {
-    for (const auto& members : group(parameters_, plan)) lay_out(members, plan);
-    return;
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    gradients_[i] = at::empty({0}, parameters_[i].options().requires_grad(false));
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        parameters_[i], std::make_unique<GradientReady>([this, i] { take_gradient(i); }));
-  }
+  const std::size_t whole = is_alone() ? 0 : parameters_.front().is_cpu() ? kWhole : plan.bytes;
+  for (const auto& members : group(parameters_, plan, whole)) lay_out(members, plan);
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -164,14 +172,14 @@ GradientBuckets::~GradientBuckets() {
 std::vector<at::Tensor> GradientBuckets::flat() const {
   if (is_alone()) return gradients_;
   std::vector<at::Tensor> buffers;
-  for (const Bucket& bucket : buckets_) buffers.push_back(bucket.flat);
+  for (const Bucket& bucket : buckets_) buffers.push_back(flat(bucket));
   return buffers;
 }
 
 void GradientBuckets::reduce_on_next_backward() {
   if (is_alone()) return;
   take_all_made();
-  is_reducing_ = true;
+  is_reducing_ = communicator_.overlaps();
   sent_ = 0;
 }
 
@@ -185,7 +193,7 @@ void GradientBuckets::wait() {
   for (const Bucket& bucket : buckets_) communicator_.wait(bucket.ticket);
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (Bucket& bucket : buckets_)
-    if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
+    if (bucket.narrow.defined()) flat(bucket).copy_(bucket.narrow);
   is_reducing_ = false;
 }
 

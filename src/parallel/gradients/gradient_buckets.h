@@ -1,7 +1,9 @@
-// The gradients of all parameters, as views into a few flat buffers that are all-reduced while
-// backward is still making the others. A buffer takes its gradients at once and is sent when all
-// are complete, in the same order on every rank: the reverse order of the parameters, which is
-// roughly the order in which backward reaches them. One thread, besides backward's own.
+// The gradients of all parameters, in buckets that are all-reduced while backward is still making
+// the others, or after it where that would only slow it down. A large gradient is a bucket of its
+// own and stays in the memory that backward has written; smaller ones are views into a flat buffer,
+// which takes them at once. A bucket is sent when all its gradients are complete, in the same order
+// on every rank: the reverse order of the parameters, which is roughly the order in which backward
+// reaches them. One thread, besides backward's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +29,7 @@ class GradientBuckets {
   // `parameters` must be on their final device, in their final memory format, and all of one
   // floating-point type. Gradients computed by backward are moved into gradients(), which have the
   // parameters' strides; the parameters' own grad() stays undefined. `communicator` must outlive
-  // the buckets. A rank that is alone has no buckets: gradients() take over the memory that
-  // backward has written.
+  // the buckets. On a rank that is alone each gradient is a bucket of its own, which is not sent.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -38,8 +39,8 @@ class GradientBuckets {
   // The gradients accumulated over a step's backward passes, in the order of the parameters, and
   // the same tensors in every step. Valid after wait().
   const std::vector<at::Tensor>& gradients() const { return gradients_; }
-  // The same values in as few tensors as possible: the buckets' flat buffers, padded with zeros
-  // between gradients. For a rank that is alone, gradients().
+  // The same values in as few tensors as possible: the buckets' memory, padded with zeros between
+  // gradients. For a rank that is alone, gradients().
   std::vector<at::Tensor> flat() const;
   // Call before the first backward of a step: it overwrites the old gradients.
   void clear() { is_filled_.assign(is_filled_.size(), false); }
@@ -59,8 +60,8 @@ class GradientBuckets {
 
  private:
   struct Bucket {
-    at::Tensor flat;
-    at::Tensor narrow;                 // the bfloat16 copy that is sent; undefined: `flat` is sent
+    at::Tensor together;               // the memory of all its gradients; undefined if it has one
+    at::Tensor narrow;                 // the bfloat16 copy that is sent, if any
     std::vector<std::size_t> members;  // indices of its gradients
     std::size_t missing = 0;           // gradients that backward has not made yet
     Communicator::Ticket ticket = 0;   // of its all-reduce
@@ -68,11 +69,11 @@ class GradientBuckets {
 
   bool is_alone() const { return num_ranks_ == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
-  void take_gradient(std::size_t i);
   void keep_gradient(std::size_t i, std::size_t index);
   void take_made(Bucket& bucket);
   void take_all_made();
   void fill_missing();
+  at::Tensor flat(const Bucket& bucket) const;  // its memory, in one dimension
   void send(Bucket& bucket);
 
   std::vector<at::Tensor> parameters_, gradients_;
@@ -81,7 +82,7 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   Communicator& communicator_;
   const int num_ranks_;
-  bool is_reducing_ = false;  // the step's last backward has begun
+  bool is_reducing_ = false;  // complete buckets are sent: the step's last backward has begun
   std::size_t sent_ = 0;      // buckets handed to the communicator in this step
   double wait_seconds_ = 0;   // spent waiting for all-reduces
 };

@@ -9,8 +9,10 @@
 namespace kiln {
 namespace {
 
-// In a ring, adding a segment overlaps with receiving the next.
+// In a ring, adding a segment overlaps with receiving the next ones of its window, which stays in
+// the cache.
 constexpr std::size_t kSegment = 512 << 10;   // bytes
+constexpr std::size_t kWindow = 4;            // segments
 constexpr std::size_t kPiece = 64 << 20;      // bytes of a message of a gather
 constexpr std::size_t kLeastRing = 64 << 10;  // elements; below, MPI's all-reduce is faster
 constexpr std::size_t kLeastChunk = 8 << 10;  // bytes: with less for each rank, too
@@ -92,7 +94,7 @@ RingAllReduce::RingAllReduce(MPI_Comm communicator, const Collective& what)
   MPI_Comm_size(communicator_, &size_);
   const auto ranks = static_cast<std::size_t>(size_);
   chunk_bytes_ = (what.count + ranks - 1) / ranks * element_of(what).bytes;
-  incoming_.resize(chunk_bytes_);
+  incoming_ = std::make_shared_for_overwrite<char[]>(std::min(chunk_bytes_, kWindow * kSegment));
 }
 
 RingAllReduce::Part RingAllReduce::chunk(int index) const {
@@ -102,26 +104,32 @@ RingAllReduce::Part RingAllReduce::chunk(int index) const {
 }
 
 void RingAllReduce::post_step() {
-  const bool summing = step_ < size_ - 1;
-  const int round = summing ? step_ : step_ - (size_ - 1);
-  const int first = summing ? rank_ : rank_ + 1;  // the chunk sent in the first round
+  const int round = is_summing() ? step_ : step_ - (size_ - 1);
+  const int first = is_summing() ? rank_ : rank_ + 1;  // the chunk sent in the first round
   const Part outgoing = chunk((first - round + size_) % size_);
   const Part arriving = chunk((first - round - 1 + size_) % size_);
-  const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
+  const int next = (rank_ + 1) % size_;
   segments_.clear();
-  receives_.clear();
   sends_.clear();
   arrived_ = 0;
-  for (std::size_t at = 0; at < arriving.bytes; at += kSegment) {
+  for (std::size_t at = 0; at < arriving.bytes; at += kSegment)
     segments_.push_back({arriving.begin + at, std::min(kSegment, arriving.bytes - at)});
-    MPI_Irecv(summing ? incoming_.data() + at : arriving.begin + at,
-              static_cast<int>(segments_.back().bytes), MPI_BYTE, previous, kRingTag, communicator_,
-              &receives_.emplace_back());
-  }
+  receives_.assign(segments_.size(), MPI_REQUEST_NULL);
+  for (std::size_t i = 0; i < std::min(kWindow, segments_.size()); ++i) post_receive(i);
   for (std::size_t at = 0; at < outgoing.bytes; at += kSegment)
     MPI_Isend(outgoing.begin + at, static_cast<int>(std::min(kSegment, outgoing.bytes - at)),
               MPI_BYTE, next, kRingTag, communicator_, &sends_.emplace_back());
   posted_ = true;
+}
+
+void RingAllReduce::post_receive(std::size_t i) {
+  const int previous = (rank_ + size_ - 1) % size_;
+  MPI_Irecv(is_summing() ? slot(i) : segments_[i].begin, static_cast<int>(segments_[i].bytes),
+            MPI_BYTE, previous, kRingTag, communicator_, &receives_[i]);
+}
+
+char* RingAllReduce::slot(std::size_t i) const {
+  return incoming_.get() + i % kWindow * kSegment;
 }
 
 bool RingAllReduce::advance(int* status) {
@@ -131,9 +139,9 @@ bool RingAllReduce::advance(int* status) {
       int here = 0;
       *status = MPI_Test(&receives_[arrived_], &here, MPI_STATUS_IGNORE);
       if (here == 0 || *status != MPI_SUCCESS) return false;
-      if (step_ >= size_ - 1) continue;
       const Part& segment = segments_[arrived_];
-      element_of(what_).add(segment.begin, incoming_.data() + arrived_ * kSegment, segment.bytes);
+      if (is_summing()) element_of(what_).add(segment.begin, slot(arrived_), segment.bytes);
+      if (arrived_ + kWindow < segments_.size()) post_receive(arrived_ + kWindow);
     }
     int sent = 0;
     *status =

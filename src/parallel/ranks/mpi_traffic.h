@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,7 +46,10 @@ class RingAllReduce {
     std::size_t bytes;
   };
   Part chunk(int index) const;
+  bool is_summing() const { return step_ < size_ - 1; }
   void post_step();
+  void post_receive(std::size_t i);  // of segment i
+  char* slot(std::size_t i) const;   // where segment i arrives if it is to be added
 
   MPI_Comm communicator_;
   Collective what_;
@@ -53,8 +57,8 @@ class RingAllReduce {
   std::size_t chunk_bytes_ = 0;
   int step_ = 0;  // size - 1 steps of reduce-scatter, then size - 1 of all-gather
   bool posted_ = false;
-  std::vector<char> incoming_;
-  std::vector<Part> segments_;  // of the chunk received in this step
+  std::shared_ptr<char[]> incoming_;  // a window of segments to be added
+  std::vector<Part> segments_;        // of the chunk received in this step
   std::vector<MPI_Request> receives_, sends_;
   std::size_t arrived_ = 0;
 };

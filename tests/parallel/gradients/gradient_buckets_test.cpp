@@ -72,7 +72,7 @@ TEST(GradientBuckets, HoldEveryParameterInReverseOrderOfCreation) {
     EXPECT_GT(buckets.flat().size(), 2U);
     EXPECT_EQ(communicator.lengths().size(), buckets.flat().size());
     EXPECT_EQ(sent_by_backward.size(), buckets.flat().size());  // nothing was left for wait()
-    EXPECT_EQ(communicator.lengths().front(), 144);  // 129 values of the last one, padded to 16
+    EXPECT_EQ(communicator.lengths().front(), 129);  // the last one's values, a bucket of its own
   });
 }
 
@@ -85,6 +85,38 @@ TEST(GradientBuckets, TheOutputLayersBiasTravelsWithItsWeight) {
     backward(parameters, rank);
     buckets.wait();
     EXPECT_EQ(communicator.lengths(), (std::vector<std::int64_t>{16 + 160, 160}));
+  });
+}
+
+TEST(GradientBuckets, ALargeGradientTravelsAlone) {
+  run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
+    std::vector<at::Tensor> parameters = {at::ones({3}), at::ones({1 << 18}), at::ones({5}),
+                                          at::ones({6})};
+    for (at::Tensor& parameter : parameters) parameter.set_requires_grad(true);
+    GradientBuckets buckets(parameters, {}, communicator);
+    for (int step = 0; step < 2; ++step) {
+      buckets.reduce_on_next_backward();
+      backward(parameters, rank);
+      buckets.wait();
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        EXPECT_TRUE(at::equal(buckets.gradients()[i], 3 * parameters[i])) << i;
+      buckets.clear();
+    }
+    EXPECT_EQ(communicator.lengths(), (std::vector<std::int64_t>{32, 1 << 18, 3, 32, 1 << 18, 3}));
+  });
+}
+
+TEST(GradientBuckets, SumsWaitForTheEndWhereTheyOnlyTakeProcessors) {
+  run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
+    communicator.sum_after_backward();
+    const auto parameters = some_parameters();
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    buckets.reduce_on_next_backward();
+    backward(parameters, rank);
+    EXPECT_TRUE(communicator.lengths().empty());
+    buckets.wait();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_TRUE(at::allclose(buckets.gradients()[i], 3 * parameters[i]));
   });
 }
 
