@@ -111,7 +111,7 @@ std::vector<std::string> World::gather(const std::string& mine) {
 }
 
 std::vector<std::string> World::gather_on_rank_0(const std::string& mine) {
-  if (!mpi_) return {mine};
+  if (size() == 1) return {mine};
   const std::vector<std::size_t> lengths = gather(mine.size());
   const std::size_t longest = *std::max_element(lengths.begin() + 1, lengths.end());
   struct Memory {
