@@ -64,31 +64,22 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& members, const Buc
   Bucket bucket;
   bucket.members = members;
   bucket.missing = members.size();
-  const at::Tensor& first = parameters_[members.front()];
-  const at::TensorOptions options = first.options().requires_grad(false);
-  std::int64_t length = first.numel();
-  if (members.size() == 1) {
-    gradients_[members.front()] = at::empty_like(first, options);
-  } else {
-    std::vector<std::int64_t> offsets;
-    length = 0;
-    for (const std::size_t i : members) {
-      offsets.push_back(length);
-      length += padded(parameters_[i].numel());
-    }
-    bucket.together = at::zeros({length}, options);
-    for (std::size_t k = 0; k < members.size(); ++k) {
-      const at::Tensor& parameter = parameters_[members[k]];
-      gradients_[members[k]] =
-          bucket.together.as_strided(parameter.sizes(), parameter.strides(), offsets[k]);
-    }
-  }
-  if (plan.bfloat16) bucket.narrow = at::zeros({length}, options.dtype(at::kBFloat16));
+  const at::TensorOptions options = parameters_[members.front()].options().requires_grad(false);
+  std::int64_t length = 0;
+  for (const std::size_t i : members) length += padded(parameters_[i].numel());
+  if (members.size() > 1) bucket.together = at::zeros({length}, options);
+  std::int64_t offset = 0;
   const std::size_t index = buckets_.size();
-  for (const std::size_t i : members)
+  for (const std::size_t i : members) {
+    const at::Tensor& parameter = parameters_[i];
+    gradients_[i] = bucket.together.defined()
+                        ? bucket.together.as_strided(parameter.sizes(), parameter.strides(), offset)
+                        : at::empty_like(parameter, options);
+    offset += padded(parameter.numel());
     torch::autograd::impl::set_post_acc_grad_hooks(
-        parameters_[i],
-        std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
+        parameter, std::make_unique<GradientReady>([this, i, index] { keep_gradient(i, index); }));
+  }
+  if (plan.bfloat16) bucket.narrow = at::zeros_like(flat(bucket), options.dtype(at::kBFloat16));
   buckets_.push_back(std::move(bucket));
 }
 

@@ -94,7 +94,7 @@ RingAllReduce::RingAllReduce(MPI_Comm communicator, const Collective& what)
   MPI_Comm_size(communicator_, &size_);
   const auto ranks = static_cast<std::size_t>(size_);
   chunk_bytes_ = (what.count + ranks - 1) / ranks * element_of(what).bytes;
-  incoming_ = std::make_shared_for_overwrite<char[]>(std::min(chunk_bytes_, kWindow * kSegment));
+  incoming_ = std::make_unique_for_overwrite<char[]>(std::min(chunk_bytes_, kWindow * kSegment));
 }
 
 RingAllReduce::Part RingAllReduce::chunk(int index) const {

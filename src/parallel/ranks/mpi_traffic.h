@@ -57,7 +57,7 @@ class RingAllReduce {
   std::size_t chunk_bytes_ = 0;
   int step_ = 0;  // size - 1 steps of reduce-scatter, then size - 1 of all-gather
   bool posted_ = false;
-  std::shared_ptr<char[]> incoming_;  // a window of segments to be added
+  std::unique_ptr<char[]> incoming_;  // a window of segments to be added
   std::vector<Part> segments_;        // of the chunk received in this step
   std::vector<MPI_Request> receives_, sends_;
   std::size_t arrived_ = 0;
@@ -103,7 +103,8 @@ class MpiLane {
   };
 
   explicit MpiLane(MPI_Comm communicator);  // duplicates it twice; a collective
-  void close();                             // before MPI_Finalize
+  MpiLane(MpiLane&&) = default;
+  void close();  // before MPI_Finalize
 
   void start(const Collective& what, std::uint64_t place);
   // Removes and returns the oldest collective if it is done. It has failed if `status` is not
