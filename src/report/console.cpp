@@ -266,8 +266,7 @@ std::string rates_line(const EpochRecord& record) {
   std::string text = formatted("learning rate %g, train images/s %.2f", record.learning_rate,
                                record.train_images_per_second);
   if (const auto& time = record.communication; time && time->summing > 0)
-    text += formatted(", all-reduce %.1f s, %.0f %% overlapped with backward", time->summing,
-                      100 * std::max(0.0, 1 - time->waiting / time->summing));
+    text += formatted(", all-reduce %.1f s (training waited %.1f s)", time->summing, time->waiting);
   return text;
 }
 

@@ -28,6 +28,7 @@ constexpr long long kMaxScanPixels = 16 * kMaxImagePixels;
 constexpr std::uint64_t kMaxPixelsAByte = 1024;  // one bit per block, and half of the rows missing
 constexpr std::uint8_t kMissing = 128;           // mid gray, for rows that the file lacks
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
+constexpr int kMaxUnread = 8;  // bytes after a scan of a sound file
 
 // Whether and where the data ended too early or was corrupt.
 struct EarlyEnd {
@@ -35,7 +36,7 @@ struct EarlyEnd {
   bool seen = false;          // needed pixels are missing
   bool in_rows = false;       // in the scan that first brings rows, not a later one
   JDIMENSION row = 0;         // where the data ended, in iMCU rows
-  bool corrupt = false;       // invalid codes somewhere; decoding continued
+  bool corrupt = false;       // invalid codes, or data that a scan left unread; decoding continued
 };
 
 struct JpegReader {
@@ -77,13 +78,24 @@ bool scan_brings_rows(const jpeg_decompress_struct& info) {
   return false;
 }
 
+// True if the `count` bytes that libjpeg just passed over are data: damage within a scan can end it
+// early without an invalid code. Some encoders pad a scan with zeros.
+bool is_unread_data(const JpegReader& reader, int count) {
+  if (reader.info.input_scan_number == 0 || count <= kMaxUnread) return false;
+  if (reader.end.source_ended) return true;
+  const JOCTET* end = reader.source.next_input_byte;
+  return count - std::count(end - count, end, JOCTET{0}) > kMaxUnread;
+}
+
 void on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
   JpegReader& reader = reader_of(common);
   const jpeg_decompress_struct& info = reader.info;
   const int code = common->err->msg_code;
   ++common->err->num_warnings;
-  if (code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC) reader.end.corrupt = true;
+  if (code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC ||
+      (code == JWRN_EXTRANEOUS_DATA && is_unread_data(reader, common->err->msg_parm.i[0])))
+    reader.end.corrupt = true;
   if (code != JWRN_HIT_MARKER) return;
   if (info.unread_marker != JPEG_EOI) {
     reader.end.corrupt = true;
@@ -210,6 +222,15 @@ bool read_pixels(JpegReader& reader) {
     read_rgb_rows(reader);
   }
   return true;
+}
+
+// Reads on from the last row to the end of the image, where unread data shows.
+void read_end(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) {
+    reader.end.corrupt = true;
+    return;
+  }
+  jpeg_finish_decompress(&reader.info);
 }
 
 // True if the scans so far contain every bit of the coefficients. If a progressive file ends
@@ -350,6 +371,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
     if (reader.end.source_ended && reader.info.input_scan_number > 0) return Outcome::kCutInMarker;
     fail(reader, false);
   }
+  read_end(reader);
   part.damage = settle_damage(reader, part);
   return Outcome::kDone;
 }

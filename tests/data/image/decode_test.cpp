@@ -293,6 +293,23 @@ TEST(TruncatedWebp, ZerosInsteadOfItsEndAreNoData) {
   EXPECT_EQ(fault_of(whole + exif), "");
 }
 
+// Damage within a scan may leave nothing but valid codes, too many of them.
+TEST(CorruptJpeg, DataThatAScanLeavesUnreadIsDamage) {
+  for (const JpegForm& form : {JpegForm{}, JpegForm{.gray = true}, JpegForm{.progressive = true},
+                               JpegForm{.cmyk = true}}) {
+    const std::string whole = encode_jpeg(test::noise(64, 64), form);
+    const std::size_t middle = whole.rfind("\xff\xda") + 14;
+    const auto damage_with = [&](std::size_t at, const std::string& bytes) {
+      return decode_image(std::string(whole).insert(at, bytes), Exif::kIgnore).damage;
+    };
+    EXPECT_EQ(damage_with(middle, whole.substr(middle, 100)), "JPEG data is corrupt in places");
+    const std::size_t end = whole.size() - 2;
+    EXPECT_EQ(damage_with(end, std::string(100, 'x')), "JPEG data is corrupt in places");
+    EXPECT_EQ(damage_with(end, std::string(4, 'x')), "");
+    EXPECT_EQ(damage_with(end, std::string(100, '\0')), "");
+  }
+}
+
 TEST(TruncatedJpeg, ProgressiveKeepsCoarsePixels) {
   const Image image = test::gradient(64, 64);
   const std::string whole = encode_jpeg(image, {.progressive = true});
