@@ -230,7 +230,7 @@ void read_end(JpegReader& reader) {
     reader.end.corrupt = true;
     return;
   }
-  jpeg_finish_decompress(&reader.info);
+  while (!jpeg_input_complete(&reader.info)) jpeg_consume_input(&reader.info);
 }
 
 // True if the scans so far contain every bit of the coefficients. If a progressive file ends
