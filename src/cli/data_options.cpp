@@ -284,7 +284,8 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-// As JSON: "256" or "[224, 160]".
+// As JSON: 256 or {"size": [224, 160]}. A bare list would be two arguments: of RandomCrop, a size
+// and a padding.
 std::string argument_value(const Option& option, const std::string& text,
                            const std::string& where) {
   const auto checked = [&](const std::string& length) {
@@ -300,7 +301,7 @@ std::string argument_value(const Option& option, const std::string& text,
   if (!has_two || height.empty() || width.empty() || rest != "]")
     refuse_text(where + " is '" + excerpt(text) +
                 "', but must be a length in pixels, or a height and a width such as [224,160].");
-  return "[" + checked(height) + ", " + checked(width) + "]";
+  return "{\"size\": [" + checked(height) + ", " + checked(width) + "]}";
 }
 
 Row<TransformInitConfig> argument_row(const OperationSwitch& known) {

@@ -26,7 +26,8 @@ Interval interval_of(std::int64_t hits, std::int64_t count, double images_for_on
   const double center = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
   const double reach =
       kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
-  return {std::max(0.0, center - reach), std::min(1.0, center + reach)};
+  return {hits == 0 ? 0 : std::max(0.0, center - reach),
+          hits == count ? 1 : std::min(1.0, center + reach)};
 }
 
 }  // namespace

@@ -186,6 +186,11 @@ class ConsoleSink : public RunSink {
                  formatted(" of %s training images, in %d folds",
                            grouped(judged.totals.count).c_str(), judged.folds));
     const Calibration& calibration = run.details.calibration;
+    const auto uncalibrated =
+        std::ranges::count_if(calibration.labels, is_at_limit, &LabelCalibration::temperature);
+    if (uncalibrated > 0)
+      result("confidence", "of " + plural(uncalibrated, "class", "classes") +
+                               " cannot be calibrated: do not rely on it");
     if (!calibration.answers.empty() && is_at_limit(calibration.temperature))
       result("confidence", "cannot be calibrated: do not rely on it");
     else if (!calibration.answers.empty())

@@ -104,6 +104,22 @@ const std::vector<Case> kCases = {
        }
      },
      "only one class"},
+    {"one class an image where it may have several",
+     [](Planned& it) {
+       it.sources.train.labels.sets = it.sources.valid.labels.sets = {{0}, {1}};
+     },
+     "no training image has several classes"},
+    {"several classes an image",
+     [](Planned& it) {
+       it.sources.train.labels.sets = it.sources.valid.labels.sets = {{0}, {0, 1}};
+     },
+     ""},
+    {"no validation images of one of several classes",
+     [](Planned& it) {
+       it.sources.train.labels.sets = it.sources.valid.labels.sets = {{0}, {0, 1}};
+       fill(it.sources.valid, 20, 1);
+     },
+     "its threshold is 0.5"},
     {"images of 12 bits in 16", [](Planned& it) { it.draw(8, 0x0f); },
      "no sample is above 15 of 255"},
     {"images of 14 bits in 16", [](Planned& it) { it.draw(8, 0x3f); },

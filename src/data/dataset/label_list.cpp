@@ -144,8 +144,25 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
   for (const auto& [key, name] : given_)
     if (!name.empty() && std::ranges::count(columns, name) == 0)
       throw RowFault("has no column '" + printable(name) + "', which --columns names");
+  if (has_several_labels_ && !is_given(ListField::kLabel)) refuse_further_labels(columns);
   if (places[0] == kNoColumn) return std::nullopt;
   return places;
+}
+
+// Of several labels, those of such columns would count as classes that the image has not.
+void ListColumns::refuse_further_labels(const std::vector<std::string>& columns) const {
+  const auto without_number = [](const std::string& name) {
+    return in_small_letters(name.substr(0, name.find_last_not_of("0123456789_-. ") + 1));
+  };
+  for (const std::string& label : columns) {
+    if (field_of(label) != ListField::kLabel) continue;
+    for (const std::string& column : columns)
+      if (column != label && without_number(column) == without_number(label))
+        throw RowFault(
+            "has the columns '" + printable(label) + "' and '" + printable(column) +
+            "': write the labels of an image into one column, with a ';' between them, or " +
+            "choose one with --columns label=NAME");
+  }
 }
 
 std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {

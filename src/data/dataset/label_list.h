@@ -58,13 +58,16 @@ class ListColumns {
   std::optional<ListField> field_of(std::string_view column) const;
   bool is_given(ListField field) const;  // by --columns
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
-  // columns have one field, or a column of --columns is not there.
+  // columns have one field, a column of --columns is not there, or an image may have several labels
+  // and there is a second column of them.
   std::optional<std::array<std::size_t, kNumListFields>> places(
       const std::vector<std::string>& columns) const;
   // The places that --columns gives as numbers; empty if it gives none.
   std::optional<std::array<std::size_t, kNumListFields>> numbers() const;
 
  private:
+  void refuse_further_labels(const std::vector<std::string>& columns) const;
+
   const Pairs& given_;
   const bool has_several_labels_;
 };

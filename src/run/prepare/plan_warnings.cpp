@@ -114,6 +114,11 @@ class Warnings {
       warn(
           "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
+    const std::vector<std::vector<int>>& sets = sources_.train.labels.sets;
+    if (!sets.empty() && std::ranges::all_of(sets, [](const auto& ids) { return ids.size() < 2; }))
+      warn(
+          "--task multi-label, but no training image has several classes: in a list, a ';' is "
+          "between the labels of an image");
     for (const auto& [set, kind] :
          {std::pair(&sources_.train, "training"), std::pair(&sources_.valid, "validation")}) {
       if (set->is_stream()) continue;
@@ -122,7 +127,10 @@ class Warnings {
       for (std::size_t label = 0; label < counts.size(); ++label)
         if (counts[label] == 0) empty.push_back(names[label]);
       if (!empty.empty())
-        warn("no " + std::string(kind) + " images for class " + quoted_names(empty, 10));
+        warn("no " + std::string(kind) + " images for class " + quoted_names(empty, 10) +
+             (set == &sources_.valid && !sets.empty()
+                  ? ": its threshold is 0.5, and its confidence is not calibrated"
+                  : ""));
     }
   }
 

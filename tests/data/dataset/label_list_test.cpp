@@ -340,6 +340,11 @@ TEST_F(LabelList, SeveralLabelsOfAnImage) {
 
 TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {
   const RecordOptions several = {.task = TaskKind::kMultiLabel};
+  const std::string columns = "path,Label_1,label,Label_2\ndog/a.jpg,x,dog,cat\n";
+  expect_fault("l.csv", columns, {"'label' and 'Label_1'", "--columns label=NAME"}, several);
+  expect_rows("l.csv", columns, {"dog/a.jpg=dog"});
+  expect_rows("l.csv", columns, {"dog/a.jpg=cat"},
+              {.columns = {{"label", "Label_2"}}, .task = TaskKind::kMultiLabel});
   expect_fault("l.jsonl",
                "{\"path\": \"dog/a.jpg\", \"labels\": [1, 0, 1]}\n"
                "{\"path\": \"cat/a.jpg\", \"labels\": [0, 1]}\n",
