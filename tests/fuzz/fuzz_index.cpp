@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string body = fuzz::text_of(data, size);
   const std::uint64_t hash = fnv1a(body);
   const auto file = fuzz::put(
-      "index", "kiln-ixD" + std::string(reinterpret_cast<const char*>(&hash), sizeof hash) + body);
+      "index", "kiln-ixE" + std::string(reinterpret_cast<const char*>(&hash), sizeof hash) + body);
   for (const char* image : {"cat/a.pgm", "dog/b.pgm"})
     fuzz::put(std::string("data/") + image, "P5 1 1 9 x");
   fuzz::accepts<Error>([&] {

@@ -93,11 +93,6 @@ void require_distinct_used(const Dataset& set) {
                "another name.");
 }
 
-// What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
-constexpr auto kMissingValues =
-    std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a",
-                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne, Datumaro
-
 // A note on written labels, and names of folders, that may be no class; empty if there are none, or
 // if classes are given.
 std::string note_of_missing_values(const Dataset& set) {
@@ -107,7 +102,7 @@ std::string note_of_missing_values(const Dataset& set) {
   std::vector<std::string> found;
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   for (std::size_t id = 0; id < counts.size(); ++id)
-    if (counts[id] > 0 && std::ranges::count(kMissingValues, in_small_letters(set.classes[id])) > 0)
+    if (counts[id] > 0 && is_missing_value(set.classes[id]))
       found.push_back("'" + set.classes[id] + "' (" + plural(counts[id], "image", "images") + ")");
   if (found.empty()) return {};
   return "classes are named as programs write a missing value: " + few_of(std::move(found)) +

@@ -19,24 +19,6 @@ constexpr std::size_t kMaxNamed = 10;
 constexpr std::size_t kMaxPathBytes = 4096;
 constexpr float kMaxWeight = 1e6;
 
-// In the order of ListField; the first name is that of --columns.
-const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
-    {"path", "file", "filename", "file_name", "filepath", "image", "image_path", "image_url", "img",
-     "source-ref", "image.path"},
-    {"label", "class", "category", "class_name", "choice"},
-    {"split", "set", "subset"},
-    {"group"},
-    {"weight", "sample_weight"},
-    {"confidence"},  // of Open Images: 0 says that the class is not in the image
-}};
-// With --task multi-label.
-const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "categories", "tags",
-                                                         "choices"};
-
-// In the order of ListedSet; the first name is that of --split-name.
-const std::array<std::vector<std::string_view>, 4> kSetNames = {
-    {{}, {"train", "training"}, {"valid", "validation", "val"}, {"test"}}};
-
 // Calls `visit` with what is between the marks, without blanks and empty parts.
 template <typename Visit>
 void for_each_part(std::string_view text, char mark, Visit&& visit) {
@@ -100,81 +82,11 @@ std::string in_words(const std::array<std::size_t, 4>& counts) {
   for (std::size_t set = 1; set < counts.size(); ++set)
     if (counts[set] > 0)
       parts.push_back(plural(static_cast<long long>(counts[set]), "image", "images") +
-                      " of the set " + std::string(kSetNames[set].front()));
+                      " of the set " + std::string(set_name(static_cast<ListedSet>(set))));
   return joined(parts, ", ");
 }
 
 }  // namespace
-
-std::optional<ListField> ListColumns::field_of(std::string_view column) const {
-  const std::string small = in_small_letters(trimmed(column));
-  for (std::size_t place = 0; place < kNumListFields; ++place) {
-    const auto field = static_cast<ListField>(place);
-    for (const auto& [key, name] : given_)
-      if (key == kFieldNames[place].front() && name == column) return field;
-    if (is_given(field)) continue;
-    if (std::ranges::count(kFieldNames[place], small) > 0 ||
-        (has_several_labels_ && field == ListField::kLabel &&
-         std::ranges::count(kPluralLabelNames, small) > 0))
-      return field;
-  }
-  return std::nullopt;
-}
-
-bool ListColumns::is_given(ListField field) const {
-  const std::string_view key = kFieldNames[static_cast<std::size_t>(field)].front();
-  return std::ranges::any_of(given_, [&](const auto& pair) { return pair.first == key; });
-}
-
-std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
-    const std::vector<std::string>& columns) const {
-  std::array<std::size_t, kNumListFields> places{};
-  places.fill(kNoColumn);
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const std::optional<ListField> field = field_of(columns[i]);
-    if (!field) continue;
-    std::size_t& place = places[static_cast<std::size_t>(*field)];
-    const std::string key(kFieldNames[static_cast<std::size_t>(*field)].front());
-    if (place != kNoColumn)
-      throw RowFault("has the columns '" + printable(columns[place]) + "' and '" +
-                     printable(columns[i]) + "', which may both be the " + key +
-                     ": choose one with --columns " + key + "=NAME");
-    place = i;
-  }
-  for (const auto& [key, name] : given_)
-    if (!name.empty() && std::ranges::count(columns, name) == 0)
-      throw RowFault("has no column '" + printable(name) + "', which --columns names");
-  if (has_several_labels_ && !is_given(ListField::kLabel)) refuse_further_labels(columns);
-  if (places[0] == kNoColumn) return std::nullopt;
-  return places;
-}
-
-// Of several labels, those of such columns would count as classes that the image has not.
-void ListColumns::refuse_further_labels(const std::vector<std::string>& columns) const {
-  const auto without_number = [](const std::string& name) {
-    return in_small_letters(name.substr(0, name.find_last_not_of("0123456789_-. ") + 1));
-  };
-  for (const std::string& label : columns) {
-    if (field_of(label) != ListField::kLabel) continue;
-    for (const std::string& column : columns)
-      if (column != label && without_number(column) == without_number(label))
-        throw RowFault(
-            "has the columns '" + printable(label) + "' and '" + printable(column) +
-            "': write the labels of an image into one column, with a ';' between them, or " +
-            "choose one with --columns label=NAME");
-  }
-}
-
-std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {
-  std::array<std::size_t, kNumListFields> places{};
-  places.fill(kNoColumn);
-  for (const auto& [key, name] : given_)
-    for (std::size_t field = 0; field < kNumListFields; ++field)
-      if (key == kFieldNames[field].front() && class_number(name) > 0)
-        places[field] = static_cast<std::size_t>(class_number(name)) - 1;
-  if (places[0] == kNoColumn) return std::nullopt;
-  return places;
-}
 
 ListRows::ListRows(const DatasetContext& a_context)
     : context(a_context),
@@ -221,7 +133,10 @@ void ListRows::add(const ListedRow& row) {
               .label = labels_of(row[ListField::kLabel]),
               .line = row.line,
               .set = *set};
-    if (const std::string_view group = trimmed(row[ListField::kGroup]); !group.empty())
+    const std::string_view group = plain_number(trimmed(row[ListField::kGroup]));
+    if (is_missing_value(group))
+      ++num_missing_groups_;
+    else if (!group.empty())
       taken.group = content_hash(group);
     if (const std::string_view text = trimmed(row[ListField::kWeight]); !text.empty()) {
       const auto [end, code] =
@@ -248,16 +163,13 @@ std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
   }
   if (!has_sets_ && !rows_.empty()) throw RowFault("names a set, but rows above it do not");
   has_sets_ = true;
-  const auto known = std::ranges::find_if(
-      kSetNames, [&](const auto& names) { return std::ranges::count(names, word) > 0; });
-  if (known == kSetNames.end())
+  const std::optional<ListedSet> set = listed_set(word);
+  if (!set)
     throw RowFault("the set '" + excerpt(printable(word)) +
                    "' is none of train, valid, validation, val and test");
   const std::vector<std::string>& wanted = context.records.list_sets;
-  const auto set = static_cast<std::size_t>(known - kSetNames.begin());
-  if (wanted.empty() || std::ranges::count(wanted, known->front()) > 0)
-    return static_cast<ListedSet>(set);
-  ++num_left_out_[set];
+  if (wanted.empty() || std::ranges::count(wanted, set_name(*set)) > 0) return set;
+  ++num_left_out_[static_cast<std::size_t>(*set)];
   return std::nullopt;
 }
 
@@ -486,9 +398,7 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
   if (!is_same && (sets_.sets().empty() || row.label < 0 || first.label < 0)) {
     has = shown_label(row.label), had = shown_label(first.label);
   } else if (row.set != first.set) {
-    const auto shown = [](ListedSet set) {
-      return "the set " + std::string(kSetNames[static_cast<std::size_t>(set)].front());
-    };
+    const auto shown = [](ListedSet set) { return "the set " + std::string(set_name(set)); };
     has = shown(row.set), had = shown(first.set);
   } else if (row.weight != first.weight) {
     has = formatted("the weight %g", static_cast<double>(row.weight));
@@ -540,6 +450,14 @@ void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
 
 // Gives labels their meaning, as those of label files and records.
 void ListRows::settle(Dataset& set) {
+  const auto is_whole = [](const std::string& label) {
+    return label.ends_with(".0") && is_class_number(label.substr(0, label.size() - 2));
+  };
+  if (context.records.classes_file.empty() && found_.names.empty() && !labels_.empty() &&
+      std::ranges::all_of(labels_, is_whole)) {
+    for (std::string& label : labels_) label.resize(label.size() - 2);
+    set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
+  }
   set.found = std::move(found_);
   if (set.found.named_by.starts_with("ClassLabel"))
     for (const std::string& label : labels_)
@@ -591,9 +509,21 @@ Dataset ListRows::take() {
     set.archives.push_back(std::move(embedded_));
   }
   settle(set);
-  if (!others.empty()) set.notes.push_back("left out: " + others);
-  if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
+  add_notes(set);
   return set;
+}
+
+void ListRows::add_notes(Dataset& set) const {
+  if (const std::string others = in_words(num_left_out_); !others.empty())
+    set.notes.push_back("left out: " + others);
+  if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
+  if (num_missing_groups_ > 0)
+    set.notes.push_back("the group of " + plural(num_missing_groups_, "row", "rows") +
+                        " is written as programs write a missing value, such as NA, so that their "
+                        "images are in no group");
+  if (const std::string note = unread.note();
+      !note.empty() && !has_sets_ && !columns.is_given(ListField::kSet))
+    set.notes.push_back(note);
 }
 
 namespace {

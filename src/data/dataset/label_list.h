@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,13 +15,11 @@
 #include <vector>
 
 #include "data/archive/archive.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/readers.h"
 #include "modules/parquet/module.h"
 
 namespace kiln {
-
-enum class ListField { kPath, kLabel, kSet, kGroup, kWeight, kConfidence };
-inline constexpr std::size_t kNumListFields = 6;
 
 // An image as the list has it. Texts need to be valid only during the call that takes the row.
 struct ListedRow {
@@ -42,36 +39,6 @@ struct ListedRow {
 inline constexpr char kListedLabelEnd = '\x1f';  // in no label, since it is a control character
 // Of an image for which the list has no label.
 inline constexpr std::string_view kNoListedLabels(&kListedLabelEnd, 1);
-
-// Why a row cannot be used, as a clause.
-class RowFault : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Which column of a list has which field: by usual names, in any case, or as --columns says.
-class ListColumns {
- public:
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
-  explicit ListColumns(const Pairs& given, bool has_several_labels = false)
-      : given_(given), has_several_labels_(has_several_labels) {}
-
-  std::optional<ListField> field_of(std::string_view column) const;
-  bool is_given(ListField field) const;  // by --columns
-  // The place of each field among the columns; empty if none has the path. Throws RowFault if two
-  // columns have one field, a column of --columns is not there, or an image may have several labels
-  // and there is a second column of them.
-  std::optional<std::array<std::size_t, kNumListFields>> places(
-      const std::vector<std::string>& columns) const;
-  // The places that --columns gives as numbers; empty if it gives none.
-  std::optional<std::array<std::size_t, kNumListFields>> numbers() const;
-
- private:
-  void refuse_further_labels(const std::vector<std::string>& columns) const;
-
-  const Pairs& given_;
-  const bool has_several_labels_;
-};
-inline constexpr std::size_t kNoColumn = SIZE_MAX;
 
 // Takes the rows of a list, and becomes the dataset. Faults of rows are collected.
 class ListRows {
@@ -95,6 +62,7 @@ class ListRows {
 
   const DatasetContext& context;
   const ListColumns columns;
+  UnreadColumns unread;       // those that are not read, value by value
   const char* unit = "line";  // what a row's number counts
   std::string question;       // that Label Studio's choices answer; empty: none so far
 
@@ -122,6 +90,7 @@ class ListRows {
   void repeat(Row& first, const Row& row, std::size_t image);
   void find_files(Dataset& set, const std::vector<int>& lines) const;
   void settle(Dataset& set);
+  void add_notes(Dataset& set) const;
 
   std::string root_, absolute_root_;  // where relative paths begin
   std::string plain_folder_;  // of the last row with a "..", which leads through no link and back
@@ -139,6 +108,7 @@ class ListRows {
   std::vector<std::string> faults_;              // the first ten
   std::size_t num_faults_ = 0;
   std::size_t num_repeated_ = 0;
+  long long num_missing_groups_ = 0;
   FoundLabels found_;
   ImageArchive embedded_;
 };

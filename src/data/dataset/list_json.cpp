@@ -55,11 +55,13 @@ const json* metadata_of(const json& object, const std::string& attribute) {
 }
 
 // The fields of an object, by their keys, without a label that metadata explain.
-RowTexts fields_of(const json& object, const ListColumns& columns) {
+RowTexts fields_of(const json& object, const ListColumns& columns, UnreadColumns& unread) {
   RowTexts row;
   std::array<const std::string*, kNumListFields> keys{};
   for (const auto& [key, value] : object.items()) {
     const std::optional<ListField> field = columns.field_of(key);
+    if (!field && value.is_string()) unread.see(key, value.get_ref<const std::string&>());
+    if (!field && (value.is_boolean() || value.is_number_integer())) unread.see(key, value.dump());
     if (!field || (field == ListField::kLabel && metadata_of(object, key) != nullptr)) continue;
     if (field == ListField::kConfidence && !value.is_number()) continue;
     const auto place = static_cast<std::size_t>(*field);
@@ -109,8 +111,10 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
     const json* number = member_of(object, attribute);
     const json* names = member_of(metadata, "class-map");
     const bool is_list = names != nullptr && number != nullptr && number->is_array();
+    const bool is_one = names != nullptr && number != nullptr && number->is_number_integer();
     std::string text = is_list             ? named_labels(*number, *names)
                        : name != nullptr   ? text_of(*name, "class-name")
+                       : is_one            ? named_labels(json::array({*number}), *names)
                        : number != nullptr ? labels_of(*number, attribute)
                                            : std::string();
     std::string& label = row[ListField::kLabel];
@@ -124,7 +128,7 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
 // Those of one question, by its name ("from_name"): --columns label=NAME chooses it.
 void take_task(const json& task, ListRows& rows, RowTexts& row) {
   const ListColumns& columns = rows.columns;
-  row = fields_of(*member_of(task, "data"), columns);
+  row = fields_of(*member_of(task, "data"), columns, rows.unread);
   const bool is_chosen = columns.is_given(ListField::kLabel);
   if (is_chosen && !row[ListField::kLabel].empty()) return;
   const json* annotations = member_of(task, "annotations");
@@ -168,7 +172,7 @@ void take_object(const json& object, int line, ListRows& rows) {
     if (const json* data = member_of(object, "data"); data != nullptr && data->is_object()) {
       take_task(object, rows, row);
     } else {
-      row = fields_of(object, rows.columns);
+      row = fields_of(object, rows.columns, rows.unread);
       if (row[ListField::kLabel].empty()) take_manifest_label(object, rows.columns, row);
     }
     row.add_to(rows, line);

@@ -96,6 +96,7 @@ class Rows {
       const std::optional<ListField> field = !images_.empty() && column == images_ + ".path"
                                                  ? ListField::kPath
                                                  : rows.columns.field_of(column);
+      if (!field && UnreadColumns::has_usual_name(column)) unread_.push_back(column);
       if (!field || (*field == ListField::kPath && !column.starts_with(images_))) continue;
       if (std::ranges::count(fields_, *field) > 0)
         throw RowFault("has the column '" + printable(column) +
@@ -112,6 +113,7 @@ class Rows {
                                 wanted_[static_cast<std::size_t>(label - fields_.begin())]);
           !names.empty())
         rows.name_classes(std::move(names), "ClassLabel in the file");
+    wanted_.insert(wanted_.end(), unread_.begin(), unread_.end());
     if (!images_.empty()) wanted_.push_back(images_ + std::string(kBytes));
   }
 
@@ -128,6 +130,9 @@ class Rows {
     ListedRow row{.line = number};
     for (std::size_t i = 0; i < fields_.size(); ++i)
       if (texts[i]) row[fields_[i]] = *texts[i];
+    for (std::size_t i = 0; i < unread_.size(); ++i)
+      if (const std::optional<std::string>& text = texts[fields_.size() + i])
+        rows_.unread.see(unread_[i], *text);
     if (images_.empty() || !texts.back()) return rows_.add(row);
     if (!spool_) spool_.emplace();
     const std::string& bytes = *texts.back();
@@ -142,8 +147,9 @@ class Rows {
 
   ParquetReader& file_;
   ListRows& rows_;
-  std::string images_;             // the struct with images; empty: there are paths
-  std::vector<ListField> fields_;  // of the columns that are read; without one for images
+  std::string images_;               // the struct with images; empty: there are paths
+  std::vector<ListField> fields_;    // of the columns that are read; without one for images
+  std::vector<std::string> unread_;  // columns that may name sets
   std::vector<std::string> wanted_;
   std::optional<Spool> spool_;
 };

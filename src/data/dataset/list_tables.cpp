@@ -63,6 +63,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     if (is_row) places = guessed_places(fields);
   }
   const std::size_t num_columns = fields.size();
+  const std::vector<std::string> names = is_row ? std::vector<std::string>() : fields;
   for (bool more = is_row || next(); more; more = next()) {
     if (fields.size() != num_columns) {
       rows.fault(reader.line(),
@@ -73,6 +74,8 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     ListedRow row{.line = reader.line()};
     for (std::size_t field = 0; field < kNumListFields; ++field)
       if ((*places)[field] < num_columns) row.fields[field] = fields[(*places)[field]];
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (std::ranges::count(*places, i) == 0) rows.unread.see(names[i], fields[i]);
     rows.add(row);
   }
 }

@@ -116,7 +116,7 @@ std::string training_text(const fs::path& folder, const Predictor& model) {
 }  // namespace
 
 std::string quoted(const std::string& text) {
-  return quote_json(as_utf8(text));
+  return nlohmann::json(as_utf8(text)).dump();  // UTF-8: Python reads no pairs of \u
 }
 
 std::string quoted_list(const std::vector<std::string>& texts) {

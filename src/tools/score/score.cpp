@@ -150,12 +150,20 @@ std::string where_images_are(const RecordOptions& records) {
   return joined(texts, ",");
 }
 
+std::string columns_text(const RecordOptions& records) {
+  std::vector<std::string> texts;
+  for (const auto& [field, column] : records.columns)
+    texts.push_back(as_utf8(field + "=" + column));
+  return joined(texts, ",");
+}
+
 ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
                              const Inference& inference, const ScoreColumns& columns) {
   return {
       .rows = {{"the model", as_utf8(predictor.print())},
                {"--data-path", full_path(config.data_path)},
                {"--list-root", where_images_are(config.prediction.records)},
+               {"--columns", columns_text(config.prediction.records)},
                {"--record-keys", as_utf8("image=" + config.prediction.records.keys.image)},
                {"--top-k", std::to_string(columns.top_k)},
                {"--all-classes", switch_text(columns.all_classes)},

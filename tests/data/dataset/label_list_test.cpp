@@ -8,6 +8,7 @@
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_source.h"
+#include "data/dataset/list_columns.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -91,6 +92,10 @@ TEST_F(LabelList, JsonOfEveryKind) {
               "{\"source-ref\": \"s3://b/cat/a.jpg\", \"x\": 0, \"x-metadata\": {\"class-name\": "
               "\"cat\"}}\n",
               two_, {.list_roots = {{"s3://b/", scratch_.path().string()}}});
+  expect_rows("l.manifest",
+              "{\"source-ref\": \"dog/a.jpg\", \"x\": 1, \"x-metadata\": {\"class-map\": "
+              "{\"1\": \"dog\"}}}\n",
+              {"dog/a.jpg=dog"});
   const std::string of_jobs =
       "{\"source-ref\": \"dog/a.jpg\", \"class\": 0, \"class-metadata\": {\"class-name\": "
       "\"dog\"}, "
@@ -336,6 +341,51 @@ TEST_F(LabelList, SeveralLabelsOfAnImage) {
                "{\"image_id\": 1, \"category_id\": 0}, {\"image_id\": 3, \"category_id\": 1}], "
                "\"categories\": [{\"id\": 0, \"name\": \"cat\"}, {\"id\": 1, \"name\": \"dog\"}]}");
   EXPECT_EQ(rows(read_dataset(scratch_ / "l.json", "Data", several)), expected);
+}
+
+TEST_F(LabelList, ColumnsThatMayNameSetsAreTold) {
+  const auto notes = [&](const std::string& name, const std::string& text,
+                         const RecordOptions& options = {}) {
+    return joined(read(name, text, options).notes, "\n");
+  };
+  const auto table = [](const std::string& column, const std::string& first) {
+    return "path,label," + column + "\ndog/a.jpg,dog," + first + "\ncat/a.jpg,cat,test\n";
+  };
+  EXPECT_NE(notes("l.csv", table("part", "Train")).find("--columns split=part,"),
+            std::string::npos);
+  EXPECT_NE(notes("l.csv", table("is_valid", "0")).find("(0, test)"), std::string::npos);
+  EXPECT_NE(notes("l.jsonl",
+                  "{\"path\": \"dog/a.jpg\", \"label\": \"dog\", \"is_valid\": true}\n"
+                  "{\"path\": \"cat/a.jpg\", \"label\": \"cat\", \"is_valid\": false}\n")
+                .find("'is_valid' (false, true)"),
+            std::string::npos);
+  EXPECT_EQ(notes("l.csv", table("part", "bus")), "");
+  EXPECT_EQ(notes("l.csv", table("part", "test")), "");
+  EXPECT_EQ(notes("l.csv", table("part", "train"), {.columns = {{"split", ""}}}), "");
+  EXPECT_EQ(
+      notes("l.csv", "path,label,split,part\ndog/a.jpg,dog,train,val\ncat/a.jpg,cat,train,test\n"),
+      "");
+}
+
+TEST_F(LabelList, GroupsAreNumbersHoweverTheyAreWritten) {
+  const Dataset set = read("l.csv",
+                           "path,label,group\ndog/a.jpg,dog,17.0\ncat/a.jpg,cat,017\n"
+                           "cat/b c.jpg,cat,NA\nother/f.jpg,dog,NA\n\"dog/d,e.jpg\",dog,17.5\n");
+  EXPECT_EQ(set.samples.group(0), set.samples.group(1));
+  EXPECT_EQ(set.samples.group(2), 0U);
+  EXPECT_EQ(set.samples.group(3), 0U);
+  EXPECT_NE(set.samples.group(4), set.samples.group(0));
+  EXPECT_NE(joined(set.notes, "\n").find("of 2 rows"), std::string::npos);
+  for (const auto& [text, number] : std::vector<std::pair<std::string, std::string>>{
+           {"0", "0"}, {"00.0", "0"}, {"", ""}, {".0", ".0"}, {"1a", "1a"}, {"7.", "7"}})
+    EXPECT_EQ(plain_number(text), number) << text;
+}
+
+TEST_F(LabelList, NumbersWithAZeroBehindThePointAreNumbers) {
+  expect_rows("l.csv", "path,label\ndog/a.jpg,10.0\ncat/a.jpg,2.0\n",
+              {"dog/a.jpg=10", "cat/a.jpg=2"});
+  expect_rows("l.csv", "path,label\ndog/a.jpg,10.5\ncat/a.jpg,2.0\n",
+              {"dog/a.jpg=10.5", "cat/a.jpg=2.0"});
 }
 
 TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {

@@ -1,0 +1,165 @@
+#include "data/dataset/list_columns.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "data/dataset/found_labels.h"
+
+namespace kiln {
+namespace {
+
+// In the order of ListField; the first name is that of --columns.
+const std::array<std::vector<std::string_view>, kNumListFields> kFieldNames = {{
+    {"path", "file", "filename", "file_name", "filepath", "image", "image_path", "image_url", "img",
+     "source-ref", "image.path"},
+    {"label", "class", "category", "class_name", "choice"},
+    {"split", "set", "subset"},
+    {"group"},
+    {"weight", "sample_weight"},
+    {"confidence"},  // of Open Images: 0 says that the class is not in the image
+}};
+// With --task multi-label.
+const std::vector<std::string_view> kPluralLabelNames = {"labels", "classes", "categories", "tags",
+                                                         "choices"};
+
+// In the order of ListedSet; the first name is that of --split-name.
+const std::array<std::vector<std::string_view>, 4> kSetNames = {
+    {{}, {"train", "training"}, {"valid", "validation", "val"}, {"test"}}};
+// What other programs call sets and the column of them.
+constexpr auto kOtherSetWords = std::to_array<std::string_view>(
+    {"testing", "dev", "eval", "evaluation", "holdout", "publictest", "privatetest"});
+constexpr auto kOtherSetColumns = std::to_array<std::string_view>(
+    {"partition", "phase", "usage", "ml_use", "data_split", "split_name", "set_name", "is_train",
+     "is_valid", "is_val", "is_test"});
+constexpr std::size_t kMostSets = 6;
+
+// What programs write where a value is missing (pandas.read_csv, na_values), in small letters.
+constexpr auto kMissingValues =
+    std::to_array<std::string_view>({"nan", "none", "null", "n/a", "na", "<na>", "nat", "#n/a",
+                                     "unlabeled", "_unlabeled", "no_label"});  // FiftyOne, Datumaro
+
+}  // namespace
+
+std::optional<ListField> ListColumns::field_of(std::string_view column) const {
+  const std::string small = in_small_letters(trimmed(column));
+  for (std::size_t place = 0; place < kNumListFields; ++place) {
+    const auto field = static_cast<ListField>(place);
+    for (const auto& [key, name] : given_)
+      if (key == kFieldNames[place].front() && name == column) return field;
+    if (is_given(field)) continue;
+    if (std::ranges::count(kFieldNames[place], small) > 0 ||
+        (has_several_labels_ && field == ListField::kLabel &&
+         std::ranges::count(kPluralLabelNames, small) > 0))
+      return field;
+  }
+  return std::nullopt;
+}
+
+bool ListColumns::is_given(ListField field) const {
+  const std::string_view key = kFieldNames[static_cast<std::size_t>(field)].front();
+  return std::ranges::any_of(given_, [&](const auto& pair) { return pair.first == key; });
+}
+
+std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
+    const std::vector<std::string>& columns) const {
+  std::array<std::size_t, kNumListFields> places{};
+  places.fill(kNoColumn);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::optional<ListField> field = field_of(columns[i]);
+    if (!field) continue;
+    std::size_t& place = places[static_cast<std::size_t>(*field)];
+    const std::string key(kFieldNames[static_cast<std::size_t>(*field)].front());
+    if (place != kNoColumn)
+      throw RowFault("has the columns '" + printable(columns[place]) + "' and '" +
+                     printable(columns[i]) + "', which may both be the " + key +
+                     ": choose one with --columns " + key + "=NAME");
+    place = i;
+  }
+  for (const auto& [key, name] : given_)
+    if (!name.empty() && std::ranges::count(columns, name) == 0)
+      throw RowFault("has no column '" + printable(name) + "', which --columns names");
+  if (has_several_labels_ && !is_given(ListField::kLabel)) refuse_further_labels(columns);
+  if (places[0] == kNoColumn) return std::nullopt;
+  return places;
+}
+
+// Of several labels, those of such columns would count as classes that the image has not.
+void ListColumns::refuse_further_labels(const std::vector<std::string>& columns) const {
+  const auto without_number = [](const std::string& name) {
+    return in_small_letters(name.substr(0, name.find_last_not_of("0123456789_-. ") + 1));
+  };
+  for (const std::string& label : columns) {
+    if (field_of(label) != ListField::kLabel) continue;
+    for (const std::string& column : columns)
+      if (column != label && without_number(column) == without_number(label))
+        throw RowFault(
+            "has the columns '" + printable(label) + "' and '" + printable(column) +
+            "': write the labels of an image into one column, with a ';' between them, or " +
+            "choose one with --columns label=NAME");
+  }
+}
+
+std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {
+  std::array<std::size_t, kNumListFields> places{};
+  places.fill(kNoColumn);
+  for (const auto& [key, name] : given_)
+    for (std::size_t field = 0; field < kNumListFields; ++field)
+      if (key == kFieldNames[field].front() && class_number(name) > 0)
+        places[field] = static_cast<std::size_t>(class_number(name)) - 1;
+  if (places[0] == kNoColumn) return std::nullopt;
+  return places;
+}
+
+std::optional<ListedSet> listed_set(std::string_view word) {
+  const auto known = std::ranges::find_if(
+      kSetNames, [&](const auto& names) { return std::ranges::count(names, word) > 0; });
+  if (known == kSetNames.end()) return std::nullopt;
+  return static_cast<ListedSet>(known - kSetNames.begin());
+}
+
+std::string_view set_name(ListedSet set) {
+  return kSetNames[static_cast<std::size_t>(set)].front();
+}
+
+bool is_missing_value(std::string_view text) {
+  return std::ranges::count(kMissingValues, in_small_letters(std::string(text))) > 0;
+}
+
+std::string_view plain_number(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string_view rest = text.substr(digits);
+  if (digits == 0 ||
+      (!rest.empty() && (rest.front() != '.' || rest.find_first_not_of('0', 1) != rest.npos)))
+    return text;
+  text = text.substr(0, digits);
+  return text.substr(std::min(text.find_first_not_of('0'), digits - 1));
+}
+
+bool UnreadColumns::has_usual_name(std::string_view column) {
+  return std::ranges::count(kOtherSetColumns, in_small_letters(std::string(trimmed(column)))) > 0;
+}
+
+void UnreadColumns::see(std::string_view column, std::string_view value) {
+  auto known = columns_.find(column);
+  const bool is_new = known == columns_.end();
+  if (is_new) known = columns_.emplace(std::string(column), Seen{{}, has_usual_name(column)}).first;
+  Seen& seen = known->second;
+  if (!is_new && seen.words.empty()) return;
+  const std::string word = in_small_letters(std::string(trimmed(value)));
+  const bool is_set = listed_set(word).has_value() || std::ranges::count(kOtherSetWords, word) > 0;
+  if (is_set || seen.has_usual_name) seen.words.insert(word);
+  if ((!is_set && !seen.has_usual_name) || seen.words.size() > kMostSets) seen.words.clear();
+}
+
+std::string UnreadColumns::note() const {
+  for (const auto& [column, seen] : columns_)
+    if (seen.words.size() > 1)
+      return "the column '" + printable(column) + "' (" +
+             printable(joined({seen.words.begin(), seen.words.end()}, ", ")) +
+             ") may say which set an image is of, but is not read: write train, valid and test "
+             "into it and give --columns split=" +
+             printable(column) + ", or --columns split= if it means something else";
+  return {};
+}
+
+}  // namespace kiln
