@@ -50,7 +50,8 @@ TEST(TransformInit, IgnoresTwoSwitches) {
 
 TEST(TransformInit, TakesAHeightAndAWidth) {
   for (const char* text : {"[224,160]", "[ 224 , 160]"})
-    EXPECT_EQ(init({"--resize", "--size", text}).operations, R"([["Resize", {"size": [224, 160]}]])");
+    EXPECT_EQ(init({"--resize", "--size", text}).operations,
+              R"([["Resize", {"size": [224, 160]}]])");
 }
 
 TEST(TransformInit, RefusesSizesThatAreNone) {
