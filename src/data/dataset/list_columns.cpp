@@ -78,25 +78,22 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
   for (const auto& [key, name] : given_)
     if (!name.empty() && std::ranges::count(columns, name) == 0)
       throw RowFault("has no column '" + printable(name) + "', which --columns names");
-  if (has_several_labels_ && !is_given(ListField::kLabel)) refuse_further_labels(columns);
+  if (const std::size_t label = places[static_cast<std::size_t>(ListField::kLabel)];
+      label != kNoColumn)
+    for (const std::string& column : columns) refuse_second_label(columns[label], column);
   if (places[0] == kNoColumn) return std::nullopt;
   return places;
 }
 
-// Of several labels, those of such columns would count as classes that the image has not.
-void ListColumns::refuse_further_labels(const std::vector<std::string>& columns) const {
+void ListColumns::refuse_second_label(const std::string& label, const std::string& column) const {
+  if (!has_several_labels_ || is_given(ListField::kLabel) || column == label) return;
   const auto without_number = [](const std::string& name) {
     return in_small_letters(name.substr(0, name.find_last_not_of("0123456789_-. ") + 1));
   };
-  for (const std::string& label : columns) {
-    if (field_of(label) != ListField::kLabel) continue;
-    for (const std::string& column : columns)
-      if (column != label && without_number(column) == without_number(label))
-        throw RowFault(
-            "has the columns '" + printable(label) + "' and '" + printable(column) +
-            "': write the labels of an image into one column, with a ';' between them, or " +
-            "choose one with --columns label=NAME");
-  }
+  if (without_number(column) == without_number(label))
+    throw RowFault("has the columns '" + printable(label) + "' and '" + printable(column) +
+                   "': write the labels of an image into one column, with a ';' between them, or " +
+                   "choose one with --columns label=NAME");
 }
 
 std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {
@@ -125,14 +122,17 @@ bool is_missing_value(std::string_view text) {
   return std::ranges::count(kMissingValues, in_small_letters(std::string(text))) > 0;
 }
 
-std::string_view plain_number(std::string_view text) {
+std::string_view without_zero_fraction(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view rest = text.substr(digits);
-  if (digits == 0 ||
-      (!rest.empty() && (rest.front() != '.' || rest.find_first_not_of('0', 1) != rest.npos)))
-    return text;
-  text = text.substr(0, digits);
-  return text.substr(std::min(text.find_first_not_of('0'), digits - 1));
+  const bool is_zero = rest.starts_with('.') && rest.find_first_not_of('0', 1) == rest.npos;
+  return digits > 0 && is_zero ? text.substr(0, digits) : text;
+}
+
+std::string_view plain_number(std::string_view text) {
+  text = without_zero_fraction(text);
+  if (text.empty() || text.find_first_not_of("0123456789") != text.npos) return text;
+  return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
 bool UnreadColumns::has_usual_name(std::string_view column) {

@@ -44,9 +44,11 @@ class ListColumns {
   // The places that --columns gives as numbers; empty if it gives none.
   std::optional<std::array<std::size_t, kNumListFields>> numbers() const;
 
- private:
-  void refuse_further_labels(const std::vector<std::string>& columns) const;
+  // Throws RowFault if an image may have several labels and `column` has some beside those of the
+  // column `label`: they would count as classes that the image has not.
+  void refuse_second_label(const std::string& label, const std::string& column) const;
 
+ private:
   const Pairs& given_;
   const bool has_several_labels_;
 };
@@ -58,6 +60,9 @@ std::string_view set_name(ListedSet set);
 
 // Whether programs write such a text where a value is missing: "nan", "NA".
 bool is_missing_value(std::string_view text);
+
+// "17" of "17.0"; any other text as it is.
+std::string_view without_zero_fraction(std::string_view text);
 
 // "17" of "17.0" and "017", as programs write one number; any other text as it is.
 std::string_view plain_number(std::string_view text);

@@ -73,6 +73,9 @@ RowTexts fields_of(const json& object, const ListColumns& columns, UnreadColumns
     row.texts[place] =
         (*field == ListField::kLabel ? labels_of : text_of)(inner == nullptr ? value : *inner, key);
   }
+  if (const std::string* label = keys[static_cast<std::size_t>(ListField::kLabel)])
+    for (const auto& [key, value] : object.items())
+      if (metadata_of(object, key) == nullptr) columns.refuse_second_label(*label, key);
   return row;
 }
 

@@ -107,12 +107,14 @@ class Rows {
     if (std::ranges::count(fields_, ListField::kPath) == 0 && images_.empty())
       throw RowFault("has the columns " + printable(quoted_names(file.columns(), kMaxNamed)) +
                      ", none of which is of images: name it with --columns path=NAME");
-    if (const auto label = std::ranges::find(fields_, ListField::kLabel); label != fields_.end())
-      if (std::vector<std::string> names =
-              class_label_names(file.metadata("huggingface"),
-                                wanted_[static_cast<std::size_t>(label - fields_.begin())]);
+    if (const auto label = std::ranges::find(fields_, ListField::kLabel); label != fields_.end()) {
+      const std::string& name = wanted_[static_cast<std::size_t>(label - fields_.begin())];
+      for (const std::string& column : file.columns())
+        rows.columns.refuse_second_label(name, column);
+      if (std::vector<std::string> names = class_label_names(file.metadata("huggingface"), name);
           !names.empty())
         rows.name_classes(std::move(names), "ClassLabel in the file");
+    }
     wanted_.insert(wanted_.end(), unread_.begin(), unread_.end());
     if (!images_.empty()) wanted_.push_back(images_ + std::string(kBytes));
   }

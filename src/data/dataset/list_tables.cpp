@@ -94,18 +94,14 @@ void read_mxnet_list(ListRows& rows) {
     const std::size_t index = line.find('\t'), path = line.rfind('\t');
     if (index == line.npos || index == path)
       return rows.fault(number, "is not an index, a label and a path with tabs between them");
-    std::string_view label = line.substr(index + 1, path - index - 1);
+    const std::string_view label = line.substr(index + 1, path - index - 1);
     if (label.find('\t') != label.npos)
       return rows.fault(number,
                         "has several labels, which may be numbers of classes or a 0 or 1 for each: "
                         "give a list that ends in .csv or .jsonl, for --task multi-label");
-    if (const std::size_t point = label.find_first_not_of("0123456789");  // im2rec writes 3.000000
-        point != label.npos && point > 0 && label[point] == '.' &&
-        label.find_first_not_of('0', point + 1) == label.npos)
-      label = label.substr(0, point);
     ListedRow row{.line = number};
     row[ListField::kPath] = line.substr(path + 1);
-    row[ListField::kLabel] = label;
+    row[ListField::kLabel] = without_zero_fraction(label);  // im2rec writes 3.000000
     rows.add(row);
   });
 }

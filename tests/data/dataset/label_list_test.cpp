@@ -392,6 +392,8 @@ TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {
   const RecordOptions several = {.task = TaskKind::kMultiLabel};
   const std::string columns = "path,Label_1,label,Label_2\ndog/a.jpg,x,dog,cat\n";
   expect_fault("l.csv", columns, {"'label' and 'Label_1'", "--columns label=NAME"}, several);
+  expect_fault("l.jsonl", "{\"path\": \"dog/a.jpg\", \"label\": \"dog\", \"label2\": \"cat\"}\n",
+               {"'label' and 'label2'"}, several);
   expect_rows("l.csv", columns, {"dog/a.jpg=dog"});
   expect_rows("l.csv", columns, {"dog/a.jpg=cat"},
               {.columns = {{"label", "Label_2"}}, .task = TaskKind::kMultiLabel});
