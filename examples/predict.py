@@ -22,6 +22,8 @@ def load_network(folder):
     """The trained network, in evaluation mode: logits of [N, 3, height, width]."""
     name = re.search(r"^ *model_name: *(\S+)", (folder / "model_spec.yaml").read_text(), re.M)[1]
     weights = torch.load(folder / "model", map_location="cpu", weights_only=True)
+    if name not in torchvision.models.list_models():
+        sys.exit(f"torchvision does not have {name}: use kiln score, or the file of kiln export --format onnx.")
     own = {key.removeprefix("model."): value for key, value in weights.items() if key.startswith("model.")}
     head = weights.get("out_linear_model.weight")  # [classes, 1000]
     if head is None:  # from fresh weights: torchvision's network with one output per class

@@ -311,13 +311,27 @@ const KnownNetwork* network_in(const std::string& weights) {
   return nullptr;
 }
 
+// The network whose name the file's name begins with, as a word or several: the longest one, since
+// resnet50 begins resnet50_32x4d.
+std::string_view network_begun(std::string_view file) {
+  std::string_view network = kUsualNetwork, longest;
+  for (const KnownNetwork& known : known_networks())
+    for (const std::string_view name : {known.name, known.also[0], known.also[1]}) {
+      const bool is_word =
+          file.starts_with(name) && (file.size() == name.size() ||
+                                     std::string_view("-._").find(file[name.size()]) != file.npos);
+      if (!is_word || name.size() <= longest.size()) continue;
+      longest = name;
+      network = known.name;
+    }
+  return network;
+}
+
 }  // namespace
 
 std::string network_of(const std::string& weights) {
   if (const KnownNetwork* stored = network_in(weights)) return std::string(stored->name);
-  const std::string file = std::filesystem::path(weights).filename().string();
-  const KnownNetwork* named = find_network(file.substr(0, file.find_first_of("-.")));
-  return std::string(named == nullptr ? kUsualNetwork : named->name);
+  return std::string(network_begun(std::filesystem::path(weights).filename().string()));
 }
 
 void check_network(Given& given, const NetworkConfig& config) {

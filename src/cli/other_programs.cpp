@@ -16,7 +16,8 @@ namespace {
 struct ForeignWords {
   const char* words;   // one that ends in = takes a value, whatever that looks like
   const char* option;  // empty: Kiln has none
-  // Empty: the word's own value. X: X, unless the word has a value. =X: X in any case. Without an
+  // Empty: the word's own value. X: X, unless the word has a value. =X: X in any case. G=X…: X if
+  // the word's value, or the first of several, is G; there is nothing for another. Without an
   // option: what Kiln does about it; may be empty.
   const char* value = "";
   const char* commands = "";  // those that the row is for; empty: all
@@ -57,7 +58,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"time", "time-limit"},
     {"opt", "optimizer"},
     {"wd", "weight-decay"},
-    {"norm-weight-decay", "no-decay", "=norm-and-bias"},
+    {"norm-weight-decay=", "no-decay", "0=norm-and-bias 0.0=norm-and-bias"},
     {"clip-grad clip-grad-norm", "clip-norm"},
     {"sched lr-scheduler", "lr-schedule"},
     {"cos-lr", "lr-schedule", "=cosine"},
@@ -70,7 +71,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"hflip scale ratio", "augment", "=standard"},
     {"aa= auto-augment= reprob random-erase", "augment", "=strong"},
     {"color-jitter", "augment", "=crop,flip,color"},
-    {"mean std", "normalization", "=imagenet"},
+    {"mean std", "normalization", "0.5=half 0.485=imagenet 0.229=imagenet"},
     {"eval-metric", "best-by"},
     {"conf threshold", "min-confidence"},
     {"topk", "top-k"},
@@ -129,6 +130,16 @@ bool is_valid(const Option& option, const std::string& text) {
   } catch (const Error&) {
     return false;
   }
+}
+
+// The X of G=X…; empty: none.
+std::string paired(std::string_view pairs, const std::string& given) {
+  std::istringstream in{std::string(pairs)};
+  for (std::string pair; in >> pair;) {
+    const std::string key = pair.substr(0, pair.find('='));
+    if (given == key || given.starts_with(key + ",")) return pair.substr(key.size() + 1);
+  }
+  return "";
 }
 
 // The value of `option` that `text` means elsewhere, such as cosineannealinglr; empty: none.
@@ -210,10 +221,11 @@ class Translation {
     const bool is_zero = is_number(given) && given.find_first_not_of("0.") == given.npos;
     if (is_boolean(given, "false") || (is_zero && option->name == "augment")) return;
     const bool is_on = given.empty() || is_boolean(given, "true");
-    std::string value = usual.starts_with('=') ? std::string(usual.substr(1))
-                        : !is_on               ? fitted(*option, given)
-                        : usual.empty()        ? option->default_text
-                                               : std::string(usual);
+    std::string value = usual.starts_with('=')          ? std::string(usual.substr(1))
+                        : usual.find('=') != usual.npos ? paired(usual, given)
+                        : !is_on                        ? fitted(*option, given)
+                        : usual.empty()                 ? option->default_text
+                                                        : std::string(usual);
     if (value.empty() && option->kind != ValueKind::kModelName)
       missing_.push_back(typed.shown + (typed.shown[0] == '-' && !given.empty()
                                             ? " " + excerpt(without_secrets(given))

@@ -247,10 +247,10 @@ struct InsightConfig {
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 // What --recipe modern sets by the length of the run and the pixels of images that keep their size
-// (0: they are resized), which are known once the images are. The numbers are those of
-// docs/recipes.md.
+// (0: they are resized), which are known once the images are. Several ranks multiply the rate, or
+// make as many steps: by `rate_of_ranks`. The numbers are those of docs/recipes.md.
 OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
-                             int kept_side);
+                             int kept_side, double rate_of_ranks);
 
 struct TrainConfig {
   DataConfig data;

@@ -51,9 +51,12 @@ void check_split(Given& given, const DataConfig& config) {
   const bool is_split = given.has("data-path");
   for (const char* option : {"valid-fraction", "group-by", "split", "labels"})
     if (!is_split && given.has(option))
-      given.refuse(option,
-                   "needs --data-path, the dataset to split: give it instead of --train-data-path "
-                   "and --valid-data-path.");
+      given.refuse(
+          option,
+          "needs --data-path, one dataset to split, but there are two, for training and for "
+          "validation: give --data-path " +
+              (config.train_path.empty() ? "FOLDER" : shell_words({config.train_path})) +
+              " alone to split that one.");
   if (config.has_train_shard && is_split)
     given.refuse("data-path",
                  "cannot be used with --shard-by none or train: each host would split its own "
@@ -348,20 +351,20 @@ void divide_data_path(Given& given) {
   given.imply("valid-data-path", inside);
 }
 
-bool has_any(const Given& given, std::initializer_list<const char*> names) {
+bool has_any(const Given& given, std::span<const char* const> names) {
   return std::ranges::any_of(names, [&](const char* name) { return given.has(name); });
 }
 
 // For a path without an option's name: what trains well in ten minutes.
 void imply_helpful(Given& given, const TrainConfig& config) {
-  if (!has_any(given, {"weights", "untrained-model-path"}))
+  if (!has_any(given, std::array{"weights", "untrained-model-path"}))
     given.imply("recipe", "modern");
-  else if (given.has("weights") &&
-           !has_any(given, {"recipe", "freeze", "folds", "transform-path", "sync-batch-norm",
-                            "shard-by", "exchange"}) &&
+  else if (given.has("weights") && !has_any(given, kDecided) &&
+           !has_any(given, std::array{"recipe", "sync-batch-norm", "shard-by", "exchange"}) &&
            !task_refuses(given, "auto"))
     given.imply("auto", "True");
-  if (!has_any(given, {"epochs", "steps", "lr-schedule"}) && config.data.image_size.first == 0)
+  if (!has_any(given, std::array{"epochs", "steps", "lr-schedule"}) &&
+      config.data.image_size.first == 0)
     given.imply("time-limit", "10min");
 }
 
@@ -408,7 +411,7 @@ void imply_usual(Given& given, const TrainConfig& config) {
 constexpr double kFewEpochs = 30;  // in which images that never change are not learned by heart
 
 OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, double steps,
-                             int kept_side) {
+                             int kept_side, double rate_of_ranks) {
   constexpr double kFewSteps = 400;                      // no time to recover from large steps
   constexpr double kFewForAverages = 600;                // weights change much until the end
   constexpr double kOfShort = 0.3;                       // of the usual learning rate
@@ -421,7 +424,8 @@ OptionTexts modern_by_length(const OptimizationConfig& config, double epochs, do
   const bool is_long = epochs >= kFewEpochs;
   const bool has_crops = kept_side == 0 || (is_long && kept_side > kSmallSide);
   return {{"learning-rate", formatted("%.6g", rate)},
-          {"weight-decay", formatted("%.2g", optimizer.modern_weight_decay(rate * steps))},
+          {"weight-decay",
+           formatted("%.2g", optimizer.modern_weight_decay(rate * rate_of_ranks * steps))},
           {"num-warmup-steps", formatted("%g", std::min(kMostWarmup, kWarmupShare * epochs))},
           {"ema", steps < kFewForAverages
                       ? "0"
@@ -436,7 +440,9 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   const auto imply = [&](const char* name, const std::string& text) {
     given.imply(name, text, "recipe");
   };
-  const KnownNetwork* network = find_network(config.data.network.model_name);
+  const std::string& untrained = config.data.untrained_model_path;
+  const KnownNetwork* network =
+      find_network(untrained.empty() ? config.data.network.model_name : network_of(untrained));
   if (network != nullptr && !given.has("optimizer")) {
     optimization.recipe.optimizer = network->family().modern_optimizer;
     imply("optimizer", optimization.recipe.optimizer);
@@ -447,7 +453,7 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] :
-       modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0))
+       modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0, /*rate_of_ranks=*/1))
     if (name != "augment" || !given.has("transform-path")) imply(name.c_str(), text);
   imply("patience", std::to_string(kNoEarlyStop));
   imply("precision", "auto");
@@ -470,7 +476,7 @@ void check_train(Given& given, TrainConfig& config) {
     else if (given.is_set(option.name.c_str(), ""))
       config.changed.push_back(option.name);
   }
-  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0))
+  for (const auto& [name, text] : modern_by_length(config.optimization, 1, 1, 0, 1))
     if (std::ranges::count(config.of_recipe, name) > 0)
       config.optimization.recipe.by_length.push_back(name);
   for (auto& [name, text] : config.effective_options)

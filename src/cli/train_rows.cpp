@@ -199,8 +199,8 @@ Rows<SplitConfig> split_rows() {
           "sizes and qualities up to 20000 images. split.csv in the log folder lists the result."),
       opt(&Config::valid_fraction, "valid-fraction", share("X"), {kPaths, kResult},
           "Fraction of each class of --data-path used for validation, at least one image. The "
-          "choice depends on the images and --random-seed: adding images later moves only a few "
-          "others."),
+          "choice depends on the images (of more than 20000, on their paths) and --random-seed: "
+          "adding images later moves only a few others."),
       opt(&Config::group_by, "group-by", regular_expression(), {kPaths, kResult},
           "Regular expression (ECMAScript) for image paths in --data-path. Images with the same "
           "first capture group, or the same match if there is no group, stay on one side; others "

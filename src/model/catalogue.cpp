@@ -10,8 +10,8 @@ const std::vector<NetworkFamily>& network_families() {
       {"DenseNet", "densenet", "features.conv0.weight", {kMemoryEfficient}, 4, 8},
       {"MobileNetV3", "", "features.0.0.weight", {}, 32, 1},
       {"EfficientNet", "", "features.0.0.weight", {}, 32, 1},
-      {"ConvNeXt", "", "features.0.0.weight", {}, 1, 32, "adamw"},
-      {"ViT", "", "conv_proj.weight", {}, 1, 16, "adamw"},
+      {"ConvNeXt", "", "features.0.0.weight", {}, 1, 32, "adamw", false},
+      {"ViT", "", "conv_proj.weight", {}, 1, 16, "adamw", false},
   };
   return kFamilies;
 }

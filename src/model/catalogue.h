@@ -27,6 +27,7 @@ struct NetworkFamily {
   int stride_rounding_up;
   int stride_rounding_down;
   std::string_view modern_optimizer = "sgd";  // of --recipe modern
+  bool has_batch_norm = true;
 
   bool allows(std::string_view option) const;
   int stride() const { return stride_rounding_up * stride_rounding_down; }

@@ -11,6 +11,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/var_mean.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -72,8 +73,10 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     ranks->sum(sums);
     const auto [mean, variance, count] = statistics_of(sums);
     const at::Tensor unbiased = variance * (count / (count - 1).clamp_min(1));
-    running.mean.lerp_(mean.to(running.mean.scalar_type()), running.momentum);
-    running.variance.lerp_(unbiased.to(running.variance.scalar_type()), running.momentum);
+    if (count.item<double>() > 0) {  // else no rank has an image in this batch
+      running.mean.lerp_(mean.to(running.mean.scalar_type()), running.momentum);
+      running.variance.lerp_(unbiased.to(running.variance.scalar_type()), running.momentum);
+    }
     const at::Tensor scale = (variance + epsilon).rsqrt();
     const at::Tensor normalized =
         (x - by_channel(mean.to(x.scalar_type()))) * by_channel(scale.to(x.scalar_type()));
@@ -127,9 +130,13 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
     at::cat_out(mine, local_statistics(x, weight, epsilon));
     ranks->sum(all);
     const at::Tensor counts = all.select(1, 2 * channels);
+    // A rank without an image in this batch cannot tell, without waiting, whether the others have.
+    const bool may_be_nothing = x.numel() == 0;
+    const RunningStatistics before = may_be_nothing ? copy_of(running) : running;
     const auto [mean, scale] = at::batch_norm_gather_stats_with_counts(
         x, all.narrow(1, 0, channels), all.narrow(1, channels, channels), running.mean,
         running.variance, running.momentum, epsilon, counts);
+    if (may_be_nothing) keep_if(counts.sum().lt(0.5), before, running);
     context->save_for_backward({x, weight, mean, scale, counts.to(at::kInt)});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     if (x.numel() == 0) return at::empty_like(x);
@@ -160,6 +167,18 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
   }
 
  private:
+  static RunningStatistics copy_of(RunningStatistics statistics) {
+    statistics.mean = statistics.mean.clone();
+    statistics.variance = statistics.variance.clone();
+    return statistics;
+  }
+  // Undoes an update where `condition`, on the device, holds.
+  static void keep_if(const at::Tensor& condition, const RunningStatistics& before,
+                      const RunningStatistics& running) {
+    for (const auto& part : {&RunningStatistics::mean, &RunningStatistics::variance})
+      (running.*part).copy_(at::where(condition, before.*part, running.*part));
+  }
+
   // What an empty batch counts as: nothing, for the gathering kernel divides by the count so far.
   static constexpr double kNothing = 1e-30;
 

@@ -37,7 +37,7 @@ class OneLabel final : public AnswerRule {
     return {answer_threshold(min_confidence, answer_at, calibration_)};
   }
   void log_answers(double, const std::vector<double>& thresholds, Log& log) const override {
-    const AnswerRate rate = answer_rate(calibration_.answers, thresholds[0]);
+    const AnswerRate rate = answer_rate(calibration_, thresholds[0]);
     const Interval interval = rate.interval();
     log.info(formatted(
         "answers:   with confidence %.3f or higher; on validation this answered %.1f %% of "
@@ -171,7 +171,7 @@ double answer_threshold(std::optional<double> min_confidence, std::optional<doub
                         const Calibration& calibration) {
   // Rounded to float, like the confidences that users read in the output and pass back here.
   if (!answer_at) return static_cast<float>(min_confidence.value_or(0));
-  if (const auto rate = answer_rate_for(calibration.answers, *answer_at)) return rate->threshold;
+  if (const auto rate = answer_rate_for(calibration, *answer_at)) return rate->threshold;
   if (!calibration.answers.empty()) throw unreached(*answer_at);
   throw Error(ErrorCode::kUserError,
               formatted("--answer-at %g%%: the model has no record of its validation accuracy "

@@ -118,9 +118,10 @@ ModelDirectory read_trained(const fs::path& folder) {
     refuse(folder, "does not exist", ErrorCode::kUserError);
   if (const std::string kind = kind_of(folder); !kind.empty())
     refuse(folder, kind + ", not a model");
-  if (!read_model_spec(folder).num_classes)
+  ModelDirectory directory = read_model_directory(folder);
+  if (!directory.spec.num_classes)
     refuse(folder, "is an untrained model, as written by `kiln init-model`");
-  return read_model_directory(folder);
+  return directory;
 }
 
 std::unique_ptr<ImageModel> load(const ModelDirectory& directory, const fs::path& folder) {

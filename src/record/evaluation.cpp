@@ -106,8 +106,15 @@ AnswerRate answer_rate(std::span<const AnswerBin> bins, double threshold) {
   return rate;
 }
 
-std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy) {
-  AnswerRate rate{.images = answer_rate(bins, 0).images};
+AnswerRate answer_rate(const Calibration& calibration, double threshold) {
+  AnswerRate rate = answer_rate(calibration.answers, threshold);
+  rate.out_of_fold = calibration.out_of_fold;
+  return rate;
+}
+
+std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy,
+                                          bool out_of_fold) {
+  AnswerRate rate{.images = answer_rate(bins, 0).images, .out_of_fold = out_of_fold};
   std::optional<AnswerRate> best;
   for (auto bin = bins.rbegin(); bin != bins.rend(); ++bin) {
     rate.threshold = bin->from;
@@ -116,6 +123,10 @@ std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, doubl
     if (bin->images > 0 && rate.interval().low >= accuracy) best = rate;
   }
   return best;
+}
+
+std::optional<AnswerRate> answer_rate_for(const Calibration& calibration, double accuracy) {
+  return answer_rate_for(calibration.answers, accuracy, calibration.out_of_fold);
 }
 
 McNemarTest mcnemar_test(const PairedAnswers& answers) {
@@ -279,11 +290,16 @@ std::string label_classes_csv(const EvaluatedModel& model) {
   return text;
 }
 
-// Over the classes that have images or were predicted, as in scikit-learn, where the precision of a
-// class that was never predicted is 0.
+// As scikit-learn's, over the classes that have images or were predicted: the precision of a class
+// that was never predicted is 0, as is the recall of one without images.
 double macro_precision(const Evaluation& figures) {
   return mean_of(figures.classes(), [](const ClassScore& score) {
     return score.guesses == 0 && score.images > 0 ? 0 : score.precision();
+  });
+}
+double macro_recall_with_guesses(const Evaluation& figures) {
+  return mean_of(figures.classes(), [](const ClassScore& score) {
+    return score.images == 0 && score.guesses > 0 ? 0 : score.recall();
   });
 }
 
@@ -338,17 +354,17 @@ std::string evaluation_csv(const EvaluationRecord& record) {
     const Totals& totals = figures.totals();
     const Interval interval = top1_interval(totals);
     const std::string accuracy = cell(totals.top1_accuracy());
-    const std::string recall = cell(macro_recall(figures.classes()));
     text += csv_row({model.path, model.network, std::to_string(totals.count), accuracy,
                      cell(interval.low), cell(interval.high), std::to_string(figures.k()),
-                     cell(totals.top5_accuracy()), cell(totals.loss()), recall,
-                     cell(macro_f1(figures.classes())),
+                     cell(totals.top5_accuracy()), cell(totals.loss()),
+                     cell(macro_recall(figures.classes())), cell(macro_f1(figures.classes())),
                      cell(expected_calibration_error(figures.calibration())),
                      model.seen ? std::to_string(model.seen->training) : "",
                      model.seen ? std::to_string(model.seen->validation) : "",
                      // With one label per image, overall accuracy, micro precision and micro recall
                      // are all the share of correct predictions.
-                     accuracy, accuracy, cell(macro_precision(figures)), accuracy, recall});
+                     accuracy, accuracy, cell(macro_precision(figures)), accuracy,
+                     cell(macro_recall_with_guesses(figures))});
   }
   return text;
 }

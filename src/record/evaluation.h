@@ -94,22 +94,28 @@ double expected_calibration_error(std::span<const CalibrationBin> bins);
 // answers, and how many of those are right. Geifman and El-Yaniv, Selective Classification for Deep
 // Neural Networks, NeurIPS 2017 (coverage and risk).
 struct AnswerRate {
-  double threshold = 0;                                          // answered from this confidence on
-  std::int64_t images = 0, answered = 0, right = 0;              // `images`: answered or not
+  double threshold = 0;                              // answered from this confidence on
+  std::int64_t images = 0, answered = 0, right = 0;  // `images`: answered or not
+  bool out_of_fold = false;
   double share() const { return share_of(answered, images); }    // NaN without images
   double accuracy() const { return share_of(right, answered); }  // NaN without answers
-  Interval interval() const { return wilson_interval(right, answered); }  // of the accuracy
+  Interval interval() const {                                    // of the accuracy
+    return out_of_fold ? out_of_fold_interval(right, answered) : wilson_interval(right, answered);
+  }
 };
 
 // The rate at the lowest bin bound that is not below `threshold`, which the result holds as its
 // threshold.
 AnswerRate answer_rate(std::span<const AnswerBin> bins, double threshold);
+AnswerRate answer_rate(const Calibration& calibration, double threshold);
 
 // The rate at the lowest threshold, thus with the most answers, at which these images show this
 // accuracy: the lower end of the 95 % interval reaches it. Empty if there is none. A threshold at
 // which the accuracy alone reached it would keep less than that on other images in half of all
 // cases (bench/trust.py).
-std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy);
+std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy,
+                                          bool out_of_fold = false);
+std::optional<AnswerRate> answer_rate_for(const Calibration& calibration, double accuracy);
 
 // Two models on the same images.
 struct PairedAnswers {

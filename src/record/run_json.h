@@ -89,7 +89,8 @@ void visit_fields(Is<StepRecord> auto& step, auto&& field) {
          step.batch, "so_far", step.so_far, "batch_seconds", step.batch_seconds, "epoch_seconds",
          step.epoch_seconds, "batch_images_per_second", step.batch_images_per_second,
          "epoch_images_per_second", step.epoch_images_per_second, "data_wait_share",
-         step.data_wait_share, "elapsed_seconds", step.elapsed_seconds, "seconds", step.times);
+         step.data_wait_share, "elapsed_seconds", step.elapsed_seconds, "seconds_left",
+         step.seconds_left, "seconds", step.times);
 }
 
 void visit_fields(Is<CommunicationTime> auto& time, auto&& field) {
@@ -209,7 +210,7 @@ void visit_fields(Is<PictureList> auto& list, auto&& field) {
 
 void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
   fields(field, "temperature", calibration.temperature, "answers", calibration.answers, "labels",
-         calibration.labels);
+         calibration.labels, "out_of_fold", calibration.out_of_fold);
 }
 
 void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {

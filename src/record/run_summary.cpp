@@ -399,14 +399,13 @@ std::string cost_text(const RunRecord& run) {
                      price_text(price) + " an hour)";
   const bool may_go_on =
       run.end.status == RunStatus::kRunning || run.end.status == RunStatus::kStopped;
-  if (!may_go_on || run.epochs.empty() ||
+  if (!may_go_on || run.epochs.empty() || run.steps.empty() || !run.steps.back().seconds_left ||
       static_cast<int>(run.epochs.size()) >= run.start.num_epochs)
     return text;
-  const auto done = static_cast<double>(run.epochs.size());
-  const double epoch_seconds = (summary.train_seconds + summary.valid_seconds) / done;
-  const double to_come = (run.start.num_epochs - done) * epoch_seconds;
-  return text + ", about " + price_text(so_far + price * to_come / kHour) + " for all " +
-         plural(run.start.num_epochs, "epoch", "epochs");
+  const StepRecord& last = run.steps.back();
+  const double since_then = std::max(0.0, run.epochs.back().time - last.time);
+  const double to_come = std::max(0.0, *last.seconds_left - since_then);
+  return text + ", about " + price_text(so_far + price * to_come / kHour) + " in total";
 }
 
 namespace {

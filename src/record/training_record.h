@@ -135,6 +135,7 @@ struct Calibration {
   std::vector<AnswerBin> answers;
   // By class id, for several labels an image; then the two above mean nothing. Empty: one label.
   std::vector<LabelCalibration> labels = {};
+  bool out_of_fold = false;  // `answers` were those of the models of folds (--folds)
   bool operator==(const Calibration&) const = default;
 };
 
@@ -167,10 +168,9 @@ struct StepRecord {
   double batch_seconds = 0, epoch_seconds = 0;
   double batch_images_per_second = 0, epoch_images_per_second = 0;
   Totals batch, so_far;
-  double data_wait_share = 0;  // fraction of the epoch's time so far
-  double elapsed_seconds = 0;  // of the epoch so far
-  // Not recorded: the time left to the whole run under a time limit.
-  std::optional<double> max_seconds_left = {};
+  double data_wait_share = 0;               // fraction of the epoch's time so far
+  double elapsed_seconds = 0;               // of the epoch so far
+  std::optional<double> seconds_left = {};  // to the whole run, as rank 0 expects it
 };
 
 struct CommunicationTime {

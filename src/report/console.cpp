@@ -276,10 +276,6 @@ std::string rates_line(const EpochRecord& record) {
 }
 
 std::string progress_line(const StepRecord& timing, const LiveLine& live) {
-  const double share = share_of(timing);
-  double seconds = timing.elapsed_seconds / share * (1 - share) +
-                   timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
-  if (timing.max_seconds_left) seconds = std::min(seconds, *timing.max_seconds_left);
   const std::string begin = formatted(" %d/%d", timing.step, timing.num_steps);
   const std::string rate = rate_text(timing.epoch_images_per_second);
   const bool has_trained = !std::isnan(live.top1);
@@ -287,7 +283,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const std::string top1 =
       has_trained ? formatted("  %s %.1f %%", live.right.c_str(), 100 * live.top1) : "";
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
-  const std::string left = left_text(seconds);
+  const std::string left = timing.seconds_left ? left_text(*timing.seconds_left) : "";
   return live_line(timing,
                    {begin + rate + loss + top1 + wait + left, begin + rate + loss + top1 + left,
                     begin + rate + top1 + left, begin + rate + left, begin + left},

@@ -69,10 +69,9 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
   return image(side, side, encode_png({{side, side}, std::move(pixels)}));
 }
 
-std::string verdict_text(const JudgedImage& judged, const std::vector<std::string>& classes) {
-  const auto name = [&](int id) { return printable(classes.at(id)); };
-  return name(judged.truth) + ", predicted as " + name(judged.guess) +
-         formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
+// `verdict` is said of the image: "cat, predicted as dog".
+std::string caption_of(const std::string& verdict, const JudgedImage& judged) {
+  return verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
 }
 
 }  // namespace
@@ -116,15 +115,23 @@ std::string pictures_event(const ValidationDetails& details,
   if (!details.confusion.empty())
     add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
         confusion_image(details.confusion));
-  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images) {
+  const auto name = [&](int id) { return printable(classes.at(id)); };
+  const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images,
+                           const auto& verdict) {
     for (std::size_t i = 0; i < images.size(); ++i)
       if (const Thumbnail& thumbnail = images[i].thumbnail; !thumbnail.jpeg.empty())
-        add(group + "/" + std::to_string(i + 1), verdict_text(images[i], classes),
+        add(group + "/" + std::to_string(i + 1), caption_of(verdict(images[i]), images[i]),
             image(thumbnail.height, thumbnail.width, thumbnail.jpeg));
   };
-  add_all("Most confidently wrong", details.most_wrong);
-  for (const PictureList& list : details.pictures) add_all(list.heading, list.images);
-  add_all("Samples", details.samples);
+  const auto prediction = [&](const JudgedImage& judged) {
+    return name(judged.truth) + ", predicted as " + name(judged.guess);
+  };
+  add_all("Most confidently wrong", details.most_wrong, prediction);
+  for (const PictureList& list : details.pictures)
+    add_all(list.heading, list.images, [&](const JudgedImage& judged) {
+      return name(judged.guess) + " " + list.word;  // "cat missed"
+    });
+  add_all("Samples", details.samples, prediction);
   return values_event(summary, time, step);
 }
 

@@ -38,6 +38,7 @@ EpochPlan epoch_plan(const Run& run, int epoch) {
   // The end of its images ends a training rank's epoch, unless --steps does.
   const bool is_counted = length.steps > 0 || !trains;
   return {.epoch = epoch,
+          .num_epochs = run.stop->last_epoch(),
           .epochs_before = length.first_epochs,
           .schedule = std::move(schedule),
           .step = {.batch_size = plan.loading.batch_size,

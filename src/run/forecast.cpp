@@ -1,6 +1,8 @@
 #include "run/forecast.h"
 
+#include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "base/system.h"
 #include "base/text.h"
@@ -25,15 +27,23 @@ std::string clock_text(double seconds_from_now) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts)};
 }
 
-std::string long_run_warning(const RunLength& run, double seconds, int num_epochs) {
+std::string long_run_warning(const RunLength& run, double seconds) {
   std::string text = formatted("this run will take %.1f days. ", seconds / kDay);
   if (!run.on_gpu) text += "A GPU would be many times faster. ";
   if (run.image_side > 64)
     text += formatted("--image-size %d takes a quarter of the time of %d. ", run.image_side / 2,
                       run.image_side);
   text += "A smaller --model-name, more --ranks";
-  if (num_epochs > 1) text += ", fewer --epochs";
+  if (run.steps > 0) text += ", fewer --steps";
+  if (run.steps == 0 && run.epochs.size() > 1) text += ", fewer --epochs";
   return text + " or --time-limit also shorten it";
+}
+
+// "all 90 epochs", "all 1,000 steps".
+std::string what_will_finish(const RunLength& run) {
+  if (run.steps > 0) return "all " + plural(run.steps, "step", "steps");
+  if (run.epochs.size() == 1) return "the epoch and its validation";
+  return formatted("all %zu epochs", run.epochs.size());
 }
 
 // "; cost 0.05 so far, about 12.30 in total".
@@ -46,18 +56,47 @@ std::string cost_text(const RunLength& run, double seconds_left) {
 
 }  // namespace
 
-std::optional<ForecastText> Forecast::tell(double images_per_second, double seconds_left,
-                                           int num_epochs) {
+double seconds_of_steps_left(const StepRecord& timing) {
+  const double steps_left =
+      timing.num_steps - timing.step +
+      static_cast<double>(timing.num_epochs - timing.epoch) * timing.num_steps;
+  return timing.elapsed_seconds / timing.step * steps_left;
+}
+
+Forecast::Forecast(RunLength run) : run_(std::move(run)), work_after_(run_.epochs.size()) {
+  for (std::size_t i = run_.epochs.size(); i-- > 1;)
+    work_after_[i - 1] = work_after_[i] + run_.epochs[i].steps * run_.epochs[i].pixels;
+}
+
+double Forecast::validation_seconds(int epoch, double step_seconds) const {
+  if (valid_seconds_ > 0) return valid_seconds_;
+  const double steps =
+      static_cast<double>(run_.valid_images) / static_cast<double>(run_.images_per_step);
+  const double pixels = run_.epochs[static_cast<std::size_t>(epoch) - 1].pixels;
+  return steps * run_.valid_pixels / pixels * step_seconds * kForwardShare;
+}
+
+double Forecast::seconds_left(int epoch, double steps_left, double step_seconds) const {
+  const std::size_t place = static_cast<std::size_t>(epoch) - 1;
+  const double steps = steps_left + work_after_[place] / run_.epochs[place].pixels;
+  const auto validations = static_cast<double>(run_.epochs.size() - place);
+  return steps * step_seconds + validations * validation_seconds(epoch, step_seconds);
+}
+
+double Forecast::seconds_left(const StepRecord& timing) const {
+  const double steps = run_.epochs[static_cast<std::size_t>(timing.epoch) - 1].steps;
+  return seconds_left(timing.epoch, steps - timing.step, timing.elapsed_seconds / timing.step);
+}
+
+std::optional<ForecastText> Forecast::tell(double images_per_second, double seconds_left) {
   has_told_ = true;
   if (seconds_left < kWorthTelling) return std::nullopt;
   ForecastText text;
-  text.line = formatted("At %.1f images/s %s will finish in about ", images_per_second,
-                        num_epochs == 1 ? "the epoch and its validation"
-                                        : formatted("all %d epochs", num_epochs).c_str()) +
-              duration_text(seconds_left) + ", at " + clock_text(seconds_left) +
-              "; peak memory so far " + bytes_text(peak_memory_bytes()) +
+  text.line = formatted("At %.1f images/s ", images_per_second) + what_will_finish(run_) +
+              " will finish in about " + duration_text(seconds_left) + ", at " +
+              clock_text(seconds_left) + "; peak memory so far " + bytes_text(peak_memory_bytes()) +
               cost_text(run_, seconds_left) + ".";
-  if (seconds_left >= kDay) text.warning = long_run_warning(run_, seconds_left, num_epochs);
+  if (seconds_left >= kDay) text.warning = long_run_warning(run_, seconds_left);
   return text;
 }
 
@@ -70,19 +109,17 @@ std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
   const int steps = step.step - first_.step;
   if (steps < kEnoughSteps) return std::nullopt;
   const double step_seconds = (step.elapsed_seconds - first_.elapsed_seconds) / steps;
-  const double epochs_after = step.num_epochs - step.epoch;
-  const double steps_left = step.num_steps - step.step + epochs_after * step.num_steps;
-  const double valid_steps =
-      static_cast<double>(run_.valid_images) / static_cast<double>(run_.images_per_step);
-  const double valid_seconds = valid_steps * step_seconds * kForwardShare;
+  const double steps_left = run_.epochs[static_cast<std::size_t>(step.epoch) - 1].steps - step.step;
   return tell(static_cast<double>(run_.images_per_step) / step_seconds,
-              steps_left * step_seconds + (epochs_after + 1) * valid_seconds, step.num_epochs);
+              seconds_left(step.epoch, steps_left, step_seconds));
 }
 
-std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch, int num_epochs) {
+std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch) {
+  valid_seconds_ = epoch.valid_seconds;
   if (has_told_) return std::nullopt;
+  const double step_seconds = epoch.train_seconds / std::max(1, epoch.num_steps);
   return tell(epoch.train_images_per_second,
-              (num_epochs - epoch.epoch) * (epoch.train_seconds + epoch.valid_seconds), num_epochs);
+              seconds_left(epoch.epoch, 0, step_seconds) - epoch.valid_seconds);
 }
 
 }  // namespace kiln

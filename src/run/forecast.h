@@ -4,15 +4,24 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "record/training_record.h"
 
 namespace kiln {
 
+struct EpochWork {
+  double steps = 0;
+  double pixels = 1;  // of a training image
+};
+
 // What the first steps do not show about a run.
 struct RunLength {
+  std::vector<EpochWork> epochs;  // those that are trained, from the first
+  long long steps = 0;            // --steps, which ends training; 0: not given
   long long images_per_step = 1;  // over all ranks
   long long valid_images = 0;     // per epoch, over all ranks
+  double valid_pixels = 1;        // of a validation image
   int image_side = 0;             // the longer side of training images, in pixels
   bool on_gpu = false;
   double price_per_hour = 0;  // 0: costs are not reported
@@ -24,23 +33,33 @@ struct ForecastText {
   std::string warning;  // empty: the run takes less than a day
 };
 
-// Follows a run until the forecast has been reported. One thread.
+// The seconds that the training steps to come take if they are as fast as those of this epoch.
+double seconds_of_steps_left(const StepRecord& timing);
+
+// Follows a run. A step takes time in proportion to the pixels of its images. One thread.
 class Forecast {
  public:
-  explicit Forecast(const RunLength& run) : run_(run) {}
+  explicit Forecast(RunLength run);
 
   // Call after a printed step, once the device has been waited for. Returns the forecast at the
   // first such step that is 20 steps after the first printed one of its epoch.
   std::optional<ForecastText> after_step(const StepRecord& step);
 
   // Call after an epoch. Returns the forecast if its steps were too few for one.
-  std::optional<ForecastText> after_epoch(const EpochRecord& epoch, int num_epochs);
+  std::optional<ForecastText> after_epoch(const EpochRecord& epoch);
+
+  // The seconds to the end of the run, with validation, after a step.
+  double seconds_left(const StepRecord& timing) const;
 
  private:
-  std::optional<ForecastText> tell(double images_per_second, double seconds_left, int num_epochs);
+  std::optional<ForecastText> tell(double images_per_second, double seconds_left);
+  double seconds_left(int epoch, double steps_left, double step_seconds) const;
+  double validation_seconds(int epoch, double step_seconds) const;
 
   RunLength run_;
-  StepRecord first_;  // the first printed step of the epoch; epoch 0: none yet
+  std::vector<double> work_after_;  // by epoch, from 0: steps x pixels of the later ones
+  double valid_seconds_ = 0;        // of the last epoch; 0: there was none
+  StepRecord first_;                // the first printed step of the epoch; epoch 0: none yet
   bool has_told_ = false;
 };
 

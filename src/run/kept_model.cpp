@@ -124,6 +124,7 @@ ValidationDetails judge_best(Run& run, const std::vector<Prediction>& prediction
   BestEpoch& best = run.state->progress.best;
   ValidationDetails details = judge_of(run.sources.valid).details(run, predictions, logits);
   details.epoch = best.epoch;
+  details.calibration.out_of_fold = run.plan.folds > 0;
   best.calibration = details.calibration;
   return details;
 }

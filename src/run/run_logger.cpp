@@ -108,6 +108,7 @@ void RunLogger::planned(PlannedLength length) {
 void RunLogger::step(StepRecord record) {
   record.time = unix_seconds();
   if (!leads_) return;
+  record.seconds_left = seconds_left(record);
   reporter_.step(record);
   if (forecast_) log_forecast(forecast_->after_step(record));
 }
@@ -115,7 +116,7 @@ void RunLogger::step(StepRecord record) {
 void RunLogger::forecast(RunLength run) {
   run.price_per_hour = price_per_hour(reporter_.run().start);
   run.seconds_before = clock_.seconds_before;
-  forecast_.emplace(run);
+  forecast_.emplace(std::move(run));
 }
 
 void RunLogger::log_forecast(const std::optional<ForecastText>& forecast) {
@@ -131,9 +132,14 @@ void RunLogger::progress(const StepRecord& timing) {
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
   StepRecord shown = timing;
-  if (time_limit_s_ > 0)
-    shown.max_seconds_left = std::max(0.0, time_limit_s_ - clock_.seconds_used());
+  shown.seconds_left = seconds_left(timing);
   reporter_.progress(shown);
+}
+
+double RunLogger::seconds_left(const StepRecord& timing) const {
+  const double left = forecast_ ? forecast_->seconds_left(timing) : seconds_of_steps_left(timing);
+  if (time_limit_s_ == 0) return left;
+  return std::min(left, std::max(0.0, time_limit_s_ - clock_.seconds_used()));
 }
 
 void RunLogger::validating(int epoch, int step, int num_steps) {
@@ -154,8 +160,7 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
   reporter_.epoch(record, details);
-  if (leads_ && forecast_)
-    log_forecast(forecast_->after_epoch(record, reporter_.run().start.num_epochs));
+  if (leads_ && forecast_) log_forecast(forecast_->after_epoch(record));
 }
 
 void RunLogger::stopped_early(const std::string& reason, const std::string& line) {

@@ -81,7 +81,7 @@ class RunLogger {
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }
-  // Sets the time limit of the whole run: progress lines never show more time left than that.
+  // Sets the time limit of the whole run: more time is never left than that.
   // Measured by rank 0.
   void limit_time(double seconds) { time_limit_s_ = seconds; }
   // The number of epochs, decided after start().
@@ -110,6 +110,7 @@ class RunLogger {
 
  private:
   void add_sinks(const std::vector<std::string>& warnings);
+  double seconds_left(const StepRecord& timing) const;
   void log_forecast(const std::optional<ForecastText>& forecast);
   void end(RunStatus status);
   RunEnd end_so_far() const;  // with the time and memory used

@@ -161,7 +161,7 @@ void Stop::decide(const EpochRecord& record) {
   decided.epoch_seconds = record.train_seconds + decided.end_seconds;
   plan() = world_.broadcast(decided);
   record_choices();
-  log_.planned({.num_epochs = num_epochs(), .reason = time_text()});
+  log_.planned({.num_epochs = last_epoch(), .reason = time_text()});
   if (rule_.warmup_epochs >= scheduled_epochs() && world_.leads())
     console_.warning(
         "warm-up takes all epochs that fit into --time-limit: the learning rate never "

@@ -89,9 +89,8 @@ class Stop {
   // may have no time left. A collective.
   void begin(bool is_resumed);
 
-  // Epochs of the schedule, and all epochs of the run, as far as that is decided.
+  // Epochs of the schedule, and the last that is trained, as far as that is decided.
   int scheduled_epochs() const;
-  int num_epochs() const { return rule_.length.first_epochs + scheduled_epochs(); }
   int last_epoch() const { return rule_.length.last_epoch(scheduled_epochs()); }
   bool has_time_limit() const { return rule_.time_limit_s > 0; }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/system.h"
 #include "run/checkpoint/image_hashes.h"
@@ -31,9 +33,20 @@ std::string kept_text(const Plan& plan) {
 // The first steps show how long the run takes, unless a time limit decides that.
 void forecast(Run& run) {
   if (run.plan.uses_features || run.stop->has_time_limit()) return;
-  const ImageSize size = run.plan.pixels.train.output;
-  run.log.forecast({.images_per_step = run.plan.global_batch,
+  const PixelPlan& pixels = run.plan.pixels;
+  const Length& length = run.plan.stop.length;
+  std::vector<EpochWork> epochs;
+  for (int epoch = 1; epoch <= run.stop->last_epoch(); ++epoch) {
+    const bool is_of_schedule = epoch > length.first_epochs;
+    epochs.push_back({.steps = is_of_schedule ? static_cast<double>(length.steps_of(epoch)) : 0,
+                      .pixels = static_cast<double>(pixels.of_epoch(epoch).output.num_pixels())});
+  }
+  const ImageSize size = pixels.train.output;
+  run.log.forecast({.epochs = std::move(epochs),
+                    .steps = length.steps,
+                    .images_per_step = run.plan.global_batch,
                     .valid_images = static_cast<long long>(run.num_valid_images()),
+                    .valid_pixels = static_cast<double>(pixels.valid.output.num_pixels()),
                     .image_side = std::max(size.height, size.width),
                     .on_gpu = run.machine.device.is_cuda});
 }

@@ -32,7 +32,8 @@ constexpr std::string_view kFormat = "kiln checkpoint";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kMaxManifest = 1 << 16;
 
-class NewerFormat : public FormatFault {
+// Of a checkpoint that may be whole: for another version of the program, or once it can be read.
+class CannotJudge : public FormatFault {
   using FormatFault::FormatFault;
 };
 
@@ -123,7 +124,7 @@ CheckpointManifest parse_manifest(std::string_view json) {
     refuse_manifest("does not belong to a checkpoint");
   const std::uint64_t version = number_in(root, "version", UINT64_MAX);
   if (version > kVersion)
-    throw NewerFormat("it was written by a newer version of kiln (format " +
+    throw CannotJudge("it was written by a newer version of kiln (format " +
                       std::to_string(version) + "; this one reads " + std::to_string(kVersion) +
                       ")");
   CheckpointManifest manifest;
@@ -145,14 +146,25 @@ CheckpointManifest parse_manifest(std::string_view json) {
 
 namespace {
 
+std::string quoted_name(const fs::path& path) {
+  return "'" + path.filename().string() + "'";
+}
+
+// A missing file is damage; any other fault is that of the disk, the network or the permissions.
+[[noreturn]] void fail_to_read(const fs::path& path, const std::error_code& fault) {
+  const std::string clause = quoted_name(path) + " cannot be read (" + fault.message() + ")";
+  if (fault == std::errc::no_such_file_or_directory) throw FormatFault(clause);
+  throw CannotJudge(clause);
+}
+
 std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
-  const std::string name = "'" + path.filename().string() + "'";
   try {
     return read_file(path, max_bytes);
   } catch (const std::system_error& fault) {
-    throw FormatFault(name + " cannot be read (" + fault.code().message() + ")");
+    fail_to_read(path, fault.code());
   } catch (const std::length_error&) {
-    throw FormatFault(name + " is larger than " + std::to_string(max_bytes) + " bytes");
+    throw FormatFault(quoted_name(path) + " is larger than " + std::to_string(max_bytes) +
+                      " bytes");
   }
 }
 
@@ -169,11 +181,11 @@ StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
   try {
     return read_safetensors(bytes);
   } catch (const FormatFault& fault) {
-    throw FormatFault("'" + file.name + "' cannot be used: " + fault.what());
+    throw CannotJudge("'" + file.name + "' cannot be used: " + fault.what());
   }
 }
 
-// Throws FormatFault, or NewerFormat for a newer version.
+// Throws FormatFault, or CannotJudge.
 CheckpointManifest read_manifest(const fs::path& folder) {
   std::error_code fault;
   if (fs::symlink_status(folder / kManifestFile, fault).type() == fs::file_type::not_found)
@@ -182,15 +194,15 @@ CheckpointManifest read_manifest(const fs::path& folder) {
   return parse_manifest(read_part(folder / kManifestFile, kMaxManifest));
 }
 
-// Throws FormatFault unless the files in the checkpoint's `folder` have the listed sizes.
+// Throws FormatFault, or CannotJudge, unless the files in the checkpoint's `folder` have the listed
+// sizes.
 void check_sizes(const fs::path& folder, const CheckpointManifest& manifest) {
   const auto check = [](const fs::path& path, std::uint64_t bytes) {
     std::error_code fault;
     const std::uint64_t size = fs::file_size(path, fault);
-    const std::string name = "'" + path.filename().string() + "'";
-    if (fault) throw FormatFault(name + " cannot be read (" + fault.message() + ")");
+    if (fault) fail_to_read(path, fault);
     if (size != bytes)
-      throw FormatFault(name + " has " + std::to_string(size) + " bytes instead of " +
+      throw FormatFault(quoted_name(path) + " has " + std::to_string(size) + " bytes instead of " +
                         std::to_string(bytes));
   };
   for (const CheckpointFile& file : manifest.files) check(folder / file.name, file.bytes);
@@ -211,7 +223,7 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
   return numbers;
 }
 
-// `folder` is the checkpoint's own. Throws FormatFault.
+// `folder` is the checkpoint's own. Throws FormatFault, or CannotJudge.
 Checkpoint read_whole(const fs::path& folder) {
   const CheckpointManifest manifest = read_manifest(folder);
   check_sizes(folder, manifest);
@@ -231,31 +243,33 @@ Checkpoint read_whole(const fs::path& folder) {
   return found;
 }
 
-// The newest complete checkpoint in `folder`, if any, that passes `check`. `damaged` receives the
-// numbers of newer ones and why they are not used. Throws std::filesystem::filesystem_error.
+// The newest complete checkpoint in `folder`, if any, that passes `check`. `unused` receives newer
+// ones by their numbers. Throws std::filesystem::filesystem_error.
 std::optional<Checkpoint> newest_checkpoint(const fs::path& folder, const StateCheck& check,
-                                            std::map<std::int64_t, std::string>& damaged) {
+                                            std::map<std::int64_t, UnusedCheckpoint>& unused) {
   const std::set<std::int64_t> numbers = numbers_in(folder).checkpoints;
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
     try {
       Checkpoint found = read_whole(folder / checkpoint_name(*number));
       if (check) check(found.state_json);
       return found;
+    } catch (const CannotJudge& fault) {
+      unused[*number] = {fault.what(), /*is_damaged=*/false};
     } catch (const FormatFault& fault) {
-      damaged[*number] = fault.what();
-    } catch (const Error& fault) {
-      damaged[*number] = fault.what();
+      unused[*number] = {fault.what(), /*is_damaged=*/true};
+    } catch (const Error& fault) {  // its hash is right
+      unused[*number] = {fault.what(), /*is_damaged=*/false};
     }
   }
   return std::nullopt;
 }
 
 // The clauses for `skipped`, newest last.
-std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged) {
+std::vector<std::string> clauses_of(const std::map<std::int64_t, UnusedCheckpoint>& unused) {
   std::vector<std::string> clauses;
-  clauses.reserve(damaged.size());
-  for (const auto& [number, fault] : damaged)
-    clauses.push_back(checkpoint_name(number) + " is not used: " + fault);
+  clauses.reserve(unused.size());
+  for (const auto& [number, checkpoint] : unused)
+    clauses.push_back(checkpoint_name(number) + " is not used: " + checkpoint.why);
   return clauses;
 }
 
@@ -292,9 +306,9 @@ Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipp
   };
   try {
     if (const auto single = single_checkpoint(path)) return read_whole(*single);
-    std::map<std::int64_t, std::string> damaged;
-    std::optional<Checkpoint> found = newest_checkpoint(path, {}, damaged);
-    skipped = clauses_of(damaged);
+    std::map<std::int64_t, UnusedCheckpoint> unused;
+    std::optional<Checkpoint> found = newest_checkpoint(path, {}, unused);
+    skipped = clauses_of(unused);
     if (found) return std::move(*found);
     refuse(skipped.empty() ? "there is none in it" : skipped.back());
   } catch (const FormatFault& fault) {
@@ -403,16 +417,19 @@ void remove_checkpoint(const fs::path& folder) {
   ::rmdir(folder.c_str());
 }
 
-// Whether the checkpoint is complete, judged without reading all of it. One from a newer version
-// counts as complete.
-bool looks_whole(const fs::path& folder) {
+enum class Judgement { kWhole, kDamaged, kUnknown };
+
+// Of a checkpoint, without reading all of it, with or without the best epoch's weights.
+Judgement judge(const fs::path& folder, bool with_best = true) {
   try {
-    check_sizes(folder, read_manifest(folder));
-    return true;
-  } catch (const NewerFormat&) {
-    return true;
+    CheckpointManifest manifest = read_manifest(folder);
+    if (!with_best) manifest.best.reset();
+    check_sizes(folder, manifest);
+    return Judgement::kWhole;
+  } catch (const CannotJudge&) {
+    return Judgement::kUnknown;
   } catch (const FormatFault&) {
-    return false;
+    return Judgement::kDamaged;
   }
 }
 
@@ -452,7 +469,7 @@ class Attempt {
     sync_folder(folder_.parent_path());
     write_text(folder_ / kManifestFile, format_manifest(manifest));
     sync_folder(folder_);
-    if (!looks_whole(folder_)) fail_to_write(folder_, EIO);
+    if (judge(folder_) != Judgement::kWhole) fail_to_write(folder_, EIO);
     complete_ = true;
   }
 
@@ -476,9 +493,9 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
 std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& skipped,
                                                    const StateCheck& check) {
   try {
-    damaged_.clear();
-    std::optional<Checkpoint> found = newest_checkpoint(path(), check, damaged_);
-    skipped = clauses_of(damaged_);
+    unused_.clear();
+    std::optional<Checkpoint> found = newest_checkpoint(path(), check, unused_);
+    skipped = clauses_of(unused_);
     best_.reset();
     if (!found || found->best.empty()) return found;
     best_ = read_manifest(found->path).best;
@@ -489,13 +506,22 @@ std::optional<Checkpoint> CheckpointFolder::newest(std::vector<std::string>& ski
   }
 }
 
+bool CheckpointFolder::holds_unused() const {
+  return std::ranges::any_of(unused_, [this](const auto& unused) {
+    return judge(path() / checkpoint_name(unused.first), /*with_best=*/false) !=
+           Judgement::kDamaged;
+  });
+}
+
 void CheckpointFolder::restart() {
   oldest_ = next_number();
   best_.reset();
 }
 
 fs::path CheckpointFolder::write(const CheckpointView& view) {
-  Attempt attempt(path(), next_number());
+  const std::int64_t number = next_number();
+  unused_.erase(number);  // somebody has removed that one
+  Attempt attempt(path(), number);
   CheckpointManifest manifest;
   if (!view.best.empty()) {
     const bool is_there =
@@ -529,8 +555,12 @@ void CheckpointFolder::remove_old() const {
     const std::set<std::int64_t> numbers = numbers_in(path()).checkpoints;
     for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
       const fs::path folder = path() / checkpoint_name(*number);
-      const bool is_kept = num_kept < keep_ && *number >= oldest_ && !damaged_.contains(*number) &&
-                           looks_whole(folder);
+      Judgement judgement = judge(folder);
+      if (const auto unused = unused_.find(*number); unused != unused_.end())
+        judgement = unused->second.is_damaged ? Judgement::kDamaged : Judgement::kUnknown;
+      const bool is_own = *number >= oldest_;
+      if (is_own && judgement == Judgement::kUnknown) continue;  // beside those that are kept
+      const bool is_kept = is_own && judgement == Judgement::kWhole && num_kept < keep_;
       if (is_kept) ++num_kept;
       if (!is_kept) remove_checkpoint(folder);
     }
@@ -543,13 +573,12 @@ void CheckpointFolder::remove_unused_best() const {
   const CheckpointNumbers numbers = numbers_in(path());
   std::set<std::int64_t> unused = numbers.best;
   for (const std::int64_t number : numbers.checkpoints) {
-    const fs::path folder = path() / checkpoint_name(number);
-    if (!is_there(folder / kManifestFile)) continue;
     try {
-      const CheckpointManifest manifest = read_manifest(folder);
+      const CheckpointManifest manifest = read_manifest(path() / checkpoint_name(number));
       if (manifest.best) unused.erase(*best_number(manifest.best->name));
-    } catch (const FormatFault&) {
-      return;  // may be from a newer version and refer to any of them
+    } catch (const CannotJudge&) {  // it may name any that was there when it was written
+      unused.erase(unused.begin(), unused.upper_bound(number));
+    } catch (const FormatFault&) {  // left by an interrupted removal or writing
     }
   }
   for (const std::int64_t number : unused) ::unlink((path() / best_name(number)).c_str());

@@ -65,6 +65,12 @@ struct CheckpointFile {
 // Throws an Error if a checkpoint's state.json cannot be used.
 using StateCheck = std::function<void(const std::string& state_json)>;
 
+// A checkpoint that is not used.
+struct UnusedCheckpoint {
+  std::string why;          // a clause
+  bool is_damaged = false;  // false: of another version of the program, or it could not be read
+};
+
 // How many of the newest checkpoints a run keeps.
 inline constexpr int kKeptCheckpoints = 2;
 
@@ -84,13 +90,18 @@ class CheckpointFolder {
   // For each newer one `skipped` receives a clause: its name, and why it is not used.
   std::optional<Checkpoint> newest(std::vector<std::string>& skipped, const StateCheck& check = {});
 
+  // Whether a checkpoint that newest() did not use has all of its own files, as far as can be told,
+  // and so is not just what a kill left of one.
+  bool holds_unused() const;
+
   // Starts over: the next write() removes all present checkpoints, but only after it has succeeded.
   void restart();
 
-  // Writes the next checkpoint and returns its folder, then removes those beyond `keep`; what
-  // cannot be removed is tried again next time. Throws Error kFailedToWriteOutputs: the partial
-  // checkpoint is then removed as far as possible, earlier ones remain, and the next write() may
-  // succeed. Uses no extra memory proportional to the tensors.
+  // Writes the next checkpoint and returns its folder, then removes damaged ones and those beyond
+  // `keep`, but none that may be whole for another program or at another time; what cannot be
+  // removed is tried again next time. Throws Error kFailedToWriteOutputs: the partial checkpoint is
+  // then removed as far as possible, earlier ones remain, and the next write() may succeed. Uses no
+  // extra memory proportional to the tensors.
   std::filesystem::path write(const CheckpointView& view);
 
  private:
@@ -100,9 +111,9 @@ class CheckpointFolder {
 
   OutputFolder folder_;
   int keep_;
-  std::int64_t oldest_ = 0;                      // smaller numbers belong to an earlier run
-  std::map<std::int64_t, std::string> damaged_;  // found incomplete by newest()
-  std::optional<CheckpointFile> best_;           // already written, for epoch best_epoch_
+  std::int64_t oldest_ = 0;                          // smaller numbers belong to an earlier run
+  std::map<std::int64_t, UnusedCheckpoint> unused_;  // by newest(), by number
+  std::optional<CheckpointFile> best_;               // already written, for epoch best_epoch_
   int best_epoch_ = 0;
 };
 

@@ -1,11 +1,14 @@
 #include "store/model_directory.h"
 
+#include <sys/stat.h>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <iterator>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -56,9 +59,18 @@ void finish_interrupted_save(const fs::path& folder) {
   try {
     OutputFolder{folder};
   } catch (const Error& fault) {
+    if (!is_half_replaced(folder)) return;  // the run that has the lock has finished it
     fail(folder, "was left incomplete by a run that was killed while saving, or is being saved",
          "Its files cannot be put in place now: " + fault.message());
   }
+}
+
+// Tells one model in a folder from the next: each replacement ends with a new `_meta.yaml`.
+using ModelStamp = std::tuple<dev_t, ino_t, std::time_t, long>;
+ModelStamp stamp_of(const fs::path& folder) {
+  struct stat meta {};
+  if (::stat((folder / kMetaFile).c_str(), &meta) != 0) return {};
+  return {meta.st_dev, meta.st_ino, meta.st_ctim.tv_sec, meta.st_ctim.tv_nsec};
 }
 
 std::vector<std::string> read_labels(const fs::path& path, int num_classes) {
@@ -83,11 +95,8 @@ Preprocessing read_preprocessing(const fs::path& path, const ModelSpec& spec) {
   return found;
 }
 
-}  // namespace
-
-ModelSpec read_model_spec(const fs::path& folder) {
+ModelSpec read_spec(const fs::path& folder) {
   refuse_missing_or_empty(folder);
-  finish_interrupted_save(folder);
   const fs::path meta_path = folder / kMetaFile;
   if (!is_there(meta_path))
     fail(folder, "has no _meta.yaml, so it is not a model directory, or an incomplete one",
@@ -100,9 +109,9 @@ ModelSpec read_model_spec(const fs::path& folder) {
   return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
 }
 
-ModelDirectory read_model_directory(const fs::path& folder) {
+ModelDirectory read_files(const fs::path& folder) {
   ModelDirectory directory;
-  directory.spec = read_model_spec(folder);
+  directory.spec = read_spec(folder);
   const fs::path model_path = folder / directory.spec.model_file;
   try {
     directory.state = read_state_dict(read_state_dict_file(model_path));
@@ -132,6 +141,41 @@ ModelDirectory read_model_directory(const fs::path& folder) {
          kCopyAgain);
   read_if_there(kSeenImagesFile, [&](const fs::path& path) {
     directory.seen_images = parse_seen_images(read_part(path, kMaxSeenImages), path.string());
+  });
+  return directory;
+}
+
+}  // namespace
+
+void read_one_model(const fs::path& folder, const std::function<void()>& read) {
+  constexpr int kMaxReads = 4;
+  for (int i = 0; i < kMaxReads; ++i) {
+    finish_interrupted_save(folder);
+    const ModelStamp before = stamp_of(folder);
+    // The journal is removed last: without one, `_meta.yaml` is that of the model in place.
+    const auto is_same = [&] { return !is_half_replaced(folder) && stamp_of(folder) == before; };
+    try {
+      read();
+      if (is_same()) return;
+    } catch (const std::exception&) {
+      if (is_same()) throw;
+    }
+  }
+  fail(folder, formatted("was replaced each of the %d times that it was read", kMaxReads),
+       "Try again.");
+}
+
+ModelSpec read_model_spec(const fs::path& folder) {
+  ModelSpec spec;
+  read_one_model(folder, [&] { spec = read_spec(folder); });
+  return spec;
+}
+
+ModelDirectory read_model_directory(const fs::path& folder) {
+  ModelDirectory directory;
+  read_one_model(folder, [&] {
+    directory = {};  // the memory of what was read before
+    directory = read_files(folder);
   });
   return directory;
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,9 +70,14 @@ struct ModelDirectory {
 // Error codes as in the designer's formats.md: 2000 (UserError) for a missing or empty folder, 159
 // for any fault in its files. read_model_spec() reads only `_meta.yaml` and `model_spec.yaml`. If a
 // killed run left the directory half replaced, the replacement is completed first, or the directory
-// rejected.
+// rejected. Both return what belongs to one model: see read_one_model().
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
+
+// Calls `read`, for what reads several files of a model directory, and again if the model was
+// replaced meanwhile: what the last call has read belongs to one model. A fault that `read` throws
+// counts only then. Throws Error kInvalidModelDirectory if the model is replaced time after time.
+void read_one_model(const std::filesystem::path& folder, const std::function<void()>& read);
 
 // A tar that holds a model directory, as SageMaker packs what a job leaves in /opt/ml/model.
 struct PackedModel {

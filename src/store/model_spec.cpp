@@ -302,6 +302,7 @@ constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image h
 constexpr double kMaxTemperature = 1e6;
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
 constexpr const char* kTransforms = "transforms";
+constexpr const char* kOutOfFold = "out_of_fold";
 
 std::string shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
@@ -491,7 +492,7 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   const Json& version = file.at("version");
   if (version == kVersionOfLabels) return {1, {}, parse_labels(file)};
   if (version != kVersion) file.refuse_version("versions 1 and 2");
-  file.refuse_unknown_keys({"version", "temperature", "answers"});
+  file.refuse_unknown_keys({"version", "temperature", "answers", kOutOfFold});
   const Json& temperature = file.at("temperature");
   Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
   if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
@@ -499,6 +500,11 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
   calibration.answers = parse_answers(file, "answers", answers);
+  if (file.root().contains(kOutOfFold)) {
+    const Json& out_of_fold = file.at(kOutOfFold);
+    if (!out_of_fold.is_boolean()) file.refuse(kOutOfFold, "true or false");
+    calibration.out_of_fold = out_of_fold.get<bool>();
+  }
   return calibration;
 }
 
@@ -509,9 +515,10 @@ std::string format_calibration(const Calibration& calibration) {
       json["classes"].push_back({label.temperature, label.threshold, answers_json(label.answers)});
     return json.dump() + "\n";
   }
-  const nlohmann::ordered_json json = {{"version", kVersion},
-                                       {"temperature", calibration.temperature},
-                                       {"answers", answers_json(calibration.answers)}};
+  nlohmann::ordered_json json = {{"version", kVersion},
+                                 {"temperature", calibration.temperature},
+                                 {"answers", answers_json(calibration.answers)}};
+  if (calibration.out_of_fold) json[kOutOfFold] = true;
   return json.dump() + "\n";
 }
 

@@ -7,7 +7,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -390,7 +389,7 @@ StepRecord TrainEpoch::timing() const {
   const EpochSums& epoch = state_.epoch;
   StepRecord record;
   record.epoch = plan_.epoch;
-  record.num_epochs = plan_.epochs_before + static_cast<int>(std::ceil(plan_.schedule.epochs));
+  record.num_epochs = plan_.num_epochs;
   record.learning_rate = learning_rate_;
   record.step = epoch.steps;
   record.num_steps = plan_.schedule.steps_per_epoch;

@@ -169,6 +169,7 @@ DeviceBatch mixed(const DeviceBatch& batch, const MixPlan& plan);
 
 struct EpochPlan {
   int epoch = 1;          // from 1
+  int num_epochs = 1;     // that the run trains
   int epochs_before = 0;  // earlier epochs that the schedule does not count
   SchedulePlan schedule;
   StepPlan step;

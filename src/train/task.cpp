@@ -80,8 +80,8 @@ class SeveralLabels final : public Task {
   std::pair<at::Tensor, at::Tensor> loss_and_slope(const at::Tensor& logits,
                                                    const at::Tensor& labels) const override {
     const at::Tensor targets = table_.index_select(0, labels);
-    return {loss(logits, labels, {}, 0, at::Reduction::None),
-            (logits.sigmoid() - targets) / logits.size(1)};
+    return {loss(logits, labels, {}, 0, at::Reduction::None) * logits.size(1),
+            logits.sigmoid() - targets};
   }
 
   std::pair<at::Tensor, at::Tensor> hits(const at::Tensor& logits,

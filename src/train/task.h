@@ -26,8 +26,9 @@ class Task {
   virtual at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels,
                           const at::Tensor& weights, double smoothing,
                           at::Reduction::Reduction reduction) const = 0;
-  // The loss of each image, [N], without weights and smoothing, and its gradient by the logits,
-  // [N, C].
+  // For a fit whose penalties do not know the number of classes: the loss of each image, [N],
+  // without weights and smoothing, summed over the answers that are judged on their own (all
+  // classes of several labels an image; else one), and its gradient by the logits, [N, C].
   virtual std::pair<at::Tensor, at::Tensor> loss_and_slope(const at::Tensor& logits,
                                                            const at::Tensor& labels) const = 0;
   // Two counts of images answered right, float64 []: the figures Totals::top1 and top5.

@@ -13,10 +13,12 @@
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace {
 
-using kiln::test::calls_before_failure, kiln::test::calls_before_kill, kiln::test::failure;
+using kiln::test::before_open, kiln::test::calls_before_failure, kiln::test::calls_before_kill,
+    kiln::test::failure;
 
 void count_call() {
   if (calls_before_kill >= 0 && calls_before_kill-- == 0) ::raise(SIGKILL);
@@ -79,6 +81,11 @@ int open(const char* path, int flags, ...) {
   const bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   const mode_t mode = has_mode ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
+  if (before_open != nullptr) {
+    const auto* const act = std::exchange(before_open, nullptr);
+    (*act)(path);
+    before_open = act;
+  }
   if ((flags & O_CREAT) != 0) {
     count_call();
     if (fails()) return -1;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 namespace kiln::test {
@@ -17,6 +18,9 @@ inline std::vector<std::filesystem::path> synced_folders;
 // One call to fail; also counts what makes and writes files.
 inline int calls_before_failure = -1;  // negative: none fails
 inline int failure = 0;  // its errno; 0: a write stops half way, and the next one fails
+
+// Called before a file is opened, but not for those that it opens itself.
+inline const std::function<void(const std::filesystem::path&)>* before_open = nullptr;
 
 // Runs `action` in a process of its own, which is killed before the call after `num_calls`. False:
 // it got to its end.

@@ -56,7 +56,9 @@ TEST_F(BareWords, LeaveWhatIsGiven) {
   EXPECT_EQ(found["learning-rate"], "0.001");
   EXPECT_EQ(options({path("photos"), "--time-limit=1h"})["time-limit"], "1h");
   EXPECT_EQ(options({path("photos"), "--image-size=64:128"})["time-limit"], "");
-  EXPECT_EQ(options({path("photos"), "--weights=w", "--freeze=backbone"})["auto"], "");
+  for (const char* decided :
+       {"--freeze=backbone", "--epochs=3", "--learning-rate=0.1", "--augment=flip", "--steps=9"})
+    EXPECT_EQ(options({path("photos"), "--weights=w", decided})["auto"], "") << decided;
   found = options({"--data-path", path("photos")});
   EXPECT_EQ(found["model-name"], "resnet18");
   EXPECT_EQ(found["recipe"], "designer");
@@ -69,6 +71,14 @@ TEST_F(BareWords, NetworkIsThatOfWeightsOrDecidedLater) {
       trained({path("photos"), "--model-name", "auto", "--weights", "convnext_tiny-1.pth"});
   EXPECT_EQ(config.data.network.model_name, "convnext_tiny");
   EXPECT_NE(config.notes[0].find("convnext_tiny, by the name of --weights"), std::string::npos);
+  for (const auto& [file, network] :
+       {std::pair{"efficientnet_b0_rwightman-7f5810bc.pth", "efficientnet_b0"},
+        {"dinov2_vits14_pretrain.pth", "vit_s_14"},
+        {"resnext50_32x4d-1a0047aa.pth", "resnext50_32x4d"},
+        {"wide_resnet50_2.pth", "wide_resnet50_2"},
+        {"vit_small_patch16_224.safetensors", "vit_s_16"},
+        {"resnet50d.pth", "resnet18"}})
+    EXPECT_EQ(options({path("photos"), "--weights", file})["model-name"], network) << file;
 }
 
 TEST_F(BareWords, StandForTwoFoldersWhereThereAreTwo) {
@@ -79,6 +89,13 @@ TEST_F(BareWords, StandForTwoFoldersWhereThereAreTwo) {
     EXPECT_EQ(found["data-path"], "");
     EXPECT_EQ(found["train-data-path"], path("both/train"));
     EXPECT_EQ(found["valid-data-path"], path("both/val"));
+  }
+}
+
+TEST_F(BareWords, AreNotSplitWhereThereAreTwo) {
+  for (const char* option : {"--labels=l.csv", "--valid-fraction=0.1", "--split=s.csv"}) {
+    const std::string text = fault({"train", "--data-path", path("both"), option});
+    EXPECT_NE(text.find("--data-path " + path("both/train")), text.npos) << text;
   }
 }
 
@@ -160,7 +177,8 @@ TEST_F(BareWords, OfOtherProgramsBecomeALineThatParses) {
       "--valid-pct 0.3|--val-split validation|--val-split 0.1|time=1|--opt sgd|--opt rmsprop|"
       "--wd 0.1|--clip-grad 1|--sched cosine|--lr-scheduler cosineannealinglr|--cos-lr|"
       "--smoothing 0.1|--mixup-alpha 0.2|--no-aug|--hflip 0.5|--scale 0.08 1.0|--reprob 0.25|"
-      "--reprob 0|--aa rand-m9|--color-jitter 0.4|--mean 0.5 0.5 0.5|--conf 0.5|--topk 2|"
+      "--reprob 0|--aa rand-m9|--color-jitter 0.4|--mean 0.5 0.5 0.5|--mean 1 2 "
+      "3|--norm-weight-decay 1e-5|--conf 0.5|--topk 2|"
       "--output out|--output-dir out|--save-dir out|--project out|--name n|--num-classes 4|"
       "--train-split train|--drop 0.1|--drop-path 0.1|--dropout 0.1|--lrf 0.1|--channels-last|"
       "--test-only|--log-dir l|batch=-1|val=True|--lr 0.1 --lr0 0.2";
@@ -181,6 +199,20 @@ TEST_F(BareWords, OfOtherProgramsBecomeALineThatParses) {
       EXPECT_TRUE(after == "no fault" || after.starts_with("No pretrained network")) << after;
     }
   }
+}
+
+TEST_F(BareWords, OfOtherProgramsKeepTheirNumbers) {
+  const auto line = [&](Words words) {
+    words.insert(words.begin(), {"train", path("photos")});
+    return line_in(fault(words));
+  };
+  const Words half = {"train", path("photos"), "--normalization", "half"};
+  EXPECT_EQ(line({"--mean", "0.5", "0.5", "0.5", "--std", "0.5", "0.5", "0.5"}), half);
+  EXPECT_EQ(line({"--mean=0.485,0.456,0.406", "--std", "0.229", "0.224", "0.225"}).back(),
+            "imagenet");
+  EXPECT_EQ(line({"--mean", "0.1", "0.2", "0.3"}), (Words{"train", path("photos")}));
+  EXPECT_EQ(line({"--norm-weight-decay", "0"}).back(), "norm-and-bias");
+  EXPECT_EQ(line({"--norm-weight-decay", "1e-5"}), (Words{"train", path("photos")}));
 }
 
 TEST_F(BareWords, OfOtherProgramsMeanWhatTheCommandHas) {

@@ -146,7 +146,7 @@ TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
 TEST(Modern, CropsWhatIsResizedOrLarge) {
   const auto augment = [](double epochs, int kept_side) {
     for (const auto& [option, text] :
-         modern_by_length(OptimizationConfig(), epochs, 1000, kept_side))
+         modern_by_length(OptimizationConfig(), epochs, 1000, kept_side, 1))
       if (option == "augment") return text;
     return std::string("no option");
   };

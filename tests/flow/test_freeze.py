@@ -28,6 +28,7 @@ class FeaturesTest(FreezeTest):
         (epoch,) = job.events("epoch")
         self.assertGreaterEqual(epoch["train"]["top1"] / epoch["train"]["images"], 0.6)  # features of random weights
         self.assertEqual(epoch["train"]["images"], len(files_below(self.data / "train")))
+        self.assertLessEqual(sum(epoch["seconds"].values()), epoch["train_seconds"])  # without those of validation
         for name in ("report.html", "epochs.csv"):
             self.assertTrue((job.folder / "logs" / name).exists(), name)
         train, valid = seen_images(job.folder / "model")

@@ -1,5 +1,6 @@
 """The same command again continues where a checkpoint left it, and the result is that of an undisturbed run."""
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -197,6 +198,43 @@ class EndTest(ResumeTest):
         self.ended(killed)
         self.assertEqual(len(killed.events("resume")), 1)
 
+    def test_fewer_processors_take_fewer_threads(self):
+        """Those of before are for the processors of another machine, which so few may not carry."""
+        self.ended(self.job("run", epochs=1, threads=2))
+        processors = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, processors)
+        os.sched_setaffinity(0, {min(processors)})
+        output = self.ended(self.job("run", threads=None))
+        self.assert_names(output, "the number of compute threads was 2 and is now 1", ", 1 compute and ")
+
+    def exchange_an_image(self, folder):
+        sorted(folder.rglob("*.*"))[0].write_bytes(b"P6 40 40 255\n" + bytes(3 * 40 * 40))
+
+    def test_images_of_another_size_do_not_change_that_of_the_run(self):
+        """Resumed by two ranks, of which one looks at the images."""
+        mirrored = self.folder / "transformation"
+        made = kiln("transform", "init", "--output-path", mirrored, "--random-horizontal-flip", "True")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for name, told, options in (("auto", "224 x 224", {}), ("flip", "several sizes", {"transform_path": mirrored})):
+            with self.subTest(name):
+                data = self.folder / "data" / name
+                shutil.copytree(self.data, data)
+                self.ended(self.job(name, data=data, epochs=1, **options))
+                self.exchange_an_image(data / "train")
+                output = self.ended(self.job(name, data=data, ranks=2, batch_size=6, **options))
+                self.assert_names(output, "32 x 32", told)
+                kept = json.loads((self.folder / name / "model/preprocessing.json").read_text())
+                self.assertEqual(kept["input_size"], [32, 32])
+
+    def test_ranks_with_images_of_their_own_keep_the_size_of_the_run(self):
+        for rank in "01":
+            shutil.copytree(self.data / "train", self.folder / "run/parts" / rank)
+        options = {"train_data_path": "parts/{rank}", "shard_by": "train", "ranks": 2, "batch_size": 6}
+        self.ended(self.job("run", epochs=1, **options))
+        self.exchange_an_image(self.folder / "run/parts/1")
+        self.ended(self.job("run", **options))
+        self.assert_names((self.folder / "run/logs/70_driver_log_1.txt").read_text(), "32 x 32", "224 x 224")
+
     def test_the_checkpoints_kept(self):
         job = self.job("run", batch_size=24, checkpoint_every="1step")
         self.ended(job)
@@ -205,6 +243,23 @@ class EndTest(ResumeTest):
         told = json.loads(kiln("inspect", job.folder / "checkpoints", "--json").stdout)
         self.assertEqual((told["kind"], told["whole"], told["epochs_done"], told["finished"]),
                          ("Checkpoint", True, 2, "epochs"))
+
+    def test_checkpoints_of_which_none_can_be_used_are_kept(self):
+        """The weights of the best epoch are one file for both of them."""
+        options = {"batch_size": 24, "checkpoint_every": "1step"}
+        self.ended(self.job("run", **options))
+        job = self.job("run", epochs=3, **options)
+        [best] = job.folder.glob("checkpoints/best-*")
+        whole = best.read_bytes()
+        best.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        names = sorted(path.name for path in best.parent.iterdir())
+        checkpoints = [name for name in names if name.startswith("checkpoint-")]
+        self.assertEqual(len(checkpoints), 2)
+        assert_refused(self, job, best.name, *checkpoints, "--resume never")
+        self.assertEqual(sorted(path.name for path in best.parent.iterdir()), names)
+        best.write_bytes(whole)
+        self.ended(job)
+        self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2, 3])
 
     def test_a_second_run_on_the_folder(self):
         job = self.job("run", epochs=1000)

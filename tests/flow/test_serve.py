@@ -244,6 +244,14 @@ class ServeTest(FlowTest):
         self.assertEqual(server.process.wait(30), 0)
         self.assertLess(time.monotonic() - begin, 30)
 
+    def test_takes_connections_for_a_moment_after_it_was_told_to_end(self):
+        """A proxy still sends requests until it has seen that the server is not ready."""
+        server = self.serve()
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
+        self.assertEqual(server.process.wait(30), 0)
+
     def test_hostile_clients(self):
         """Bounded in count and time; the server neither crashes nor hangs nor grows."""
         server = self.serve("--max-seconds", 2, "--max-connections", 1000, "--max-body-mib", 1)

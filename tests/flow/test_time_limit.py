@@ -99,6 +99,12 @@ class RepeatTest(LengthTest):
         assert_nothing_to_do(self, job)
         self.assert_repeats(job)
 
+    def test_steps_that_end_a_longer_schedule_are_what_is_told(self):
+        job = self.job("run", epochs=5, steps=6)
+        self.ended(job)
+        self.assertEqual({event["num_epochs"] for event in job.events("start") + job.events("step")}, {2})
+        self.assertLess(job.events("step")[-1]["seconds_left"], job.events("step")[0]["seconds_left"])
+
     def test_more_steps_than_epochs_have(self):
         assert_refused(self, self.job("run", epochs=1, steps=6), "--steps is 6")
 

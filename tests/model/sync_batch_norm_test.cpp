@@ -106,6 +106,16 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
   EXPECT_TRUE(at::allclose(d_bias, whole_bias.grad(), 1e-9, 1e-9));
 }
 
+// All images of a batch were bad: what was learned of the others stays.
+TEST(SyncBatchNorm, LearnsNothingFromNothing) {
+  const RunningStatistics running{at::ones({3}), at::ones({3}) * 2, 0.1};
+  const BatchRanks alone{0, 1, [](at::Tensor&) {}};
+  const at::Tensor x = leaf(at::zeros({0, 3, 4, 5}));
+  sync_batch_norm(x, at::ones({3}), at::zeros({3}), running, kEpsilon, alone);
+  EXPECT_TRUE(at::allclose(running.mean, at::ones({3})));
+  EXPECT_TRUE(at::allclose(running.variance, at::ones({3}) * 2));
+}
+
 // Sums of bfloat16 values about 40 would be wrong by whole numbers.
 TEST(SyncBatchNorm, SumsBfloat16InFloat32) {
   at::manual_seed(8);

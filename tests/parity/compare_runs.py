@@ -11,8 +11,9 @@ import weight_files  # noqa: E402
 # The values under these keys are not compared, for the reason beside them. The keys have to be there all the same, and
 # to hold the same kind of value (a number, a text, an object of the same keys, nothing).
 NOT_COMPARED = {
-    "times": ("time", "started", "seconds", "batch_seconds", "epoch_seconds", "elapsed_seconds", "train_seconds", "valid_seconds",
-              "data_wait_seconds", "start_to_first_step_seconds", "total_seconds", "gradient_sums", "communication",
+    "times": ("time", "started", "seconds", "batch_seconds", "epoch_seconds", "elapsed_seconds", "seconds_left",
+              "train_seconds", "valid_seconds", "data_wait_seconds", "start_to_first_step_seconds", "total_seconds",
+              "gradient_sums", "communication",
               "Seconds/training", "Seconds/validation", "Step milliseconds/data wait", "Step milliseconds/forward",
               "Step milliseconds/backward", "Step milliseconds/communication", "Step milliseconds/optimizer"),
     "rates": ("batch_images_per_second", "epoch_images_per_second", "average_images_per_second",

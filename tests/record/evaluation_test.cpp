@@ -199,7 +199,7 @@ TEST(AnswerRateFor, TakesTheLowestThresholdThatIsShownToBeRightOftenEnough) {
   EXPECT_EQ(answer_rate_for(bins, 0.96)->answered, 500);
   bins.back().right = 0;
   EXPECT_FALSE(answer_rate_for(bins, 0.98).has_value());
-  EXPECT_FALSE(answer_rate_for({}, 0.5).has_value());
+  EXPECT_FALSE(answer_rate_for(std::vector<AnswerBin>(), 0.5).has_value());
 }
 
 struct Answer {

@@ -54,7 +54,7 @@ TEST(Choices, AreToldOnce) {
 // What --recipe modern leaves to the length of the run.
 TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
   TrainConfig config = config_of({"--recipe", "modern", "--epochs", "15", "--mixup", "0.3"});
-  follow_length(config, 100, /*kept_side=*/32);
+  follow_length(config, 100, /*kept_side=*/32, /*num_ranks=*/1);
   const RecipeConfig& recipe = config.optimization.recipe;
   EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
   EXPECT_EQ(recipe.weight_decay, 0.005);
@@ -66,24 +66,29 @@ TEST(FollowLength, SetsWhatTheLineLeavesOpen) {
                               std::pair<std::string, std::string>("augment", "flip")),
             config.effective_options.end());
   config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "256"});
-  follow_length(config, 5000, /*kept_side=*/0);
+  follow_length(config, 5000, /*kept_side=*/0, /*num_ranks=*/1);
   EXPECT_EQ(config.optimization.learning_rate, 0.256);
   EXPECT_EQ(recipe.weight_decay, 5e-5);
   EXPECT_EQ(config.optimization.num_warmup_steps, 5);
   EXPECT_EQ(recipe.ema, 0.9999);
   EXPECT_EQ(recipe.mixup, 0.1);
   EXPECT_EQ(config.data.augment, parse_augment("standard"));
+  // As many images a step on eight ranks: the same rate, by --lr-scaling linear, and decay.
+  config = config_of({"--recipe", "modern", "--epochs", "90", "--batch-size", "32"});
+  follow_length(config, 5000, /*kept_side=*/0, /*num_ranks=*/8);
+  EXPECT_EQ(config.optimization.learning_rate, 0.032);
+  EXPECT_EQ(recipe.weight_decay, 5e-5);
   config = config_of({"--recipe", "modern", "--steps", "300"});
-  follow_length(config, 100, /*kept_side=*/0);
+  follow_length(config, 100, /*kept_side=*/0, /*num_ranks=*/1);
   EXPECT_NEAR(config.optimization.learning_rate, 0.0003 * config.optimization.batch_size, 1e-9);
   EXPECT_EQ(config.optimization.num_warmup_steps, 0.9);
   EXPECT_EQ(recipe.ema, 0);
   config = config_of({"--recipe", "modern", "--steps", "500"});
-  follow_length(config, 100, /*kept_side=*/0);
+  follow_length(config, 100, /*kept_side=*/0, /*num_ranks=*/1);
   EXPECT_EQ(config.optimization.learning_rate, 0.001 * config.optimization.batch_size);
   EXPECT_EQ(recipe.ema, 0);
   config = config_of({});
-  follow_length(config, 5000, /*kept_side=*/32);
+  follow_length(config, 5000, /*kept_side=*/32, /*num_ranks=*/1);
   EXPECT_EQ(config.effective_options, config_of({}).effective_options);
 }
 

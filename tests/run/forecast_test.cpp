@@ -18,9 +18,14 @@ StepRecord printed(int step, double step_seconds) {
   return record;
 }
 
-// 300 steps' worth of images, of which a forward pass takes as long as 100 steps.
+// Ten epochs of 1,000 steps. Validation has 300 steps' worth of images, whose forward passes take
+// as long as 100 steps.
 RunLength length() {
-  return {.images_per_step = 100, .valid_images = 30000, .image_side = 224, .on_gpu = false};
+  return {.epochs = std::vector<EpochWork>(10, {.steps = 1000}),
+          .images_per_step = 100,
+          .valid_images = 30000,
+          .image_side = 224,
+          .on_gpu = false};
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -67,14 +72,17 @@ TEST(Forecast, WarnsOfDaysAndSaysWhatChangesThem) {
 }
 
 TEST(Forecast, ShortEpochsTellAtTheEndOfOne) {
-  Forecast forecast(length());
+  RunLength short_epochs = length();
+  short_epochs.epochs.assign(11, {.steps = 10});
+  Forecast forecast(short_epochs);
   forecast.after_step(printed(1, 1));
   EpochRecord epoch;
   epoch.epoch = 1;
+  epoch.num_steps = 10;
   epoch.train_images_per_second = 50;
   epoch.train_seconds = kHour;
   epoch.valid_seconds = kHour;
-  const auto text = forecast.after_epoch(epoch, 11);
+  const auto text = forecast.after_epoch(epoch);
   ASSERT_TRUE(text);
   EXPECT_TRUE(contains(text->line, "20 h 00 min")) << text->line;
 }
@@ -95,6 +103,43 @@ TEST(Forecast, ARunThatGoesOnCountsWhatIsLeft) {
   const auto text = forecast.after_step(late);
   ASSERT_TRUE(text);
   EXPECT_TRUE(contains(text->line, "1 min 0")) << text->line;  // 80 steps and 100
+}
+
+// --steps 3500 of 10 epochs' 10,000.
+TEST(Forecast, GivenStepsEndIt) {
+  RunLength stopped = length();
+  stopped.steps = 3500;
+  stopped.epochs = {{1000}, {1000}, {1000}, {500}};
+  Forecast forecast(stopped);
+  forecast.after_step(printed(1, 1));
+  const auto text = forecast.after_step(printed(21, 1));
+  ASSERT_TRUE(text);
+  // 3,479 steps and four validations of 100 s.
+  EXPECT_TRUE(contains(text->line, "all 3,500 steps will finish in about 1 h 04 min"))
+      << text->line;
+}
+
+// The second five epochs have images of four times the pixels, as validation has.
+TEST(Forecast, LargerImagesToComeTakeLonger) {
+  RunLength growing = length();
+  for (std::size_t i = 0; i < growing.epochs.size(); ++i) growing.epochs[i].pixels = i < 5 ? 1 : 4;
+  growing.valid_pixels = 4;
+  Forecast forecast(growing);
+  StepRecord step = printed(1000, 1);
+  step.elapsed_seconds = 1000;
+  // 4 x 1000 s, 5 x 4000 s and ten validations of 400 s.
+  EXPECT_DOUBLE_EQ(forecast.seconds_left(step), 28000);
+
+  EpochRecord epoch;
+  epoch.epoch = 6;
+  epoch.num_steps = 1000;
+  epoch.train_seconds = 4000;
+  epoch.valid_seconds = 300;
+  forecast.after_epoch(epoch);
+  step.epoch = 7;
+  step.elapsed_seconds = 4000;
+  // Three epochs, and four validations as long as the last one.
+  EXPECT_DOUBLE_EQ(forecast.seconds_left(step), 13200);
 }
 
 }  // namespace

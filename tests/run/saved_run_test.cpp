@@ -33,6 +33,7 @@ SavedRun two_ranks() {
   run.options = {{"epochs", "6"}, {"augment", "flip"}};
   run.options_in_effect = {{"epochs", "2"}, {"augment", "flip"}};
   run.head_rate = 1.0 / 3;
+  run.image_size = {{48, 40}, true, ""};
   run.model = "resnet18";
   run.model_fingerprint = "resnet18 0";
   run.global_batch = 16;
@@ -62,6 +63,9 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(again.options_in_effect, run.options_in_effect);
   EXPECT_EQ(again.head_rate, 1.0 / 3);
   EXPECT_EQ(again.precision, "fp16");
+  ASSERT_TRUE(again.image_size.has_value());
+  EXPECT_EQ(again.image_size->size, (ImageSize{48, 40}));
+  EXPECT_TRUE(again.image_size->is_stored);
   ASSERT_TRUE(again.loss_scale.has_value());
   EXPECT_EQ(again.loss_scale->scale, 0.5);
   EXPECT_EQ(again.loss_scale->steps_since_overflow, 3);
@@ -81,12 +85,13 @@ TEST(SavedRun, ReadsWhatItWrote) {
 
 TEST(SavedRun, ReadsWhatAnEarlierVersionWrote) {
   std::string text = text_of(two_ranks());
-  for (const std::string name : {"options_in_effect", "head_rate"})
+  for (const std::string name : {"options_in_effect", "head_rate", "image_size"})
     text.replace(text.find(name), name.size(), "unknown_" + name);
   const SavedRun again = parse_saved_run(text);
   EXPECT_EQ(again.options, two_ranks().options);
   EXPECT_TRUE(again.options_in_effect.empty());
   EXPECT_EQ(again.head_rate, 0);
+  EXPECT_FALSE(again.image_size.has_value());
 }
 
 TEST(SavedRun, KeepsWhatATimeLimitHasDecided) {
@@ -114,6 +119,11 @@ TEST(SavedRun, RefusesOtherTexts) {
   for (const char* text : {"", "{}", "[]", R"({"ranks": []})", R"({"ranks": [{}, {}]})",
                            R"({"ranks": 1})", R"({"machine": {"num_ranks": "x"}, "ranks": [{}]})"})
     EXPECT_THROW(parse_saved_run(text), Error) << text;
+  SavedRun run = two_ranks();
+  for (const ImageSize size : {ImageSize{0, 40}, ImageSize{1 << 20, 1 << 20}}) {
+    run.image_size->size = size;
+    EXPECT_THROW(parse_saved_run(text_of(run)), Error) << text_of(size);
+  }
 }
 
 TEST(DatasetFingerprint, TellsNamesLabelsAndClassesApart) {

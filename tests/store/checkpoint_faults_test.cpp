@@ -73,17 +73,102 @@ TEST_F(CheckpointFaultTest, SwappedTensorsShow) {
   EXPECT_EQ(state(), "the first one");
 }
 
+// Names after a run has gone on from the first of two checkpoints, beside the second one.
+const Names kBesideTheSecond{"best-000002.safetensors", "best-000004.safetensors",
+                             "best-000005.safetensors", "checkpoint-000002",
+                             "checkpoint-000004",       "checkpoint-000005"};
+
 TEST_F(CheckpointFaultTest, ANewerFormatIsSkippedAndStays) {
   write("the first one", 1);
   const fs::path last = write("the second one", 2);
   replace_in(last / "checkpoint.json", "\"version\": 1", "\"version\": 12");
-  EXPECT_EQ(state(), "the first one");
+  CheckpointFolder folder(folder_, 2);
+  EXPECT_EQ(folder.newest(skipped_)->state_json, "the first one");
   ASSERT_EQ(skipped_.size(), 1U);
   EXPECT_NE(skipped_[0].find("12"), std::string::npos);
   EXPECT_NE(skipped_[0].find("newer version"), std::string::npos);
-  write("the third one", 3);
-  EXPECT_EQ(names().count("checkpoint-000002"), 1U);
-  EXPECT_EQ(names().count("best-000002.safetensors"), 1U);
+  for (const int epoch : {3, 4, 5}) write(folder, "a later one", epoch);
+  Names wanted = kBesideTheSecond;
+  wanted.insert("best-000001.safetensors");  // which it may name, too
+  EXPECT_EQ(names(), wanted);
+}
+
+TEST_F(CheckpointFaultTest, AStateOfAnotherVersionStays) {
+  write("one", 1);
+  write("two", 2);
+  CheckpointFolder folder(folder_, 2);
+  const auto refuse_two = [](const std::string& state) {
+    if (state == "two") throw Error(ErrorCode::kInvalidDataset, "its state.json is no state");
+  };
+  EXPECT_EQ(folder.newest(skipped_, refuse_two)->state_json, "one");
+  for (const int epoch : {3, 4, 5}) write(folder, "later", epoch);
+  EXPECT_EQ(names(), kBesideTheSecond);
+}
+
+TEST_F(CheckpointFaultTest, WhatCannotBeReadIsSkippedAndStays) {
+  for (const char* name : {"checkpoint-000002/checkpoint.json", "checkpoint-000002/state.json",
+                           "checkpoint-000002/state.safetensors", "best-000002.safetensors"}) {
+    fs::remove_all(folder_);
+    CheckpointFolder folder(folder_, 2);
+    write(folder, "one", 1);
+    write(folder, "two", 2);
+    const fs::path file = folder_ / name;
+    const std::string whole = read_file(file);
+    fs::remove(file);
+    fs::create_symlink(file, file);  // ELOOP, also for root; as EIO, ESTALE and EACCES
+    EXPECT_EQ(folder.newest(skipped_)->state_json, "one") << name;
+    write(folder, "three", 3);
+    fs::remove(file);
+    put(file, whole);
+    for (const int epoch : {4, 5}) write(folder, "later", epoch);
+    EXPECT_EQ(names(), kBesideTheSecond) << name;
+    EXPECT_EQ(read_checkpoint(folder_ / "checkpoint-000002", skipped_).state_json, "two");
+  }
+}
+
+// As somebody does who has read that it is not used.
+TEST_F(CheckpointFaultTest, ADamagedOneMayBeRemovedByHand) {
+  write("one");
+  const fs::path last = write("two");
+  replace_in(last / "state.json", "two", "owt");
+  CheckpointFolder folder(folder_, 2);
+  EXPECT_EQ(folder.newest(skipped_)->state_json, "one");
+  fs::remove_all(last);
+  EXPECT_EQ(write(folder, "three"), last);
+  EXPECT_EQ(folder.newest(skipped_)->state_json, "three");
+}
+
+TEST_F(CheckpointFaultTest, CompleteOnesThatCannotBeUsedAreToldFromPartsOfOne) {
+  const auto holds_unused = [&] {
+    CheckpointFolder folder(folder_, 2);
+    EXPECT_FALSE(folder.newest(skipped_));
+    return folder.holds_unused();
+  };
+  EXPECT_FALSE(holds_unused());
+  {
+    CheckpointFolder folder(folder_, 2);
+    write(folder, "one", 1);
+    write(folder, "two", 1);
+  }
+  const fs::path first = folder_ / "checkpoint-000001", second = folder_ / "checkpoint-000002";
+  const fs::path best = folder_ / "best-000001.safetensors";
+  const std::string weights = read_file(best), manifest = read_file(second / "checkpoint.json");
+  put(best, std::string(weights.size(), 'x'));
+  EXPECT_TRUE(holds_unused());
+  EXPECT_EQ(skipped_.size(), 2U) << "both name it";
+  fs::remove(best);
+  EXPECT_TRUE(holds_unused());
+  put(best, weights);
+  fs::remove(first / "checkpoint.json");
+  replace_in(second / "state.json", "two", "owt");
+  EXPECT_TRUE(holds_unused());
+  replace_in(second / "checkpoint.json", "\"version\": 1", "\"version\": 2");
+  EXPECT_TRUE(holds_unused());
+  put(second / "checkpoint.json", manifest.substr(0, manifest.size() / 2));
+  EXPECT_FALSE(holds_unused());
+  put(second / "checkpoint.json", manifest);
+  put(second / "state.json", "");
+  EXPECT_FALSE(holds_unused());
 }
 
 TEST_F(CheckpointFaultTest, HostileManifestsAreRefused) {

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -274,6 +276,74 @@ TEST_F(ModelDirectoryTest, AKillAnywhereLosesNeitherModel) {
   }
   EXPECT_GT(num_old, 9);
   EXPECT_GT(num_new, 9);
+}
+
+// Another run's, with all that can differ.
+TrainedModel other_trained() {
+  TrainedModel model = trained();
+  model.state[0].bytes[0] = 'x';
+  model.labels = {"fir", "oak", "elm"};
+  model.spec.num_classes = 3;
+  model.preprocessing.height = 160;
+  model.calibration = {2.5, {}};
+  model.seen_images = SeenImages{{1, 2}, {3}};
+  return model;
+}
+
+// Reads a directory with trained(), which other_trained() replaces before its file `name` is opened
+// for the first `times` times.
+ModelDirectory read_while_replaced(const fs::path& folder, const std::string& name, int times) {
+  write_directory(folder, trained_model_files(trained()));
+  const std::function<void(const fs::path&)> replace = [&](const fs::path& path) {
+    if (path != folder / name || times-- <= 0) return;
+    write_directory(folder, trained_model_files(other_trained()));
+  };
+  test::before_open = &replace;
+  const struct End {
+    ~End() { test::before_open = nullptr; }
+  } end{};
+  return read_model_directory(folder);
+}
+
+TEST_F(ModelDirectoryTest, WhatIsReplacedWhileItIsReadIsReadAgain) {
+  const TrainedModel other = other_trained();
+  for (const char* name : {"_meta.yaml", "model_spec.yaml", "model", "index_to_label.csv",
+                           "preprocessing.json", "calibration.json"})
+    for (const int times : {1, 2}) {
+      const ModelDirectory read = read_while_replaced(folder_, name, times);
+      EXPECT_EQ(read.state[0].bytes, other.state[0].bytes) << name;
+      EXPECT_EQ(read.labels, other.labels) << name;
+      EXPECT_EQ(read.preprocessing, other.preprocessing) << name;
+      EXPECT_EQ(read.calibration, other.calibration) << name;
+      EXPECT_EQ(read.seen_images, other.seen_images) << name;
+    }
+  expect_error(ErrorCode::kInvalidModelDirectory, "was replaced",
+               [&] { read_while_replaced(folder_, "calibration.json", 1000); });
+}
+
+TEST_F(ModelDirectoryTest, FilesBesideTheModelAreReadWithIt) {
+  write_directory(folder_, trained_model_files(trained()));
+  int reads = 0;
+  const auto read = [&] {
+    if (++reads > 1) return;
+    write_directory(folder_, trained_model_files(other_trained()));
+    throw FormatFault("of the first model");
+  };
+  read_one_model(folder_, read);
+  EXPECT_EQ(reads, 2);
+  fs::remove(folder_ / "_meta.yaml");
+  EXPECT_THROW(read_one_model(folder_, [] { throw FormatFault("of a lone file"); }), FormatFault);
+}
+
+TEST_F(ModelDirectoryTest, ARunThatIsSavingMayGoOnToHoldTheFolder) {
+  const OutputFolder run = prepare_model_output(folder_);
+  write_directory(run, untrained_model_files(resnet(), sample_state()));
+  put(".kiln-journal", "");
+  const std::jthread saving([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    fs::remove(folder_ / ".kiln-journal");
+  });
+  EXPECT_EQ(read_model_directory(folder_).spec.model_name, "resnet18");
 }
 
 TEST_F(ModelDirectoryTest, WhatCannotBeFinishedIsRefused) {

@@ -102,6 +102,18 @@ TEST(Groups, HoldWhatIsTrained) {
   EXPECT_EQ(groups[0].parameters.size() + 2, all.size());
 }
 
+// A scale, though it has three dimensions.
+TEST(Groups, LayerScalesAreScales) {
+  const auto model = make_image_model({.model_name = "convnext_tiny", .num_classes = 2});
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& tensor : model->parameters()) gradients.push_back(tensor);
+  const auto groups =
+      groups_of(*model, gradients, {.weight_decay = 0.05, .decays_norm_and_bias = false});
+  ASSERT_EQ(groups.size(), 2U);
+  for (const NamedTensor& decayed : groups[0].parameters)
+    EXPECT_EQ(decayed.name.find("layer_scale"), std::string::npos) << decayed.name;
+}
+
 TEST(Sgd, GoesOnFromTheStateOfAnother) {
   at::manual_seed(4);
   const at::Tensor target = at::randn({4, 3, 3, 3});

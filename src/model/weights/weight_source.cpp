@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/output_folder.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
 #include "model/catalogue.h"
@@ -295,7 +296,7 @@ WeightSource weights_of_checkpoint(const fs::path& path) {
 }
 
 bool is_directory_with_model(const fs::path& path) {
-  return is_there(path / kMetaFile);
+  return is_there(path / kMetaFile) || is_half_replaced(path);
 }
 
 // Returns `path` if it is a packed model, or the packed model in the folder `path`. Empty if there
@@ -306,10 +307,14 @@ fs::path packed_model_at(const fs::path& path) {
   return path / kPackedName;
 }
 
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
 // Takes the classes, the normalization and the seen images from a model directory's other files, if
 // the weights are one of its two weights files.
 void add_facts_beside(const fs::path& path, WeightSource& source) {
-  const fs::path folder = path.parent_path();
+  const fs::path folder = folder_of(path);
   const auto text_of = [&](std::string_view name) {
     return read_file(folder / name, kMaxLabelMap);
   };
@@ -498,7 +503,9 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
     if (is_folder(path))
       fail(path, "it is a folder, but not a model directory, since it has no " +
                      std::string(kMetaFile) + ", and has no checkpoints");
-    return weights_of_file(path, part);
+    WeightSource source;
+    read_one_model(folder_of(path), [&] { source = weights_of_file(path, part); });
+    return source;
   } catch (const FormatFault& fault) {
     fail(path, fault.what());
   } catch (const std::system_error& fault) {

@@ -15,8 +15,10 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/system.h"
 #include "parallel/processors/processors.h"
 #include "parallel/processors/sleeping_team.h"
 
@@ -33,6 +35,15 @@ constexpr double kContended = 0.15, kCrowded = 0.25, kQuiet = 0.05;
 // Thresholds for the share of an interval in which processors were idle.
 constexpr double kNoneIdle = 0.05, kHalfIdle = 0.5;
 constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
+// The share of the processors that other programs use, from which on leaving some to them helps:
+// threads of this process, such as one that writes a checkpoint, would not move there. Gathered
+// threads should have their cores alone. Where others keep that share of them for so many intervals
+// in a row, since they are bound to them or gather there, too, the threads spread and stay so for a
+// time, which differs between processes.
+constexpr double kShared = 0.2;
+constexpr int kSharedIntervals = 3;
+constexpr std::chrono::seconds kLeastApart{30};
+constexpr int kMostLonger = 20;  // seconds
 
 std::atomic<bool> threads_stay_apart = false;
 
@@ -87,6 +98,7 @@ class ContentionWatch {
   void run(const std::stop_token& stop) {
     std::optional<double> before = seconds_without_processor(thread_folder_);
     idle_ = idle_seconds();
+    used_ = processor_seconds();
     Clock::time_point begin = Clock::now();
     std::mutex mutex;
     std::condition_variable_any changed;  // by the end alone
@@ -95,30 +107,33 @@ class ContentionWatch {
     while (before && !changed.wait_for(lock, stop, kInterval, ends)) {
       const std::optional<double> now = seconds_without_processor(thread_folder_);
       const std::chrono::duration<double> interval = Clock::now() - begin;
-      const double idle = idle_share(interval.count());
-      if (now) judge((*now - *before) / interval.count(), idle);
+      measure(interval.count());
+      if (now) judge((*now - *before) / interval.count());
       before = now;
       begin += std::chrono::duration_cast<Clock::duration>(interval);
     }
   }
 
-  // Of the processors that were left, or of all if none was, since the last call.
-  double idle_share(double seconds) {
+  // Sets `idle_share_` and `others_share_` since the last call.
+  void measure(double seconds) {
     std::map<int, double> now = idle_seconds();
-    double idle = 0;
-    std::size_t count = 0;
-    for (const Processor& processor : processors_) {
-      if (!left_.empty() && !is_left(processor)) continue;
-      idle += now[processor.number] - idle_[processor.number];
-      ++count;
-    }
+    double left = 0, kept = 0;
+    for (const Processor& processor : processors_)
+      (is_left(processor) ? left : kept) += now[processor.number] - idle_[processor.number];
+    const auto num_left = static_cast<double>(left_.size());
+    const double num_kept = static_cast<double>(processors_.size()) - num_left;
+    const double used_before = std::exchange(used_, processor_seconds());
+    const double used = used_ - used_before;
+    idle_share_ = (left_.empty() ? kept / num_kept : left / num_left) / seconds;
+    others_share_ = 1 - (kept + used) / seconds / num_kept;
+    if (idle_.empty()) idle_share_ = 1;  // not told by the system
     idle_ = std::move(now);
-    return count > 0 && !idle_.empty() ? idle / seconds / static_cast<double>(count) : 1;
   }
 
-  void judge(double waiting, double idle) {
-    const bool is_quiet = left_.empty() ? waiting < kQuiet : idle > kHalfIdle;
+  void judge(double waiting) {
+    const bool is_quiet = left_.empty() ? waiting < kQuiet : idle_share_ > kHalfIdle;
     quiet_intervals_ = is_quiet ? quiet_intervals_ + 1 : 0;
+    shared_intervals_ = !left_.empty() && others_share_ > kShared ? shared_intervals_ + 1 : 0;
     if (team_ && quiet_intervals_ == kQuietIntervals) {
       spread();
       team_.reset();
@@ -127,7 +142,11 @@ class ContentionWatch {
         team_.emplace(team_size_);
       } catch (const std::system_error&) {  // no more threads allowed: change nothing
       }
-    } else if (team_ && left_.empty() && waiting >= kCrowded && idle < kNoneIdle) {
+    } else if (shared_intervals_ == kSharedIntervals) {
+      spread();
+      apart_until_ = Clock::now() + kLeastApart + std::chrono::seconds(::getpid() % kMostLonger);
+    } else if (team_ && left_.empty() && waiting >= kCrowded && idle_share_ < kNoneIdle &&
+               others_share_ > kShared && Clock::now() >= apart_until_) {
       gather();
     }
   }
@@ -161,10 +180,14 @@ class ContentionWatch {
   const int team_size_;  // makes libgomp's thread count exceed the processors by one
   const std::string thread_folder_;
   const std::vector<Processor> processors_;
-  std::map<int, double> idle_;  // idle_seconds() at the last call of idle_share()
+  std::map<int, double> idle_;  // idle_seconds() at the last call of measure()
+  double used_ = 0;             // processor_seconds() then
+  double idle_share_ = 1;       // of the processors that were left, or of all if none was
+  double others_share_ = 0;     // of other programs, of the processors that were not left
   std::vector<int> left_;       // the processors that were left; empty: none
   std::optional<SleepingTeam> team_;
-  int quiet_intervals_ = 0;
+  int quiet_intervals_ = 0, shared_intervals_ = 0;
+  Clock::time_point apart_until_{};
   std::jthread thread_;  // declared last: it uses the other members
 };
 

@@ -38,8 +38,11 @@ std::string name_of(const TextPairs::value_type& pair) {
   return pair.first;
 }
 
+// An option of the name of a count is left out: MLflow takes one value of each name.
 TextPairs params_of(const RunStart& start) {
   TextPairs params = start.options;
+  std::erase_if(
+      params, [](const auto& param) { return param.first == "ranks" || param.first == "classes"; });
   params.insert(params.end(), {{"model", start.model},
                                {"model parameters", std::to_string(start.num_parameters)},
                                {"ranks", std::to_string(start.num_ranks)},

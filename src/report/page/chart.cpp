@@ -84,6 +84,7 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
     if (points.size() <= kMaxDots && !series.is_background && !series.holds)
       dots += formatted("M%.1f %.1fh0", left, top);
   }
+  if (xs.empty()) return "";
   const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.color,
                                            series.is_background ? " background" : "") +
                                  escaped(series.name) + "\" data-x=\"" + xs + "\" data-y=\"" + ys +

@@ -231,7 +231,7 @@ class Finder {
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
                        percent(worst.recall()) + " are recognized";
     if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
-      text += "; most others are predicted as " + quoted_class(run_.start.data, guess);
+      text += "; most often they are predicted as " + quoted_class(run_.start.data, guess);
     if (num_weak > 1)
       text += formatted("; %td more %s recognized less than half as often as the average",
                         num_weak - 1, num_weak == 2 ? "class is" : "classes are");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -17,20 +16,16 @@
 namespace kiln {
 namespace {
 
-Series by_step(const RunRecord& run, int color, double (*value)(const StepRecord&)) {
+Series by_step(const RunRecord& run, int color, double (*value)(const StepRecord&),
+               int first_step = 1) {
   // Drawn in the background, except before the end of the second epoch, when it is all there is.
   Series series{"steps", color, run.epochs.size() > 1, false, {}};
   for (const StepRecord& step : run.steps) {
+    if (step.step < first_step) continue;
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
     series.points.push_back({step.epoch - 1 + share, value(step)});
   }
   return series;
-}
-
-// Not a number, so not drawn, for the first step of an epoch: the designer's rate counts a batch
-// when its forward pass ends, so that step's time does not include a backward pass.
-double step_speed(const StepRecord& step) {
-  return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string curves_html(const RunRecord& run) {
@@ -64,11 +59,15 @@ std::string curves_html(const RunRecord& run) {
                  {by_epoch(run, "epochs", 2, [](auto& epoch) { return epoch.learning_rate; }),
                   by_step(run, 2, [](auto& step) { return step.learning_rate; })}};
   for (Series& series : rate.series) series.holds = true;
+  // The designer's rate counts a batch when its forward pass ends, so the time of the first step of
+  // an epoch does not include a backward pass.
+  constexpr int kFirstSpeed = 2;
   const LineChart speed{
       "Images per second",
       Unit::kPlain,
       {by_epoch(run, "epochs", 3, [](auto& epoch) { return epoch.train_images_per_second; }),
-       by_step(run, 3, step_speed)}};
+       by_step(
+           run, 3, [](auto& step) { return step.batch_images_per_second; }, kFirstSpeed)}};
   return section(
       "curves", "Training curves",
       element("div class=\"charts\"", "\n" + line_chart_html(loss) + line_chart_html(accuracy) +
@@ -179,12 +178,12 @@ std::string saved_text(const RunEnd& end) {
 
 // The thresholds for target accuracies. Targets with the same threshold share a row; the lowest one
 // that has no threshold is stated below.
-std::string answers_html(const std::vector<AnswerBin>& answers) {
+std::string answers_html(const Calibration& calibration) {
   std::vector<Cells> rows;
   std::string notes;
   double first = 0, threshold = -1;  // of the last row
   for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999}) {
-    const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
+    const std::optional<AnswerRate> rate = answer_rate_for(calibration, wanted);
     if (!rate) {
       notes = formatted("These images do not show an accuracy of %g %% at any threshold.",
                         100 * wanted);
@@ -385,10 +384,13 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
                   "Confidence is the softmax of the logits divided by the temperature ") +
                   figure("temperature", calibration.temperature,
                          formatted("%.3f", calibration.temperature)) +
-                  (chosen_here ? ", which was fitted on these validation images." : ".") +
+                  (!chosen_here              ? "."
+                   : calibration.out_of_fold ? ", which was fitted on these training images, "
+                                               "each judged by a model that had not seen it."
+                                             : ", which was fitted on these validation images.") +
                   " A threshold is one at which even the lower end of the 95 % interval reaches "
                   "the target.") +
-          trade_chart(calibration.answers) + answers_html(calibration.answers));
+          trade_chart(calibration.answers) + answers_html(calibration));
 }
 
 std::string classes_html(const DataRecord& data, const ValidationDetails& details) {

@@ -174,6 +174,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   const auto& [mean, std] = run_.plan.pixels.normalization;
   run.mean.assign(mean.begin(), mean.end());
   run.std.assign(std.begin(), std.end());
+  run.image_size = run_.plan.pixels.by_images;
   run.model = run_.sources.spec().model_name;
   run.model_fingerprint = run_.fingerprints.model;
   if (run_.sources.transform) run.transforms = run_.sources.transform->to_json();

@@ -55,11 +55,13 @@ void keep_by_length(const SavedRun& saved, TrainConfig& config) {
     set_option(config, option, value_of(saved.options, option));
 }
 
-[[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& differences) {
+[[noreturn]] void refuse(const std::string& folder, const std::vector<std::string>& reasons,
+                         const std::string& remedy = "use the original settings") {
   throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + folder +
-                                         "' cannot be resumed: " + joined(differences, "; ") +
-                                         ". To resume, use the original settings; to start over, "
-                                         "use --resume never or another --checkpoint-path.");
+                                         "' cannot be resumed: " + joined(reasons, "; ") +
+                                         ". To resume, " + remedy +
+                                         "; to start over, use --resume never or another "
+                                         "--checkpoint-path.");
 }
 
 std::vector<std::string> differing_options(const TrainConfig& config, const SavedRun& saved) {
@@ -271,6 +273,9 @@ FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
     std::vector<std::string> skipped;
     newest = found.folder->newest(
         skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
+    // The first new checkpoint would take their place, and most of the run may be in them.
+    if (!newest && found.folder->holds_unused())
+      refuse(asked.path, skipped, "repair one of these checkpoints or restore it from a copy");
     for (const std::string& why : skipped) log.warning("Checkpoint " + why + ".");
     if (!newest && asked.resume == ResumeChoice::kRequire)
       throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +

@@ -31,9 +31,9 @@ struct FoundCheckpoint {
 
 // Opens --checkpoint-path on rank 0 and finds the checkpoint to continue from. A collective, called
 // before any input is read. Throws Error kUserError if options that affect the result differ,
-// naming all of them, or if there is no checkpoint with --resume require; also throws as
-// CheckpointFolder. In `config`, what follows from the length of the run becomes that of the
-// checkpoint.
+// naming all of them, if there are complete checkpoints of which none can be used, or if there is
+// no checkpoint with --resume require; also throws as CheckpointFolder. In `config`, what follows
+// from the length of the run becomes that of the checkpoint.
 FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log);
 
 // Makes the same checks for what was read and planned: the model, the data, the global batch. A

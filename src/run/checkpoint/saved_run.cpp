@@ -74,16 +74,21 @@ void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
          progress.tuned_mean);
 }
 
+void visit_fields(Is<AutomaticSize> auto& chosen, auto&& field) {
+  fields(field, "height", chosen.size.height, "width", chosen.size.width, "is_stored",
+         chosen.is_stored);
+}
+
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   fields(field, "time", run.time, "started", run.started, "finished", run.finished, "machine",
          run.machine, "options", run.options, "options_in_effect", run.options_in_effect,
-         "precision", run.precision, "exif", run.exif, "mean", run.mean, "std", run.std, "model",
-         run.model, "model_print", run.model_fingerprint, "transforms", run.transforms,
-         "global_batch", run.global_batch, "peak_learning_rate", run.peak_learning_rate,
-         "head_rate", run.head_rate, "loss_scale", run.loss_scale, "averaged_steps",
-         run.averaged_steps, "epochs_done", run.progress.epochs_done, "best", run.progress.best,
-         "early_stopping", run.progress.early_stopping, "time_plan", run.progress.time_plan,
-         "automatic", run.progress.automatic);
+         "precision", run.precision, "exif", run.exif, "mean", run.mean, "std", run.std,
+         "image_size", run.image_size, "model", run.model, "model_print", run.model_fingerprint,
+         "transforms", run.transforms, "global_batch", run.global_batch, "peak_learning_rate",
+         run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale", run.loss_scale,
+         "averaged_steps", run.averaged_steps, "epochs_done", run.progress.epochs_done, "best",
+         run.progress.best, "early_stopping", run.progress.early_stopping, "time_plan",
+         run.progress.time_plan, "automatic", run.progress.automatic);
 }
 
 DatasetFingerprint fingerprint_of(const Dataset& set) {
@@ -150,6 +155,8 @@ SavedRun parse_saved_run(std::string_view text) {
     from_json(json.at("ranks"), run.ranks);
     if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
       throw std::invalid_argument("it has the state of a different number of ranks");
+    if (run.image_size && !is_plausible(run.image_size->size))
+      throw std::invalid_argument("no image can have its image size");
     return run;
   } catch (const std::exception& fault) {
     throw Error(ErrorCode::kInvalidDataset,

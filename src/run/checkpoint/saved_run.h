@@ -10,6 +10,7 @@
 
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/image_index.h"
 #include "store/model_directory.h"
 #include "train/state.h"
 
@@ -66,6 +67,8 @@ struct SavedRun {
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
   std::vector<double> mean, std;   // of the normalization, also if chosen by auto; or empty
+  // PixelPlan::by_images, without its reason; empty too if an earlier version saved the run.
+  std::optional<AutomaticSize> image_size;
   std::string model, model_fingerprint;
   std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;

@@ -343,8 +343,10 @@ class FeatureRun {
     if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, run_.console);
     run_.stop->hear(all);
     if (run_.stop->now()) return;
-    wait_seconds_ += loader.wait_seconds();
-    if (set.is_training) record_.num_steps = pass.steps_done();
+    if (set.is_training) {
+      record_.num_steps = pass.steps_done();
+      wait_seconds_ = loader.wait_seconds();
+    }
     result = gathered(world, pass.take());
     if (set.data.samples.has_weights())
       for (const std::uint32_t sample : result.samples)
@@ -355,7 +357,7 @@ class FeatureRun {
     if (!is_training) return run_.log.validating(1, pass.steps_done(), num_batches);
     StepRecord timing;
     timing.epoch = 1;
-    timing.num_epochs = run_.stop->num_epochs();
+    timing.num_epochs = run_.stop->last_epoch();
     timing.step = pass.steps_done();
     timing.num_steps = num_batches;
     timing.elapsed_seconds = watch_.seconds();
@@ -495,7 +497,7 @@ class FeatureRun {
         static_cast<double>(record_.train.count) / record_.train_seconds;
     record_.train_images_per_second = record_.average_images_per_second = images_per_second;
     record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
-    record_.times.forward = std::max(0.0, pass_seconds_ - wait_seconds_);
+    record_.times.forward = forward_seconds_;
     record_.times.optimizer = fit_seconds_;
     record_.bad_train_images = state_.bad_train.num_bad;
     record_.bad_valid_images = state_.bad_valid.num_bad;

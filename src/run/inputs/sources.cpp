@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/dataset/image_index.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
@@ -81,19 +80,45 @@ int larger_crop(int side, int step) {
   return (side * 7 + 6 * step - 1) / (6 * step) * step;
 }
 
-void choose_size(const DataConfig& config, const Sources& sources, PixelPlan& pixels) {
+// What the images say now: the size to train at, or with a transformation the one that all have,
+// which is unknown for those of a stream.
+AutomaticSize size_of_images(const Sources& sources) {
+  const std::vector<const Dataset*> sets = {&sources.train, &sources.valid};
+  if (!sources.transform) return automatic_size(sets);
+  if (sources.train.is_stream()) return {};
+  const std::optional<ImageSize> common = common_size(sets);
+  return {common.value_or(ImageSize{}), common.has_value(), ""};
+}
+
+// Images may have been replaced since the run began, but its weights know those of before.
+void choose_by_images(const DataConfig& config, const std::optional<AutomaticSize>& kept,
+                      Sources& sources, PixelPlan& pixels) {
+  if (!needs_sizes(config, sources)) return;
+  const AutomaticSize now = size_of_images(sources);
+  pixels.by_images = now;
+  if (!kept || (kept->size == now.size && kept->is_stored == now.is_stored)) return;
+  pixels.by_images = AutomaticSize{kept->size, kept->is_stored, "as before"};
+  if (kept->size == now.size) return;
+  sources.notes.push_back(
+      std::string("this run keeps the image size of its checkpoint") +
+      (sources.transform ? " before --transform-path, " : ", ") + text_of(kept->size) +
+      ", though its images would now lead to " +
+      (now.size.height > 0 ? text_of(now.size) : "several sizes") +
+      ": to change it, start over with --resume never or another --checkpoint-path");
+}
+
+void choose_size(const DataConfig& config, PixelPlan& pixels) {
   int side = config.image_size.last;
   pixels.size_reason = "--image-size";
   if (config.image_size.first > 0)
     pixels.size_reason += ", growing from " + std::to_string(config.image_size.first);
-  if (side == 0) {
-    const AutomaticSize chosen = automatic_size({&sources.train, &sources.valid});
-    pixels.size_reason = chosen.reason;
-    if (chosen.is_stored) {
-      pixels.train.output = chosen.size;
+  if (const std::optional<AutomaticSize>& chosen = pixels.by_images) {
+    pixels.size_reason = chosen->reason;
+    if (chosen->is_stored) {
+      pixels.train.output = chosen->size;
       return;
     }
-    side = chosen.size.height;
+    side = chosen->size.height;
   }
   pixels.train.output = {side, side};
   pixels.train.short_side = usual_short_side(side);
@@ -174,9 +199,9 @@ void check_image_sizes(const DataConfig& config, const Sources& sources, PixelPl
   const std::string& model = sources.spec().model_name;
   const int first = config.image_size.first;
   const ImageSize smallest = first > 0 ? ImageSize{first, first} : pixels.train.output;
-  if (final_map_pixels(model, smallest, "Training",
-                       sources.transform ? by_chain : "--image-size") == 1)
-    pixels.smallest_batch = 2;
+  const bool is_one_pixel = final_map_pixels(model, smallest, "Training",
+                                             sources.transform ? by_chain : "--image-size") == 1;
+  if (is_one_pixel && known_network(model).family().has_batch_norm) pixels.smallest_batch = 2;
   final_map_pixels(model, pixels.valid.output, "Validation",
                    sources.transform ? by_chain : "--eval-crop");
 }
@@ -356,15 +381,16 @@ TransformSpec PixelPlan::of_epoch(int epoch) const {
   return spec;
 }
 
-PixelPlan choose_pixels(const DataConfig& config, const Sources& sources) {
+PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
+                        const std::optional<AutomaticSize>& kept) {
   PixelPlan pixels;
+  choose_by_images(config, kept, sources, pixels);
   if (sources.transform) {
-    // The images of a stream are not known yet and may have other sizes.
-    if (needs_sizes(config, sources) && !sources.train.is_stream())
-      pixels.whole_image = common_size({&sources.train, &sources.valid});
+    if (pixels.by_images && pixels.by_images->is_stored)
+      pixels.whole_image = pixels.by_images->size;
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
-    choose_size(config, sources, pixels);
+    choose_size(config, pixels);
     choose_valid_pixels(config, size_step(sources), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
@@ -426,7 +452,8 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
                       int num_ranks) {
   if (config.batch_size < 1) return;
   const std::int64_t others = std::int64_t{num_ranks} * config.accumulate;
-  if (num_images > 0 && config.batch_size * others > num_images) {
+  const bool may_fit_features = config.freeze == Freeze::kBackbone;  // which makes no steps
+  if (num_images > 0 && config.batch_size * others > num_images && !may_fit_features) {
     std::string found = std::to_string(config.batch_size);
     if (num_ranks > 1) found += " on each of " + std::to_string(num_ranks) + " ranks";
     if (config.accumulate > 1)

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/image_index.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"
@@ -63,6 +64,8 @@ struct Sources {
 // How images are preprocessed.
 struct PixelPlan {
   TransformSpec train, valid;
+  // What the images' sizes led to where options leave it to them; on ranks that have read them.
+  std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
   // The sides of growing training images, in order, each used for the same number of epochs; the
   // last one is that of `train`. Empty: all images are as in `train`.
@@ -101,8 +104,11 @@ struct Division {
 Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t seed = 1,
                      const ScanPlan& scan = {}, const OpenFile& valid_stream = {});
 
-// Throws Error kInvalidDataset if the images are too small for the network.
-PixelPlan choose_pixels(const DataConfig& config, const Sources& sources);
+// `kept`: by_images of the run that is resumed, which stays in effect; a note in the sources says
+// so if the images now lead to another size. Throws Error kInvalidDataset if the images are too
+// small for the network.
+PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
+                        const std::optional<AutomaticSize>& kept = {});
 
 // Adopts the normalization chosen by rank 0, which has read the weights.
 void take_normalization(const Normalization& normalization, PixelPlan& pixels);

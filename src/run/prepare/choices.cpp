@@ -102,13 +102,19 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
   return Choice{"weights", shown == given ? given : path, reason, /*has_line=*/true};
 }
 
-void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side) {
+void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side,
+                   int num_ranks) {
   const OptimizationConfig& asked = config.optimization;
   const auto in_epoch = static_cast<double>(std::max<std::int64_t>(1, steps_per_epoch));
   double epochs = asked.epochs;
   if (!asked.epochs_given && asked.steps > 0) epochs = static_cast<double>(asked.steps) / in_epoch;
   if (asked.time_limit_s > 0) epochs = std::min<double>(epochs, kUsualEpochsInTime);
-  for (const auto& [option, text] : modern_by_length(asked, epochs, epochs * in_epoch, kept_side))
+  const ExchangePlan& exchange = config.ranks.exchange;
+  // Either one step at a larger rate, or a step of each.
+  const double of_ranks = exchange.kind->sums_ranks ? asked.lr_scaling.of(num_ranks)
+                                                    : exchange.num_training_ranks(num_ranks);
+  for (const auto& [option, text] :
+       modern_by_length(asked, epochs, epochs * in_epoch, kept_side, of_ranks))
     if (std::ranges::count(asked.recipe.by_length, option) > 0 &&
         (option != "mixup" || asked.batch_size % 2 == 0))
       set_option(config, option, text);

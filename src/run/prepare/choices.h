@@ -29,7 +29,7 @@ void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
 // Settles RecipeConfig::by_length for a run with so many steps in each epoch; kept_side is that of
 // modern_by_length.
-void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side);
+void follow_length(TrainConfig& config, std::int64_t steps_per_epoch, int kept_side, int num_ranks);
 
 // The value of every option, with those choices that change what a recorded run was given: --auto
 // sets these. `epochs`: of the schedule, if --steps sets it; 0: it does not.

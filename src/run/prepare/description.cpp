@@ -208,9 +208,13 @@ void plan_features(const OptimizationConfig& config, const Run& run, TextPairs& 
 
 // Adds a line with --recipe and the effective value of each of its options; none if all of them are
 // the designer's.
-void plan_recipe(const std::string& recipe, const OptionTexts& options, TextPairs& plan) {
+void plan_recipe(const OptimizationConfig& config, const OptionTexts& options, TextPairs& plan) {
   const CommandInfo& command = *find_command("train");
-  std::string text = recipe + ":";
+  const std::string& recipe = config.recipe.name;
+  const bool is_for_fewer = !config.recipe.by_length.empty() && config.time_limit_s > 0 &&
+                            config.epochs > kUsualEpochsInTime;
+  std::string text =
+      recipe + (is_for_fewer ? formatted(", as for %d epochs:", kUsualEpochsInTime) : ":");
   bool is_plain = recipe == "designer";
   // Options of other groups come last: other lines show them, so they are no reason for this one.
   const std::string& group = find_option(command, "recipe")->group;
@@ -254,7 +258,7 @@ void plan_epochs(const OptimizationConfig& config, const Run& run, TextPairs& li
     steps += formatted("; learning rate of the last layer %g", peak * factor);
   lines.emplace_back("plan", std::move(steps));
   if (is_limited) lines.emplace_back(kTimeLimitLabel, run.stop->time_text());
-  plan_recipe(config.recipe.name, plan.options, lines);
+  plan_recipe(config, plan.options, lines);
   plan_balance(config, run, lines);
 }
 
@@ -288,7 +292,7 @@ RunStart describe_run(const TrainConfig& config, const Run& run) {
   for (const at::Tensor& parameter : run.state->model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = run.world.size();
-  start.num_epochs = run.stop->num_epochs();
+  start.num_epochs = run.stop->last_epoch();
   start.steps_per_epoch = plan.uses_features ? 0 : static_cast<int>(plan.division.steps_per_epoch);
   start.global_batch = static_cast<int>(plan.global_batch);
   start.data = data_record(config.data, run);

@@ -384,6 +384,10 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
       recipe_of(optimization, learning_rate, config.ranks.exchange.num_summed_ranks(world.size()),
                 plan.precision.precision);
   world.agree([&] {
+    if (plan.division.steps_per_epoch == 0 && !plan.uses_features)
+      throw Error(ErrorCode::kInvalidDataset,
+                  "The training dataset, or a shard of it, has fewer images than one step needs. "
+                  "Use a smaller --batch-size or --accumulate, or more images.");
     check_folds(plan);
     judge_of(sources.train)
         .check(sources, plan.uses_features && optimization.class_weights != ClassWeights::kNone);

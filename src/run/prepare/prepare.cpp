@@ -124,13 +124,17 @@ Machine choose_machine(const TrainConfig& config, World& world) {
   return machine;
 }
 
-// Sets this rank's processors and threads. `num_threads`: compute threads, 0: one per processor. A
-// collective.
-void use_processors(int num_threads, int loader_threads, World& world, Machine& machine) {
+// Sets this rank's processors and threads. Unless compute threads are given, a run that resumes
+// keeps the number of before, for the same bits, but no more than one per processor. A collective.
+void use_processors(const TrainConfig& config, const std::optional<ResumePoint>& resume,
+                    World& world, Machine& machine) {
   machine.num_bound_cpus = bind_to_own_cores(world, machine.device.numa_node);
   const int num_processors = processors_of_this_rank(world);
   machine.loader_threads =
-      choose_loader_threads(loader_threads, num_processors, machine.device.is_cuda);
+      choose_loader_threads(config.data.loader_threads, num_processors, machine.device.is_cuda);
+  int num_threads = config.ranks.threads;
+  if (num_threads == 0 && resume)
+    num_threads = std::min(resume->run.machine.num_threads, num_processors);
   world.agree([&] { use_compute_threads(num_threads > 0 ? num_threads : num_processors); });
 }
 
@@ -184,7 +188,8 @@ struct Read {
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
 // problems together. `valid_stream` is the validation stream, if there is one.
-Read read_own(const TrainConfig& config, const DataConfig& part, const OpenFile& valid_stream,
+Read read_own(const TrainConfig& config, const DataConfig& part,
+              const std::optional<ResumePoint>& resume, const OpenFile& valid_stream,
               const Machine& machine, World& world, Log& log) {
   Read read;
   Sources& sources = read.sources;
@@ -204,7 +209,10 @@ Read read_own(const TrainConfig& config, const DataConfig& part, const OpenFile&
     sources = read_sources(own, problems, static_cast<std::uint64_t>(optimization.random_seed),
                            scan_plan(machine.loader_threads.first, log), valid_stream);
     if (reads_images && problems.empty())
-      problems.collect([&] { read.pixels = choose_pixels(own, sources); });
+      problems.collect([&] {
+        read.pixels = choose_pixels(own, sources, resume ? resume->run.image_size : std::nullopt);
+        if (optimization.freeze != Freeze::kNone) read.pixels.smallest_batch = 1;  // frozen norms
+      });
     read.fingerprints.model = fingerprint_of_model(sources);  // before build_model() takes weights
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] {
@@ -265,7 +273,7 @@ Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>&
                     : network_for(part, config.optimization.time_limit_s, machine.device.is_cuda);
       return network->value;
     });
-  Read read = read_own(config, part, valid_stream, machine, world, log);
+  Read read = read_own(config, part, resume, valid_stream, machine, world, log);
   if (network) choose(read.choices, *network);
   Sources& sources = read.sources;
   if (const std::string& path = config.data.untrained_model_path; !path.empty())
@@ -390,15 +398,13 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
     return nullptr;
   }
   if (world.leads()) tell_replaced_model(model_path, resume, log);
-  const int saved_threads = resume ? resume->run.machine.num_threads : 0;
-  use_processors(config.ranks.threads > 0 ? config.ranks.threads : saved_threads,
-                 config.data.loader_threads, world, machine);
+  use_processors(config, resume, world, machine);
 
   world.enter("reading the data", /*patient=*/true);
   Read read = read_and_share(config, resume, machine, world, log);
   TransformSpec& pixels = read.pixels.train;
   follow_length(config, read.division.steps_per_epoch,
-                pixels.short_side > 0 ? 0 : pixels.output.height);
+                pixels.short_side > 0 ? 0 : pixels.output.height, world.size());
   pixels.augment = config.data.augment;
   Plan plan =
       make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),

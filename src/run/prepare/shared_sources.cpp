@@ -232,7 +232,7 @@ void require_equal_in_part(World& world, const std::string& part, const std::str
               " found " + found(all[rank]) + ", " + world.name_of(static_cast<int>(first)) +
               " found " + found(all[first]) +
               ". Give them the same images (FullyReplicated on SageMaker), or each host its "
-              "own with --shard-by train.");
+              "own with --shard-by train, and a name of its own.");
     }
   });
 }
@@ -245,9 +245,8 @@ void choose_part(World& world, const StreamConfig& config, const Dataset& train,
   division.train_part = config.by_host ? train.root.string() : own;
   division.train = among(world, division.train_part, all);
   if (!train.is_stream()) {
-    if (config.by_host)
-      require_equal_in_part(world, division.train_part, train.name, fingerprint(train),
-                            [](const Fingerprint& print) { return in_words(print); });
+    require_equal_in_part(world, division.train_part, train.name, fingerprint(train),
+                          [](const Fingerprint& print) { return in_words(print); });
     return;
   }
   const int num_readers = among(world, own, all).num_ranks;
@@ -379,12 +378,6 @@ Division divide_images(World& world, const TrainConfig& config, Sources& sources
   const std::int64_t own = train.num_images() / division.train.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
   division.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
-  if (division.steps_per_epoch == 0)
-    world.agree([] {
-      throw Error(ErrorCode::kInvalidDataset,
-                  "A shard of the training dataset has fewer images than one step needs. Use a "
-                  "smaller --batch-size or --accumulate, or larger shards.");
-    });
   return division;
 }
 

@@ -194,7 +194,8 @@ class ModelEvaluator final : public Evaluator {
   ModelAnswers finish(const std::string& path, const TransformSpec& pixels) override {
     EvaluatedModel model = model_of(path, pixels, figures_.totals().count, figures_);
     model.calibration.temperature = predictor_.calibration().temperature;
-    model.calibration.answers = figures_.answers();
+    model.calibration.answers = figures_.answers();  // of these images, not of folds
+    model.calibration.out_of_fold = false;
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     for (const WrongImage& wrong : figures_.most_confidently_wrong()) {
       const auto i = static_cast<std::size_t>(wrong.image);
@@ -507,7 +508,7 @@ void log_metrics(const EvaluatedModel& model, Log& log) {
                      macro_f1(figures.classes())));
   log.info(formatted("calibration error: %.2f %%",
                      100 * expected_calibration_error(figures.calibration())));
-  const auto rate = answer_rate_for(model.calibration.answers, 0.99);
+  const auto rate = answer_rate_for(model.calibration, 0.99);
   if (rate && !is_at_limit(model.calibration.temperature))
     log.info(formatted(
         "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher",

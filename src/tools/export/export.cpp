@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "base/error.h"
@@ -57,13 +58,18 @@ int run(const ExportConfig& config, Process& process) {
   end_on_stop_signals();
   require_new(config.output_path);
   require_writable(config.output_path);
-  Predictor model(config.trained_model_path, at::kCPU, Precision::kFp32);
-  for (const std::string& note : model.notes()) process.log.warning(note);
   const auto* const format = std::ranges::find(kFormats, config.format, &ExportFormat::name);
-  const long long bytes = write_files(config.output_path, format->files({config, model}));
+  std::optional<Predictor> model;
+  std::vector<OutputFile> files;
+  read_one_model(config.trained_model_path, [&] {  // formats read its weights and record, too
+    model.emplace(config.trained_model_path, at::kCPU, Precision::kFp32);
+    files = format->files({config, *model});
+  });
+  for (const std::string& note : model->notes()) process.log.warning(note);
+  const long long bytes = write_files(config.output_path, files);
   process.log.info("Wrote '" + config.output_path + "' (" + bytes_text(bytes) + "), " +
-                   config.format + " of " + model.spec().model_name + " with " +
-                   plural(model.labels().size(), "class", "classes") + ".");
+                   config.format + " of " + model->spec().model_name + " with " +
+                   plural(model->labels().size(), "class", "classes") + ".");
   return 0;
 }
 

@@ -326,11 +326,11 @@ int end(HttpServer& server, Service& service, const Signals& signals, Log& log) 
         signal != 0 && signal != SIGHUP)
       return 128 + signal;
     if (server.num_active() > 0) quiet.lap();
-    if (quiet.seconds() >= kSecondsQuiet) return 0;
     if (is_listening && watch.seconds() >= kSecondsListening) {
       server.stop_listening();
       is_listening = false;
     }
+    if (!is_listening && quiet.seconds() >= kSecondsQuiet) return 0;
   }
   log.warning(formatted("%d requests were not answered in time.", server.num_active()));
   return 0;

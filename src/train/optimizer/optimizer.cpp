@@ -50,6 +50,9 @@ static_assert(std::ranges::equal(kMakers, kKnownOptimizers, {}, &OptimizerMaker:
                                  &KnownOptimizer::name),
               "one maker for each row of the catalogue, in its order");
 
+// ConvNeXt's: a number for each channel, though torchvision stores it as [C, 1, 1].
+constexpr std::string_view kLayerScale = ".layer_scale";
+
 }  // namespace
 
 std::vector<ParameterGroup> groups_of(const ImageModel& model,
@@ -62,7 +65,9 @@ std::vector<ParameterGroup> groups_of(const ImageModel& model,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const bool is_head = plan.head_rate != 1 && std::ranges::find(head, parameters[i].name,
                                                                   &NamedTensor::name) != head.end();
-    const bool decays = plan.decays_norm_and_bias || parameters[i].tensor.dim() > 1;
+    const bool is_scale_or_shift =
+        parameters[i].tensor.dim() <= 1 || parameters[i].name.ends_with(kLayerScale);
+    const bool decays = plan.decays_norm_and_bias || !is_scale_or_shift;
     ParameterGroup& group = all[(is_head ? 2U : 0U) + (decays ? 0U : 1U)];
     group.parameters.push_back(parameters[i]);
     group.gradients.push_back(gradients[i]);

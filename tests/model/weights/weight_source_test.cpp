@@ -7,9 +7,12 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system_calls.h"
 #include "data/archive/archive.h"
 #include "data/scratch_folder.h"
 #include "store/checkpoint.h"
@@ -257,10 +260,31 @@ TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
   write_directory(folder_ / "m", trained_model_files(model()));
   for (const char* name : {"model", "model.safetensors"})
     expect_the_model(read_weight_source(folder_ / "m" / name));
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_ / "m");
+  EXPECT_NO_THROW(expect_the_model(read_weight_source("model.safetensors")));
+  fs::current_path(before);
   fs::remove(folder_ / "m" / kMetaFile);
   const WeightSource source = read_weight_source(folder_ / "m/model.safetensors");
   EXPECT_EQ(source.classes, (Names{"cat", "dog"}));
   EXPECT_EQ(source.normalization->mean[2], 0.3);
+}
+
+TEST_F(Sources, AModelThatIsReplacedMeanwhileIsReadAgainWithWhatIsBesideIt) {
+  write_directory(folder_ / "m", trained_model_files(model()));
+  TrainedModel other = model();
+  other.state = {tensor("model.fc.bias", 4)};
+  other.labels = {"fir", "oak"};
+  bool is_replaced = false;
+  const std::function<void(const fs::path&)> replace = [&](const fs::path& path) {
+    if (path.filename() != kLabelMapFile || std::exchange(is_replaced, true)) return;
+    write_directory(folder_ / "m", trained_model_files(other));
+  };
+  test::before_open = &replace;
+  const WeightSource source = read_weight_source(folder_ / "m/model.safetensors");
+  test::before_open = nullptr;
+  EXPECT_EQ(source.classes, other.labels);
+  EXPECT_EQ(source.state[0].bytes, other.state[0].bytes);
 }
 
 TEST_F(Sources, PublishedWeightsHaveAUrl) {

@@ -206,7 +206,7 @@ TEST(Findings, NameTheWeakestClass) {
   run.details.epoch = 5;
   run.details.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
   const std::string text = all_of(run, Judged::kWarning);
-  EXPECT_HAS(text, "bird” only 30.0 % are recognized; most others are predicted as “cat");
+  EXPECT_HAS(text, "bird” only 30.0 % are recognized; most often they are predicted as “cat");
 }
 
 TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {

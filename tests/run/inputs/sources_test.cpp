@@ -64,6 +64,45 @@ TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
   EXPECT_EQ(pixels.train.short_side, 256);
 }
 
+TEST(ChoosePixels, KeepsTheSizeOfACheckpoint) {
+  const AutomaticSize stored{{48, 40}, true, ""}, usual{{224, 224}, false, ""};
+  Sources same = sources_of({{48, 40}}), mixed = sources_of({{48, 40}, {64, 64}});
+  EXPECT_EQ(choose_pixels({}, same, stored).size_reason, "all images have this size");
+  EXPECT_TRUE(same.notes.empty());
+
+  const PixelPlan pixels = choose_pixels({}, mixed, stored);
+  EXPECT_EQ(pixels.train.output, (ImageSize{48, 40}));
+  EXPECT_EQ(pixels.train.short_side, 0);
+  EXPECT_EQ(pixels.valid.output, (ImageSize{48, 40}));
+  EXPECT_EQ(pixels.size_reason, "as before");
+  EXPECT_EQ(pixels.by_images->size, (ImageSize{48, 40})) << "for the next checkpoint";
+  ASSERT_EQ(mixed.notes.size(), 1U);
+  EXPECT_NE(mixed.notes[0].find("40 x 48, though its images would now lead to 224 x 224"),
+            std::string::npos)
+      << mixed.notes[0];
+
+  DataConfig larger;
+  larger.eval_crop.is_larger = true;
+  EXPECT_EQ(choose_pixels(larger, same, usual).valid.output, (ImageSize{288, 288}));
+  EXPECT_EQ(same.notes.size(), 1U);
+  const AutomaticSize as_stored{{224, 224}, true, ""};
+  EXPECT_EQ(choose_pixels({}, mixed, as_stored).train.short_side, 0);
+  EXPECT_EQ(mixed.notes.size(), 1U) << "the size is the same";
+}
+
+TEST(ChoosePixels, KeepsTheSizeOfACheckpointBeforeATransformation) {
+  Problems problems;
+  Sources sources = sources_of({{48, 40}, {64, 64}});
+  sources.transform =
+      TransformChain::parse(R"([["RandomHorizontalFlip",{}]])", "_transforms.json", problems);
+  EXPECT_EQ(code_of([&] { choose_pixels({}, sources); }), ErrorCode::kInvalidDataset);
+  const PixelPlan pixels = choose_pixels({}, sources, AutomaticSize{{48, 40}, true, ""});
+  EXPECT_EQ(pixels.train.output, (ImageSize{48, 40}));
+  EXPECT_EQ(pixels.valid.output, (ImageSize{48, 40}));
+  ASSERT_EQ(sources.notes.size(), 1U);
+  EXPECT_NE(sources.notes[0].find("several sizes"), std::string::npos) << sources.notes[0];
+}
+
 TEST(ChoosePixels, GivesValidationItsOwnSize) {
   Sources sources = sources_of({{64, 64}});
   DataConfig config;
@@ -118,6 +157,8 @@ TEST(CheckBatchSize, WantsAStepToFitIntoTheTrainingSet) {
   EXPECT_EQ(code_of([&] { check_batch_size(config, 16, 1, 3); }), ErrorCode::kLessThanOrEqualTo);
   config.accumulate = 3;
   EXPECT_EQ(code_of([&] { check_batch_size(config, 16, 1, 1); }), ErrorCode::kLessThanOrEqualTo);
+  config.freeze = Freeze::kBackbone;
+  EXPECT_NO_THROW(check_batch_size(config, 16, 1, 1));
 }
 
 TEST(CheckBatchSize, WantsTwoImagesWhereTheLastMapHasOnePixel) {

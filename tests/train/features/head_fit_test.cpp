@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "train/task.h"
 
 namespace kiln {
 namespace {
@@ -67,6 +68,25 @@ TEST(HeadFit, IsTheSameEachTime) {
   const HeadFit one = fit(known), other = fit(known);
   EXPECT_TRUE(at::equal(one.weight, other.weight));
   EXPECT_TRUE(at::equal(one.out_of_fold_logits, other.out_of_fold_logits));
+}
+
+// A label of several an image is learned as if it were alone, however many others there are.
+TEST(HeadFit, LabelsDoNotDependOnHowManyThereAre) {
+  const LabeledFeatures known = images(120, 0.5, 1);
+  const auto probabilities = [&](int repeats) {
+    std::vector<std::vector<int>> sets;  // of each label, it and its copies
+    for (int label = 0; label < kClasses; ++label) {
+      sets.emplace_back();
+      for (int copy = 0; copy < repeats; ++copy) sets.back().push_back(copy * kClasses + label);
+    }
+    const int count = kClasses * repeats;
+    const auto task = task_of(sets, static_cast<std::size_t>(count));
+    const HeadFit head =
+        fit_head(known, count, divided_into_folds(known.labels, {}, 5, 1), {}, {kGoOn}, *task);
+    return head_logits(known.rows, head).sigmoid().narrow(1, 0, kClasses);
+  };
+  const at::Tensor alone = probabilities(1), among_many = probabilities(200);
+  EXPECT_LT((alone - among_many).abs().max().item<double>(), 0.02);
 }
 
 TEST(HeadFit, AnImageOfItsOwnClassAndOneImageAreNoFault) {
