@@ -504,7 +504,7 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
       fail(path, "it is a folder, but not a model directory, since it has no " +
                      std::string(kMetaFile) + ", and has no checkpoints");
     WeightSource source;
-    read_one_model(folder_of(path), [&] { source = weights_of_file(path, part); });
+    read_one_model(folder_of(path), [&, &part = part] { source = weights_of_file(path, part); });
     return source;
   } catch (const FormatFault& fault) {
     fail(path, fault.what());
