@@ -35,13 +35,18 @@ constexpr double kContended = 0.15, kCrowded = 0.25, kQuiet = 0.05;
 // Thresholds for the share of an interval in which processors were idle.
 constexpr double kNoneIdle = 0.05, kHalfIdle = 0.5;
 constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
+// In a row, before threads sleep though no other program uses the processors: this process may just
+// be writing a checkpoint.
+constexpr int kContendedIntervals = 4;
 // The share of the processors that other programs use, from which on leaving some to them helps:
-// threads of this process, such as one that writes a checkpoint, would not move there. Gathered
-// threads should have their cores alone. Where others keep that share of them for so many intervals
-// in a row, since they are bound to them or gather there, too, the threads spread and stay so for a
-// time, which differs between processes.
+// threads of this process, such as one that writes a checkpoint, would not move there.
 constexpr double kShared = 0.2;
-constexpr int kSharedIntervals = 3;
+// Gathered threads should have their cores alone, but the system moves other programs back at
+// times. Where these keep more than this share on average, with so much weight on the last
+// interval, since they are bound to the cores or gather there, too, the threads spread and stay so
+// for a time, which differs between processes. Measured: 0.05 to 0.35 beside programs that may
+// move, 0.6 beside bound ones.
+constexpr double kKeptByOthers = 0.45, kLastInterval = 0.2;
 constexpr std::chrono::seconds kLeastApart{30};
 constexpr int kMostLonger = 20;  // seconds
 
@@ -133,16 +138,19 @@ class ContentionWatch {
   void judge(double waiting) {
     const bool is_quiet = left_.empty() ? waiting < kQuiet : idle_share_ > kHalfIdle;
     quiet_intervals_ = is_quiet ? quiet_intervals_ + 1 : 0;
-    shared_intervals_ = !left_.empty() && others_share_ > kShared ? shared_intervals_ + 1 : 0;
+    contended_intervals_ = waiting >= kContended ? contended_intervals_ + 1 : 0;
+    others_average_ +=
+        left_.empty() ? -others_average_ : kLastInterval * (others_share_ - others_average_);
     if (team_ && quiet_intervals_ == kQuietIntervals) {
       spread();
       team_.reset();
-    } else if (!team_ && waiting >= kContended) {
+    } else if (!team_ && contended_intervals_ > 0 &&
+               (others_share_ > kShared || contended_intervals_ >= kContendedIntervals)) {
       try {
         team_.emplace(team_size_);
       } catch (const std::system_error&) {  // no more threads allowed: change nothing
       }
-    } else if (shared_intervals_ == kSharedIntervals) {
+    } else if (others_average_ > kKeptByOthers) {
       spread();
       apart_until_ = Clock::now() + kLeastApart + std::chrono::seconds(::getpid() % kMostLonger);
     } else if (team_ && left_.empty() && waiting >= kCrowded && idle_share_ < kNoneIdle &&
@@ -184,9 +192,10 @@ class ContentionWatch {
   double used_ = 0;             // processor_seconds() then
   double idle_share_ = 1;       // of the processors that were left, or of all if none was
   double others_share_ = 0;     // of other programs, of the processors that were not left
+  double others_average_ = 0;   // of others_share_, since processors were left
   std::vector<int> left_;       // the processors that were left; empty: none
   std::optional<SleepingTeam> team_;
-  int quiet_intervals_ = 0, shared_intervals_ = 0;
+  int quiet_intervals_ = 0, contended_intervals_ = 0;
   Clock::time_point apart_until_{};
   std::jthread thread_;  // declared last: it uses the other members
 };
