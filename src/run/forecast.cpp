@@ -68,24 +68,27 @@ Forecast::Forecast(RunLength run) : run_(std::move(run)), work_after_(run_.epoch
     work_after_[i - 1] = work_after_[i] + run_.epochs[i].steps * run_.epochs[i].pixels;
 }
 
+const EpochWork& Forecast::work_of(int epoch) const {
+  return run_.epochs[static_cast<std::size_t>(epoch) - 1];
+}
+
 double Forecast::validation_seconds(int epoch, double step_seconds) const {
   if (valid_seconds_ > 0) return valid_seconds_;
   const double steps =
       static_cast<double>(run_.valid_images) / static_cast<double>(run_.images_per_step);
-  const double pixels = run_.epochs[static_cast<std::size_t>(epoch) - 1].pixels;
-  return steps * run_.valid_pixels / pixels * step_seconds * kForwardShare;
+  return steps * run_.valid_pixels / work_of(epoch).pixels * step_seconds * kForwardShare;
 }
 
 double Forecast::seconds_left(int epoch, double steps_left, double step_seconds) const {
   const std::size_t place = static_cast<std::size_t>(epoch) - 1;
-  const double steps = steps_left + work_after_[place] / run_.epochs[place].pixels;
+  const double steps = steps_left + work_after_[place] / work_of(epoch).pixels;
   const auto validations = static_cast<double>(run_.epochs.size() - place);
   return steps * step_seconds + validations * validation_seconds(epoch, step_seconds);
 }
 
 double Forecast::seconds_left(const StepRecord& timing) const {
-  const double steps = run_.epochs[static_cast<std::size_t>(timing.epoch) - 1].steps;
-  return seconds_left(timing.epoch, steps - timing.step, timing.elapsed_seconds / timing.step);
+  return seconds_left(timing.epoch, work_of(timing.epoch).steps - timing.step,
+                      timing.elapsed_seconds / timing.step);
 }
 
 std::optional<ForecastText> Forecast::tell(double images_per_second, double seconds_left) {
@@ -109,9 +112,8 @@ std::optional<ForecastText> Forecast::after_step(const StepRecord& step) {
   const int steps = step.step - first_.step;
   if (steps < kEnoughSteps) return std::nullopt;
   const double step_seconds = (step.elapsed_seconds - first_.elapsed_seconds) / steps;
-  const double steps_left = run_.epochs[static_cast<std::size_t>(step.epoch) - 1].steps - step.step;
   return tell(static_cast<double>(run_.images_per_step) / step_seconds,
-              seconds_left(step.epoch, steps_left, step_seconds));
+              seconds_left(step.epoch, work_of(step.epoch).steps - step.step, step_seconds));
 }
 
 std::optional<ForecastText> Forecast::after_epoch(const EpochRecord& epoch) {

@@ -53,6 +53,7 @@ class Forecast {
 
  private:
   std::optional<ForecastText> tell(double images_per_second, double seconds_left);
+  const EpochWork& work_of(int epoch) const;
   double seconds_left(int epoch, double steps_left, double step_seconds) const;
   double validation_seconds(int epoch, double step_seconds) const;
 

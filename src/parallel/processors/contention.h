@@ -7,9 +7,10 @@
 // 1. soon sleep: libgomp spins only 100 times instead of 300,000 while a process has more OpenMP
 //    threads than there are processors (GOMP_SPINCOUNT in its manual), which a SleepingTeam brings
 //    about;
-// 2. and if no processor is idle, gather on half of the cores. There they wait for each other
-//    alone; the system moves the other programs to the cores that were left, so that each side has
-//    its fair share. Spread over all cores, each thread has half of a core, but at different times.
+// 2. and if no processor is idle, since other programs use them, gather on half of the cores. There
+//    they wait for each other alone; the system moves the other programs to the cores that were
+//    left, so that each side has its fair share. Spread over all cores, each thread has half of a
+//    core, but at different times. If the others stay, being bound, the threads spread again.
 #pragma once
 
 namespace kiln {

@@ -194,8 +194,7 @@ class ModelEvaluator final : public Evaluator {
   ModelAnswers finish(const std::string& path, const TransformSpec& pixels) override {
     EvaluatedModel model = model_of(path, pixels, figures_.totals().count, figures_);
     model.calibration.temperature = predictor_.calibration().temperature;
-    model.calibration.answers = figures_.answers();  // of these images, not of folds
-    model.calibration.out_of_fold = false;
+    model.calibration.answers = figures_.answers();
     std::erase_if(model.calibration.answers, [](const AnswerBin& bin) { return bin.images == 0; });
     for (const WrongImage& wrong : figures_.most_confidently_wrong()) {
       const auto i = static_cast<std::size_t>(wrong.image);
