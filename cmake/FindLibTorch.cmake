@@ -1,6 +1,7 @@
 # LibTorch as the torch wheel ships it, found without nvcc (the wheel's own CMake package demands one).
 #
 #   Input:  KILN_TORCH_ROOT (cache or environment): a folder with torch/ and nvidia/; default .deps/libtorch
+#           .deps/headers: what CUDA's headers include and no wheel that torch requires brings
 #   Output: LibTorch::cpu   headers, c10 and torch_cpu
 #           LibTorch::gomp  its OpenMP runtime, of which a process may have only one
 #           LibTorch::cuda  adds torch_cuda, the CUDA runtime and NCCL, for the module only
@@ -11,6 +12,11 @@ if(NOT KILN_TORCH_ROOT)
   else()
     set(KILN_TORCH_ROOT ${CMAKE_SOURCE_DIR}/.deps/libtorch)
   endif()
+endif()
+if(DEFINED ENV{KILN_TORCH_ROOT} AND NOT "$ENV{KILN_TORCH_ROOT}" STREQUAL ""
+   AND NOT "$ENV{KILN_TORCH_ROOT}" STREQUAL KILN_TORCH_ROOT)
+  message(FATAL_ERROR "KILN_TORCH_ROOT is $ENV{KILN_TORCH_ROOT} in the environment, and ${KILN_TORCH_ROOT} in this build "
+                      "folder: remove the folder, or set one of them alone.")
 endif()
 set(KILN_TORCH_ROOT ${KILN_TORCH_ROOT} CACHE PATH "Folder that holds torch/ and nvidia/")
 
@@ -27,6 +33,8 @@ find_file(LibTorch_cudart_LIBRARY NAMES libcudart.so.13 libcudart.so.12
           PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/lib ${KILN_TORCH_ROOT}/nvidia/cuda_runtime/lib NO_DEFAULT_PATH)
 find_path(LibTorch_cuda_INCLUDE_DIR cuda_runtime_api.h
           PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/include ${KILN_TORCH_ROOT}/nvidia/cuda_runtime/include NO_DEFAULT_PATH)
+find_path(LibTorch_inner_INCLUDE_DIR crt/host_defines.h
+          PATHS ${CMAKE_SOURCE_DIR}/.deps/headers/nvidia/cu13/include NO_DEFAULT_PATH)
 find_file(LibTorch_nccl_LIBRARY libnccl.so.2
           PATHS ${KILN_TORCH_ROOT}/nvidia/nccl/lib NO_DEFAULT_PATH)
 
@@ -41,7 +49,7 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_torch_cuda_LIBRARY
                 LibTorch_gomp_LIBRARY LibTorch_cudart_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
-                LibTorch_cuda_INCLUDE_DIR
+                LibTorch_cuda_INCLUDE_DIR LibTorch_inner_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "Run environment/install.sh, or set KILN_TORCH_ROOT.")
 
@@ -63,7 +71,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
 
   add_library(LibTorch::cuda INTERFACE IMPORTED)
   file(GLOB cuda_include_dirs ${KILN_TORCH_ROOT}/nvidia/*/include)
-  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${cuda_include_dirs})
+  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${cuda_include_dirs} ${LibTorch_inner_INCLUDE_DIR})
   target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)
   # torch_cuda registers its kernels from static constructors, so nothing may drop it as unused.
   target_link_options(LibTorch::cuda INTERFACE LINKER:--no-as-needed)

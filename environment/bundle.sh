@@ -11,7 +11,7 @@
 #                                                         libraries out
 #   environment/bundle.sh --whole wheel OUT [BUILD]       the same without what other wheels bring (LibTorch, NVIDIA, Arrow)
 #
-# OUT/bin has the program, OUT/lib all that it opens, and Open MPI. BUILD defaults to build/release. glibc's own libraries stay behind.
+# OUT is new or empty. OUT/bin has the program, OUT/lib all that it opens, and Open MPI. BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
 
 usage() { sed -n '2,15p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
@@ -27,6 +27,7 @@ out=$1
 environment=$(cd "$(dirname "$0")" && pwd)
 build=${2:-$environment/../build/release}
 [ -x "$build/kiln" ] || fail "$build/kiln is not there: build first"
+if [ -n "$(ls -A "$out" 2>/dev/null)" ]; then fail "$out is not empty, and what is in it would stay in the bundle: remove it"; fi
 root=$(sed -n 's/^KILN_TORCH_ROOT:PATH=//p' "$build/CMakeCache.txt")
 arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 

@@ -8,6 +8,7 @@
 # LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
 set -euo pipefail
 
+case ${1:-} in '' | --no-tests) ;; *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 deps=$(dirname "$here")/.deps
 log=$deps/install.log
@@ -52,18 +53,20 @@ step() {
   sum=$(cat "${lists[@]}" | sha256sum)
   if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then echo "$title: there already"; return; fi
   local begin=$SECONDS
+  rm -f "$stamp" # what it stands for is about to be removed
   "$@" || return 1
   echo "$sum" >"$stamp"
   echo "$title: installed in $((SECONDS - begin)) s"
 }
 
 install_libtorch() {
-  rm -rf "$deps/libtorch" "$deps/headers"
+  rm -rf "$deps/libtorch"
   unpack wheels-libtorch.txt "$deps/libtorch"
-  unpack wheels-cuda-headers.txt "$deps/headers"
-  cp -r "$deps/headers/nvidia/cu13/include/." "$deps/libtorch/nvidia/cu13/include/" ||
-    fail "the CUDA headers could not be put beside LibTorch's"
+}
+
+install_headers() {
   rm -rf "$deps/headers"
+  unpack wheels-cuda-headers.txt "$deps/headers"
 }
 
 install_arrow() {
@@ -117,8 +120,9 @@ if [ -n "${KILN_TORCH_ROOT:-}" ]; then
   [ -d "$KILN_TORCH_ROOT/torch/lib" ] || fail "KILN_TORCH_ROOT=$KILN_TORCH_ROOT has no torch/lib in it"
   echo "LibTorch: taken from KILN_TORCH_ROOT=$KILN_TORCH_ROOT"
 else
-  step "LibTorch 2.11.0" "$deps/libtorch.stamp" wheels-libtorch.txt wheels-cuda-headers.txt -- install_libtorch
+  step "LibTorch 2.11.0" "$deps/libtorch.stamp" wheels-libtorch.txt -- install_libtorch
 fi
+step "CUDA's inner headers" "$deps/headers.stamp" wheels-cuda-headers.txt -- install_headers
 step "Arrow 26.0.1" "$deps/arrow.stamp" wheels-arrow.txt -- install_arrow
 if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity

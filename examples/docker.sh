@@ -14,8 +14,12 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
 # Only /out and /tmp are written, as the calling user, and nothing is sent over the network.
+# In podman without root the caller is another user inside, unless told otherwise.
+engine=${ENGINE:-docker}
+own_user=()
+[ "$(basename "$engine")" != podman ] || [ "$(id -u)" -eq 0 ] || own_user=(--userns=keep-id)
 kiln() {
-  "${ENGINE:-docker}" run --rm --read-only --network none --tmpfs /tmp --user "$(id -u):$(id -g)" \
+  "$engine" run "${own_user[@]}" --rm --read-only --network none --tmpfs /tmp --user "$(id -u):$(id -g)" \
     --volume "$out:/out" "$image" "$@"
 }
 

@@ -26,5 +26,5 @@ What to look at, in this order:
                              --labels $out/audit/doubtful.csv at the end of the command line and another OUT
   $out/scores.csv            a prediction for each photo, with the model's confidence
   $out/logs/repeat.yaml      what was chosen; this repeats it: $kiln train --config $out/logs/repeat.yaml
-                             --trained-model-path $out/again
+                             --trained-model-path $out/again --log-path $out/again-logs
 END

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files.h"
 #include "base/system.h"
 
 namespace kiln {
@@ -108,12 +109,24 @@ std::string variable(std::initializer_list<const char*> names) {
   return {};
 }
 
+// The system's file of CA certificates: Debian's, Red Hat's, SUSE's. libcurl knows only the place
+// on the system that it was built for. Empty: none of them is here.
+std::string system_certificates() {
+  for (const char* file :
+       {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem"})
+    if (is_file(file)) return file;
+  return {};
+}
+
 void set_certificates(CURL* handle, const HttpLogin& login) {
-  const std::string file = variable({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
+  std::string file = variable({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
   const std::string folder = variable({"SSL_CERT_DIR"});
-  if (!file.empty()) {
-    curl_easy_setopt(handle, CURLOPT_CAINFO, file.c_str());
-    curl_easy_setopt(handle, CURLOPT_PROXY_CAINFO, file.c_str());
+  if (file.empty()) file = system_certificates();
+  if (!file.empty() || !folder.empty()) {
+    const char* const path = file.empty() ? nullptr : file.c_str();  // null: the folder alone
+    curl_easy_setopt(handle, CURLOPT_CAINFO, path);
+    curl_easy_setopt(handle, CURLOPT_PROXY_CAINFO, path);
   }
   if (!folder.empty()) {
     curl_easy_setopt(handle, CURLOPT_CAPATH, folder.c_str());

@@ -97,6 +97,9 @@ std::string shown_url(std::string_view url) {
 }
 
 std::string without_secrets(const std::string& text) {
+  const std::size_t value = text.starts_with("--") ? text.find('=') : text.npos;
+  if (value != text.npos)
+    return text.substr(0, value + 1) + without_secrets(text.substr(value + 1));
   if (!is_url(text)) return text;
   const bool has_user = parts_of(text).authority.find('@') != std::string::npos;
   return has_user || text.find_first_of("?#") != text.npos ? shown_url(text) : text;

@@ -21,7 +21,8 @@ std::string fault_of_url(std::string_view url);
 // and password.
 std::string shown_url(std::string_view url);
 
-// For records: the text of an option; if that is a URL, without what shown_url() leaves out.
+// For records: the text of an option, or a word of a command line such as --weights=URL; if it is a
+// URL, or ends in one, without what shown_url() leaves out.
 std::string without_secrets(const std::string& text);
 
 // The last component of the URL's path, with every character but letters, digits, '.', '_', '-' and

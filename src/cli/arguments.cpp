@@ -219,8 +219,8 @@ class ArgumentParser {
   void store(const Option& option, const std::string& text) {
     given_.mentioned.push_back(&option);
     if (const RawValue* earlier = given_.find(option.name); earlier && !option.repeatable) {
-      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
-            excerpt(text) + "': give it once.");
+      fault("--" + option.name + " is given twice, as '" + excerpt(without_secrets(earlier->text)) +
+            "' and as '" + excerpt(without_secrets(text)) + "': give it once.");
       return;
     }
     given_.values.push_back({&option, text, "--" + option.name, position()});
@@ -486,9 +486,10 @@ std::string overlap_of(const char* output_name, const std::string& output, const
   if (output.empty() || input.empty()) return {};
   const std::filesystem::path out = resolved(output);
   const std::filesystem::path in = resolved(input);
+  const bool is_of_file = is_file(in);
   std::string relation;
   if (out == in) {
-    relation = "is the same folder as";
+    relation = is_of_file ? "is the same file as" : "is the same folder as";
   } else if (is_inside(out, in)) {
     relation = "is inside";
   } else if (is_inside(in, out)) {
@@ -497,7 +498,8 @@ std::string overlap_of(const char* output_name, const std::string& output, const
     return {};
   }
   return std::string("--") + output_name + " '" + output + "' " + relation + " --" + input_name +
-         " '" + input + "': choose a separate folder for the output.";
+         " '" + input + "': choose " + (is_of_file ? "another path" : "a separate folder") +
+         " for the output.";
 }
 
 Problems merged(const std::vector<Problems>& parts) {

@@ -176,7 +176,7 @@ Invocation parse_with_job(const CommandInfo& command, const Words& words) {
   }
   auto* launch = std::get_if<LaunchConfig>(&whole.command);
   if (launch != nullptr && launch->log_path_given)
-    inner.insert(inner.end(), {"--log-path", launch->log_path});
+    inner.insert(std::ranges::find(inner, "--"), {"--log-path", launch->log_path});
   Invocation job = parse_command(*find_command("train"), inner);
   if (is_help(job)) return whole.problems.empty() ? job : whole;
   auto& train = std::get<TrainConfig>(job.command);

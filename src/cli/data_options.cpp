@@ -205,7 +205,8 @@ Rows<PackConfig> pack_rows() {
       within(&PackConfig::records, record_rows()
                                        .on_canvas("classes", Canvas::kFileIn)
                                        .on_canvas("first-label", Canvas::kParameter)),
-      within(&PackConfig::records, list_set_rows())};
+      within(&PackConfig::records, list_set_rows()),
+      within(&PackConfig::records, one_label_rows())};
 }
 
 // ---- demo-data ----
@@ -370,7 +371,8 @@ CommandInfo convert_command() {
            {kPaths, kPositional, kRequired, kDataOut},
            "Output folder for the ImageDirectory; the flag name may be omitted."),
        within(&ConvertConfig::records, record_rows()),
-       within(&ConvertConfig::records, list_set_rows())},
+       within(&ConvertConfig::records, list_set_rows()),
+       within(&ConvertConfig::records, one_label_rows())},
       check_apart<ConvertConfig>);
 }
 
@@ -418,7 +420,8 @@ CommandInfo split_command() {
            "1 if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
        seed_row<SplitImagesConfig>({group, kParameter}, "Seed for the split."),
        within(&SplitImagesConfig::records, record_rows()),
-       within(&SplitImagesConfig::records, list_set_rows())},
+       within(&SplitImagesConfig::records, list_set_rows()),
+       within(&SplitImagesConfig::records, one_label_rows())},
       check_split, {imply_output});
 }
 
@@ -482,7 +485,8 @@ CommandInfo transform_apply_command() {
        opt(&TransformApplyConfig::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
            kMachine, "Threads that read, transform and write images. auto: one per processor."),
        within(&TransformApplyConfig::records, record_rows()),
-       within(&TransformApplyConfig::records, list_set_rows())},
+       within(&TransformApplyConfig::records, list_set_rows()),
+       within(&TransformApplyConfig::records, one_label_rows())},
       check_apply);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/text.h"
 #include "cli/rows.h"
@@ -229,8 +230,13 @@ Json schema_of(const Option& option) {
     case ValueKind::kNumber:
       return number_type(option);
     case ValueKind::kChoice:
-    case ValueKind::kModelName:
-      return {{"enum", option.choices}};
+    case ValueKind::kModelName: {
+      Json choices = option.choices;  // in YAML a 1 without quotes is a number
+      for (const std::string& choice : option.choices)
+        if (choice.find_first_not_of("0123456789") == choice.npos)
+          choices.push_back(std::stoi(choice));
+      return {{"enum", choices}};
+    }
     case ValueKind::kChoiceOrNumber:
       return {{"anyOf", {Json{{"enum", option.choices}}, number_type(option)}}};
     case ValueKind::kCountedChoice:

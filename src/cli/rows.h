@@ -398,6 +398,7 @@ Rows<RecordOptions> record_rows();
 Rows<RecordOptions> list_set_rows();
 // --task; task_options.cpp.
 Rows<RecordOptions> task_rows();
+Rows<RecordOptions> one_label_rows();  // of commands that take no images of several labels
 // Whether it forbids an option; what it implies; and its faults.
 bool task_refuses(const Given& given, const char* name);
 void imply_by_task(Given& given);

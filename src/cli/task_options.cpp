@@ -47,6 +47,14 @@ Rows<RecordOptions> task_rows() {
              "of a table has a ; between them. auto: one; lists of them are an error.");
 }
 
+Rows<RecordOptions> one_label_rows() {
+  return opt(&RecordOptions::task, "task",
+             {{"auto", TaskKind::kAuto}, {"single-label", TaskKind::kSingleLabel}},
+             {kPaths, kParameter},
+             "single-label: a label with a ; in it is one name. auto: it is refused, since it may "
+             "be several.");
+}
+
 bool task_refuses(const Given& given, const char* name) {
   return has_several(given) &&
          std::ranges::find(kUnfitForSeveral, std::string_view(name), [](auto& unfit) {

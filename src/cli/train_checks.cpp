@@ -268,6 +268,8 @@ void check_time_limit(Given& given, const TrainConfig& config) {
 const std::vector<const char*> kInputs = {"untrained-model-path", "weights",
                                           "transform-path",       "data-path",
                                           "train-data-path",      "valid-data-path"};
+// These may lie in a folder for output, but no output may replace them.
+const std::vector<const char*> kInputFiles = {"config", "labels", "split", "classes"};
 
 void keep_apart_from_inputs_and_model(Given& given, const char* output) {
   given.keep_apart(output, kInputs);
@@ -287,6 +289,7 @@ void check_paths(Given& given, const TrainConfig& config) {
     keep_apart_from_inputs_and_model(given, name);
     given.keep_apart(name, {"checkpoint-path"});
   }
+  given.keep_apart("trace", kInputFiles);
   // The folder of --explain may be inside the log folder.
   if (lies_inside(logs, output.explain))
     given.refuse("explain",
@@ -496,7 +499,9 @@ Problems overlaps_with_job(const char* output_name, const std::string& output,
                            const TrainConfig& config) {
   Problems problems;
   for (const auto& [name, path] : config.effective_options) {
-    if (name != "trained-model-path" && std::ranges::count(kInputs, name) == 0) continue;
+    if (name != "trained-model-path" && std::ranges::count(kInputs, name) == 0 &&
+        std::ranges::count(kInputFiles, name) == 0)
+      continue;
     const std::string overlap = overlap_of(output_name, output, name.c_str(), path);
     if (!overlap.empty()) problems.add(Error(ErrorCode::kParameterParsing, overlap));
   }

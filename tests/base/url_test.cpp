@@ -40,6 +40,9 @@ TEST(Url, IsRecordedWithoutSecrets) {
   EXPECT_EQ(without_secrets("https://host/a.pth?signature=1"), "https://host/a.pth?…");
   EXPECT_EQ(without_secrets("https://user:word@host/a.pth"), "https://host/a.pth");
   EXPECT_EQ(without_secrets("photos?#@"), "photos?#@");
+  EXPECT_EQ(without_secrets("--weights=https://host/a.pth?signature=1"),
+            "--weights=https://host/a.pth?…");
+  EXPECT_EQ(without_secrets("--columns=path=a?b"), "--columns=path=a?b");
 }
 
 TEST(Url, NamesAFile) {

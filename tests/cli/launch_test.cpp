@@ -34,6 +34,7 @@ TEST(Launch, TheRanksShareTheLogPath) {
   EXPECT_EQ(config.log_path, "x");
   EXPECT_EQ(log_path(words), "x");
   EXPECT_EQ(config.rank_arguments, train({"--log-path", "x"}));
+  EXPECT_EQ(log_path(launch({"--ranks=2", "--log-path", "x"}, {"--epochs", "9", "--"})), "x");
   EXPECT_EQ(log_path(launch({"--ranks=2"}, {"--log-path", "y"})), "y");
   EXPECT_EQ(log_path(launch({"--ranks=2"})), "logs");
   EXPECT_EQ(log_path(launch({"--ranks=0", "--log-path", "x"}, {"--epochs", "0"})), "x");

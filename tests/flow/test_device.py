@@ -102,8 +102,14 @@ class DeviceTest(FlowTest):
 
     def test_missing_module(self):
         program = self.program_alone()
-        self.assert_refused(GOOD, "Stand-in GPU", "580.65.06", "libkiln_cuda.so could not be loaded",
-                            "No such file", program=program, try_cpu=True)
+        self.assert_refused(GOOD, "Stand-in GPU", "580.65.06", "for CPUs alone", "libkiln_cuda.so", program=program,
+                            try_cpu=True)
+
+    def test_module_that_cannot_be_loaded(self):
+        program = self.program_alone()
+        (program.parent / "libkiln_cuda.so").write_bytes(b"cut")
+        self.assert_refused(GOOD, "libkiln_cuda.so could not be loaded", "file too short", "PyTorch 2.11", program=program,
+                            try_cpu=True)
 
     def test_module_of_another_build(self):
         program = self.program_alone()

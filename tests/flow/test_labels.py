@@ -85,6 +85,20 @@ class LabelsTest(FlowTest):
         if "parquet" not in valid:
             self.skipTest("pyarrow is not installed")
 
+    def test_given_classes_go_by_the_names_that_parquet_has(self):
+        rows = self.rows("train")
+        names = sorted({row["label"] for row in rows}, reverse=True)
+        parquet = self.folder / "named.parquet"
+        if self.made_parquet(parquet, rows).returncode != 0:
+            self.skipTest("needs pyarrow")
+        classes = self.put("reversed", "\n".join(names))
+        converted = kiln("convert", parquet, self.folder / "named", "--classes", classes)
+        self.assertEqual(converted.returncode, 0, converted.stderr)
+        for name in names:
+            self.assertEqual(len(list((self.folder / "named" / name).iterdir())), sum(row["label"] == name for row in rows))
+            images = {path.read_bytes() for path in (self.folder / "named" / name).iterdir()}
+            self.assertEqual(images, {pathlib.Path(row["path"]).read_bytes() for row in rows if row["label"] == name})
+
     def test_two_ranks_and_a_resumed_run_train_to_the_bits_of_folders(self):
         lists = {part: self.table(f"{part}.csv", [{**row, "path": os.path.relpath(row["path"], self.data)} for row in self.rows(part)])
                  for part in ("train", "val")}

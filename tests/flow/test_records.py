@@ -217,7 +217,9 @@ class Records(flow.FlowTest):
             if not name.startswith(("70_driver_log", "module_statistics")):
                 self.assertEqual(after[name], before[name], name)
         self.assertEqual(json.loads(after["metrics.jsonl.next"].splitlines()[-1])["status"], "failed")
-        self.assertIn("failed after", flow.kiln("watch", self.folder / "logs").stdout)
+        watched = flow.kiln("watch", self.folder / "logs")
+        self.assertIn("failed after", watched.stdout)
+        self.assertEqual(watched.returncode, 3)
 
     def test_a_full_disk_under_the_logs_stops_nothing(self):
         logs = self.folder / "logs"

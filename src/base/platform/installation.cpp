@@ -46,7 +46,11 @@ std::vector<fs::path> package_folders(const fs::path& bin) {
     std::error_code failure;
     for (const auto& entry : fs::directory_iterator(prefix / library, failure))
       if (entry.path().filename().string().starts_with("python3")) versions.push_back(entry.path());
-    std::ranges::sort(versions);
+    // The newest first: python3.13 before python3.9.
+    std::ranges::sort(versions, std::ranges::greater{}, [](const fs::path& version) {
+      const std::string name = version.filename().string();
+      return std::pair(name.size(), name);
+    });
     for (const fs::path& version : versions)
       for (const char* kind : {"site-packages", "dist-packages"})
         if (is_there(version / kind)) folders.push_back(version / kind);
@@ -280,7 +284,8 @@ Main* open_library() {
   auto* entry = reinterpret_cast<Main*>(::dlsym(library, kMainSymbol));
   if (version == nullptr || entry == nullptr || version() != program_version())
     refuse("'" + file.string() + "' is from another build than this program, " +
-           std::string(program_version()) + ". " + remedy);
+           std::string(program_version()) + ". " + remedy +
+           (packages ? " If that does not help, it is another Python's: remove its folder." : ""));
   return entry;
 }
 

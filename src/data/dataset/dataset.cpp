@@ -454,6 +454,8 @@ Dataset read_labeled(const DatasetContext& context) {
     std::string advice = depth_advice(set);
     if (advice.empty() && set.kind == Dataset::Kind::kLabelList)
       advice = "No column that it reads has labels: name theirs with --columns label=NAME.";
+    if (advice.empty() && set.kind == Dataset::Kind::kRecords)
+      advice = "Name the feature that holds them with --record-keys label=KEY.";
     if (advice.empty())
       advice = "Give a folder with one folder of images per class, named after the class.";
     std::string notes;  // a COCO file that could not be read is named here

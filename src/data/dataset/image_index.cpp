@@ -209,7 +209,8 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
   if (has_index && (is_new || grew) && is_settled(set, begin_ns)) {
     try {
-      if (!use.file.empty() || (set.samples.size() >= kFewImages && make_folder_of(file)))
+      if (!use.file.empty() || is_there(file) ||
+          (set.samples.size() >= kFewImages && make_folder_of(file)))
         write_index(file, set);
     } catch (const Error&) {  // the next run reads the folders again
     }

@@ -305,6 +305,16 @@ void ListRows::refuse_several() {
   }
 }
 
+// Columns of --columns that no row has.
+void ListRows::refuse_columns() {
+  const std::vector<std::string> none = columns.missing();
+  if (none.empty() || !has_columns || (rows_.empty() && num_faults_ == 0)) return;
+  ++num_faults_;
+  faults_.insert(faults_.begin(),
+                 "it has no column " + joined(none, ", ") + ", which --columns names");
+  if (faults_.size() > kMaxNamed) faults_.pop_back();
+}
+
 int ListRows::label_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty()) return -1;
@@ -453,18 +463,26 @@ void ListRows::settle(Dataset& set) {
   const auto is_whole = [](const std::string& label) {
     return label.ends_with(".0") && is_class_number(label.substr(0, label.size() - 2));
   };
-  if (context.records.classes_file.empty() && found_.names.empty() && !labels_.empty() &&
-      std::ranges::all_of(labels_, is_whole)) {
+  set.found = std::move(found_);
+  const bool is_given = !context.records.classes_file.empty();
+  const bool has_class_label = set.found.named_by.starts_with("ClassLabel");
+  const std::vector<std::string> own = set.found.names;
+  if (is_given) take_given_names(context, set);
+  const auto is_name = [&](const std::string& label) {
+    return std::ranges::count(set.found.names, label) > 0;
+  };
+  if (own.empty() && !labels_.empty() && std::ranges::all_of(labels_, is_whole) &&
+      std::ranges::none_of(labels_, is_name)) {
     for (std::string& label : labels_) label.resize(label.size() - 2);
     set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
   }
-  set.found = std::move(found_);
-  if (set.found.named_by.starts_with("ClassLabel"))
-    for (const std::string& label : labels_)
-      set.found.labels.push_back({.number = class_number(label)});
-  else
-    take_texts(labels_, set.found);
-  if (!context.records.classes_file.empty()) take_given_names(context, set);
+  if (!has_class_label) take_texts(labels_, set.found);
+  for (const std::string& label : labels_) {
+    if (!has_class_label) break;
+    const std::int64_t number = class_number(label);  // of a name, by which the given ones go
+    set.found.labels.push_back(is_given ? RawLabel{.text = own[static_cast<std::size_t>(number)]}
+                                        : RawLabel{.number = number});
+  }
   set.found.where = context.name + " '" + context.root.string() + "'";
   set.labels.sets = sets_.sets();
   if (!labels_.empty()) settle_labels(set, context.records.first_label);
@@ -480,6 +498,7 @@ Dataset ListRows::take() {
   set.kind = Dataset::Kind::kLabelList;
   set.root = context.root;
   refuse_several();
+  refuse_columns();
   const std::vector<bool> is_first = first_of_each();
   refuse_faults();
   const std::string others = in_words(num_left_out_);
@@ -516,6 +535,8 @@ Dataset ListRows::take() {
 void ListRows::add_notes(Dataset& set) const {
   if (const std::string others = in_words(num_left_out_); !others.empty())
     set.notes.push_back("left out: " + others);
+  if (!has_columns && !context.records.columns.empty())
+    set.notes.emplace_back("a list of this form has no columns for --columns to name");
   if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
   if (num_missing_groups_ > 0)
     set.notes.push_back("the group of " + plural(num_missing_groups_, "row", "rows") +

@@ -61,9 +61,10 @@ class ListRows {
   Dataset take();
 
   const DatasetContext& context;
-  const ListColumns columns;
+  ListColumns columns;
   UnreadColumns unread;       // those that are not read, value by value
   const char* unit = "line";  // what a row's number counts
+  bool has_columns = true;    // --columns applies
   std::string question;       // that Label Studio's choices answer; empty: none so far
 
  private:
@@ -84,6 +85,7 @@ class ListRows {
   std::string shown_label(int label) const;
   std::string_view name(std::size_t row) const;
   void refuse_several();
+  void refuse_columns();
   void refuse_faults() const;
   void place_below_one_folder(Dataset& set);
   std::vector<bool> first_of_each();

@@ -40,8 +40,10 @@ constexpr auto kMissingValues =
 
 }  // namespace
 
-std::optional<ListField> ListColumns::field_of(std::string_view column) const {
+std::optional<ListField> ListColumns::field_of(std::string_view column) {
   const std::string small = in_small_letters(trimmed(column));
+  for (std::size_t i = 0; i < given_.size(); ++i)
+    if (given_[i].second == column) is_met_[i] = true;
   for (std::size_t place = 0; place < kNumListFields; ++place) {
     const auto field = static_cast<ListField>(place);
     for (const auto& [key, name] : given_)
@@ -61,7 +63,7 @@ bool ListColumns::is_given(ListField field) const {
 }
 
 std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
-    const std::vector<std::string>& columns) const {
+    const std::vector<std::string>& columns) {
   std::array<std::size_t, kNumListFields> places{};
   places.fill(kNoColumn);
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -75,9 +77,8 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
                      ": choose one with --columns " + key + "=NAME");
     place = i;
   }
-  for (const auto& [key, name] : given_)
-    if (!name.empty() && std::ranges::count(columns, name) == 0)
-      throw RowFault("has no column '" + printable(name) + "', which --columns names");
+  if (const std::vector<std::string> none = missing(); !none.empty())
+    throw RowFault("has no column " + none.front() + ", which --columns names");
   if (const std::size_t label = places[static_cast<std::size_t>(ListField::kLabel)];
       label != kNoColumn)
     for (const std::string& column : columns) refuse_second_label(columns[label], column);
@@ -96,15 +97,33 @@ void ListColumns::refuse_second_label(const std::string& label, const std::strin
                    "choose one with --columns label=NAME");
 }
 
-std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers() const {
+std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers(
+    std::size_t num_columns) {
   std::array<std::size_t, kNumListFields> places{};
   places.fill(kNoColumn);
-  for (const auto& [key, name] : given_)
+  std::vector<bool> is_there(given_.size());
+  for (std::size_t i = 0; i < given_.size(); ++i) {
+    const auto& [key, name] = given_[i];
+    const std::int64_t number = class_number(name);
+    is_there[i] = number > 0 && static_cast<std::uint64_t>(number) <= num_columns;
     for (std::size_t field = 0; field < kNumListFields; ++field)
-      if (key == kFieldNames[field].front() && class_number(name) > 0)
-        places[field] = static_cast<std::size_t>(class_number(name)) - 1;
+      if (key == kFieldNames[field].front() && number > 0)
+        places[field] = static_cast<std::size_t>(number) - 1;
+  }
   if (places[0] == kNoColumn) return std::nullopt;
+  is_met_ = std::move(is_there);
+  if (const std::vector<std::string> none = missing(); !none.empty())
+    throw RowFault("has " + std::to_string(num_columns) + " columns in its first line, and none " +
+                   none.front() + ", which --columns names: give the number of each");
   return places;
+}
+
+std::vector<std::string> ListColumns::missing() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < given_.size(); ++i)
+    if (!is_met_[i] && !given_[i].second.empty())
+      names.push_back("'" + printable(given_[i].second) + "'");
+  return names;
 }
 
 std::optional<ListedSet> listed_set(std::string_view word) {

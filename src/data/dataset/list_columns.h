@@ -32,17 +32,21 @@ class ListColumns {
  public:
   using Pairs = std::vector<std::pair<std::string, std::string>>;
   explicit ListColumns(const Pairs& given, bool has_several_labels = false)
-      : given_(given), has_several_labels_(has_several_labels) {}
+      : given_(given), is_met_(given.size()), has_several_labels_(has_several_labels) {}
 
-  std::optional<ListField> field_of(std::string_view column) const;
+  // Also remembers that there is such a column.
+  std::optional<ListField> field_of(std::string_view column);
   bool is_given(ListField field) const;  // by --columns
   // The place of each field among the columns; empty if none has the path. Throws RowFault if two
   // columns have one field, a column of --columns is not there, or an image may have several labels
   // and there is a second column of them.
   std::optional<std::array<std::size_t, kNumListFields>> places(
-      const std::vector<std::string>& columns) const;
-  // The places that --columns gives as numbers; empty if it gives none.
-  std::optional<std::array<std::size_t, kNumListFields>> numbers() const;
+      const std::vector<std::string>& columns);
+  // The places among so many columns that --columns gives as numbers; empty if that of the path is
+  // no number. Throws RowFault if another one is none, or there is no such column.
+  std::optional<std::array<std::size_t, kNumListFields>> numbers(std::size_t num_columns);
+  // The columns of --columns that there are not, so far, in quotes.
+  std::vector<std::string> missing() const;
 
   // Throws RowFault if an image may have several labels and `column` has some beside those of the
   // column `label`: they would count as classes that the image has not.
@@ -50,6 +54,7 @@ class ListColumns {
 
  private:
   const Pairs& given_;
+  std::vector<bool> is_met_;  // of given_
   const bool has_several_labels_;
 };
 

@@ -55,7 +55,7 @@ const json* metadata_of(const json& object, const std::string& attribute) {
 }
 
 // The fields of an object, by their keys, without a label that metadata explain.
-RowTexts fields_of(const json& object, const ListColumns& columns, UnreadColumns& unread) {
+RowTexts fields_of(const json& object, ListColumns& columns, UnreadColumns& unread) {
   RowTexts row;
   std::array<const std::string*, kNumListFields> keys{};
   for (const auto& [key, value] : object.items()) {
@@ -93,7 +93,7 @@ std::string named_labels(const json& numbers, const json& names) {
 // SageMaker's augmented manifest: the label attribute is the one with metadata beside it, of
 // several the one with the name of a label.
 // https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
-void take_manifest_label(const json& object, const ListColumns& columns, RowTexts& row) {
+void take_manifest_label(const json& object, ListColumns& columns, RowTexts& row) {
   const auto is_label = [&](const std::string& attribute) {
     return columns.field_of(attribute) == ListField::kLabel;
   };
@@ -130,7 +130,7 @@ void take_manifest_label(const json& object, const ListColumns& columns, RowText
 // https://labelstud.io/guide/export: a task with its data, and the choices of its annotators.
 // Those of one question, by its name ("from_name"): --columns label=NAME chooses it.
 void take_task(const json& task, ListRows& rows, RowTexts& row) {
-  const ListColumns& columns = rows.columns;
+  ListColumns& columns = rows.columns;
   row = fields_of(*member_of(task, "data"), columns, rows.unread);
   const bool is_chosen = columns.is_given(ListField::kLabel);
   if (is_chosen && !row[ListField::kLabel].empty()) return;
@@ -220,6 +220,7 @@ void read_datumaro(const std::string& text, ListRows& rows) {
     names.push_back(name == nullptr ? "" : text_of(*name, "name"));
   }
   rows.unit = "entry";
+  rows.has_columns = false;
   int number = 0;
   parse_json_lists(text, [&](const std::string& list, const json& item) {
     if (list != "items") return;

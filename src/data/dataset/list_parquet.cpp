@@ -91,6 +91,7 @@ class Rows {
     rows.unit = "row";
     std::vector<std::string> all = file.columns();
     images_ = struct_of_images(all, rows.context);
+    if (!images_.empty()) rows.columns.field_of(images_);
     for (std::string& column : all) {
       // A struct's path is used where it has no bytes.
       const std::optional<ListField> field = !images_.empty() && column == images_ + ".path"

@@ -55,7 +55,7 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     }
   };
   if (!next()) return;
-  std::optional<Places> places = rows.columns.numbers();
+  std::optional<Places> places = rows.columns.numbers(fields.size());
   bool is_row = places.has_value();
   if (!is_row) {
     places = rows.columns.places(fields);
@@ -63,7 +63,8 @@ void read_rows(std::string_view text, char separator, ListRows& rows) {
     if (is_row) places = guessed_places(fields);
   }
   const std::size_t num_columns = fields.size();
-  const std::vector<std::string> names = is_row ? std::vector<std::string>() : fields;
+  std::vector<std::string> names = fields;
+  for (std::size_t i = 0; is_row && i < names.size(); ++i) names[i] = std::to_string(i + 1);
   for (bool more = is_row || next(); more; more = next()) {
     if (fields.size() != num_columns) {
       rows.fault(reader.line(),
@@ -89,6 +90,7 @@ void read_table(ListRows& rows) {
 
 // https://mxnet.apache.org, im2rec: index, one or more labels, path; separated by tabs.
 void read_mxnet_list(ListRows& rows) {
+  rows.has_columns = false;
   const std::string text = text_of_list(rows.context);
   for_each_line(text, [&](std::string_view line, int number) {
     const std::size_t index = line.find('\t'), path = line.rfind('\t');
@@ -111,6 +113,7 @@ void read_plain_list(ListRows& rows) {
   const std::string text = text_of_list(rows.context);
   if (std::string_view(text).substr(0, text.find('\n')).find_first_of("\t,;") != text.npos)
     return read_rows(text, separator_of(text), rows);
+  rows.has_columns = false;
   for_each_line(text, [&](std::string_view line, int number) {
     line = line.substr(0, line.find_last_not_of(" \t") + 1);
     const std::size_t blank = has_image_extension(line) ? line.npos : line.find_last_of(" \t");

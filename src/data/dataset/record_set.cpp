@@ -65,7 +65,7 @@ class RecordWalk {
   RecordWalk(const RecordKeys& keys, RecordListing& listing, std::vector<std::uint64_t>* starts)
       : keys_(keys), listing_(listing), starts_(starts), window_(listing.file) {}
 
-  void walk() {
+  RecordFormat walk() {
     if (window_.end() == 0) throw RecordFault("it is empty");
     const std::size_t first = std::min<std::uint64_t>(kTfRecordHeaderBytes, window_.end());
     const std::optional<RecordFormat> format = record_format(window_.bytes(0, first));
@@ -74,6 +74,7 @@ class RecordWalk {
       if (starts_ != nullptr) starts_->push_back(at_);
       format == RecordFormat::kTfRecord ? visit_tfrecord() : visit_recordio();
     }
+    return *format;
   }
 
  private:
@@ -257,14 +258,16 @@ RecordListing list_records(const DatasetContext& context, const std::string& fil
   const fs::path index = path_of_archive(context, file).replace_extension(".idx");
   const bool has_index = !open.is_unpacked && is_there(index);
   std::vector<std::uint64_t> starts;
+  RecordFormat format{};
   with_archive_named(context, file, kRecordFileKind, [&] {
     try {
-      RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
+      format = RecordWalk(context.records.keys, listing, has_index ? &starts : nullptr).walk();
     } catch (const RecordFault& fault) {
       throw ArchiveFault(fault.what());
     }
   });
-  if (has_index) compare_index(context, index, starts);
+  // Of TFRecord it is another program's.
+  if (has_index && format == RecordFormat::kRecordIo) compare_index(context, index, starts);
   if (open.is_unpacked) listing.note = unpacked_note(context, file, listing.file) + ")";
   return listing;
 }

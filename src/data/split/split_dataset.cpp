@@ -272,6 +272,7 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
   if (!changes.new_classes.empty() || !changes.gone_classes.empty()) {
     set.classes = std::move(classes);
     set.schema_json = schema_text(set.classes);
+    set.found = {};  // of the labels before
   }
   return changes;
 }

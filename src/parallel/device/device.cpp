@@ -81,9 +81,7 @@ void require_usable(const NvidiaDriver& driver) {
            ": run nvidia-smi for details.");
   const std::string gpu = "The GPU '" + driver.name + "' is present (" + capability_text(driver) +
                           ", " + describe(driver) + "), but ";
-  if (module == nullptr)
-    refuse(gpu + "kiln's GPU module libkiln_cuda.so could not be loaded: " + fault +
-           "; it belongs to this build of kiln: install both again.");
+  if (module == nullptr) refuse(gpu + fault + ".");
   if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
            need + ": run nvidia-smi for details.");
@@ -351,13 +349,21 @@ const CudaModule* open_cuda_module(std::string* fault) {
   if (library == nullptr && std::filesystem::exists(module_path()) && open_torch_cuda())
     library = open();
   if (library == nullptr) {
-    *fault = ::dlerror();
+    const std::string reason = ::dlerror();
+    *fault =
+        std::filesystem::exists(module_path())
+            ? "the GPU module libkiln_cuda.so could not be loaded: " + reason +
+                  "; it needs the libraries of CUDA 13 that the archive and the image for GPUs "
+                  "bring, and the wheel's PyTorch 2.11 if that is not built for CPUs alone or "
+                  "another CUDA"
+            : "this kiln is for CPUs alone, without the GPU module libkiln_cuda.so: take the "
+              "archive, image or wheel for GPUs";
     return nullptr;
   }
   auto* entry = symbol<const CudaModule*()>(library, kCudaModuleSymbol);
   const CudaModule* module = entry == nullptr ? nullptr : entry();
   if (module == nullptr || module->version != kCudaModuleVersion) {
-    *fault = module_path() + " is from a different build of kiln";
+    *fault = "'" + module_path() + "' is from a different build of kiln: install both again";
     return nullptr;
   }
   return module;

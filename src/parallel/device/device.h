@@ -61,8 +61,9 @@ struct CudaVersions {
 CudaVersions cuda_versions();
 
 // Loads libkiln_cuda.so, the GPU module next to the program, on the first call. It stays loaded for
-// the life of the process, since LibTorch's hooks point into it. Returns nullptr and sets `fault`
-// if the module cannot be loaded or is from a different build.
+// the life of the process, since LibTorch's hooks point into it. Returns nullptr if the module is
+// not there, cannot be loaded or is from a different build, and sets `fault` to a clause that says
+// so and what to do.
 const CudaModule* open_cuda_module(std::string* fault);
 
 // Checks that each rank of a job has its own GPU. Pure functions of what each rank found, gathered

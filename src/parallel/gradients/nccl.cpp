@@ -308,9 +308,7 @@ const CudaModule& module_with_nccl() {
   std::string fault;
   const CudaModule* module = open_cuda_module(&fault);
   if (module == nullptr)
-    throw Error(ErrorCode::kFailedToCompleteOperation,
-                "kiln's GPU module libkiln_cuda.so, which provides NCCL, could not be loaded: " +
-                    fault + ".");
+    throw Error(ErrorCode::kFailedToCompleteOperation, "NCCL cannot be used: " + fault + ".");
   const int version = module->nccl_version();
   if (version < kLeastNccl)
     throw Error(ErrorCode::kFailedToCompleteOperation,

@@ -167,10 +167,14 @@ std::string config_text(const RepeatedRun& run) {
 }
 
 std::string repeat_text(const RepeatedRun& run) {
-  return "# Reproduces this run bit for bit, with the same program, data and kind of machine:\n"
-         "#   kiln train --config repeat.yaml --trained-model-path DIR\n"
-         "# (on a GPU, if both run with --deterministic). Paths are relative to the folder it was "
-         "started in.\n" +
+  const bool is_equal = run.why_not_equal.empty();
+  return std::string(is_equal ? "# Reproduces this run bit for bit, with the same program, data "
+                                "and kind of machine\n# (on a GPU, if both run with "
+                                "--deterministic):\n"
+                              : "# Repeats this run, but not bit for bit: ") +
+         run.why_not_equal + (is_equal ? "" : ":\n") +
+         "#   kiln train --config repeat.yaml --trained-model-path DIR --log-path LOGS\n"
+         "# Paths are relative to the folder it was started in.\n" +
          config_text(run);
 }
 

@@ -47,6 +47,7 @@ struct RepeatedRun {
   OptionTexts options;  // of `kiln train`: those given, without those that are for one run
   std::string weights;  // the value of --weights, whose text in `options` may lack a secret
   std::vector<Choice> choices;
+  std::string why_not_equal = {};  // a clause; empty: a repetition gives the same bits
 };
 
 RepeatedRun repeated_run(const TrainConfig& config, std::vector<Choice> choices);

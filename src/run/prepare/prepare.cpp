@@ -472,6 +472,18 @@ long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
   return weights + weights + bytes_of(state.optimizer->state()) + averages;
 }
 
+// A run may have been resumed before with other options, which no checkpoint remembers.
+RepeatedRun repetition_of(const TrainConfig& config, const Run& run) {
+  RepeatedRun repeated = repeated_run(config, run.plan.choices);
+  repeated.why_not_equal = run.plan.exchange.kind->why_not_repeatable;
+  if (repeated.why_not_equal.empty() && run.resume)
+    repeated.why_not_equal = formatted(
+        "it was resumed, and these are the options of its last part\n# (where all parts "
+        "had the same, the bits are the same; its learning rate rose to %g)",
+        run.plan.recipe.schedule.peak);
+  return repeated;
+}
+
 void begin(const TrainConfig& config, Run& run) {
   const Plan& plan = run.plan;
   connect(config.ranks, run);
@@ -488,7 +500,7 @@ void begin(const TrainConfig& config, Run& run) {
     if (run.world.leads()) run.room->require();
   });
   install_stop_signals();
-  run.log.repeat_with(repeated_run(config, plan.choices));
+  run.log.repeat_with(repetition_of(config, run));
   run.stop.emplace(plan.stop, run.world, run.clock, state, run.console, run.log);
   begin_record(config, run);
   run.log.watch_memory(memory_plan(run));

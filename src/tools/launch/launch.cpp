@@ -25,6 +25,7 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "tools/launch/mpirun_job.h"
@@ -176,7 +177,9 @@ class Launch {
     say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
         (job.num_ranks == 1 ? " rank" : " ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-    mpi_log_.add("launch", joined(call_.words, " "));
+    std::vector<std::string> shown = call_.words;
+    for (std::string& word : shown) word = without_secrets(word);
+    mpi_log_.add("launch", joined(shown, " "));
   }
 
   int run(JobSignals& signals) {

@@ -28,6 +28,7 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "tools/commands.h"
@@ -351,7 +352,9 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
-  if (!job.command.empty()) log.info("equivalent command: kiln " + shell_words(job.command));
+  std::vector<std::string> shown = job.command;
+  for (std::string& word : shown) word = without_secrets(word);
+  if (!shown.empty()) log.info("equivalent command: kiln " + shell_words(shown));
   for (const std::string& warning : job.warnings) log.warning(warning);
   pass_on(job.mpi, log);
   return job;

@@ -108,6 +108,8 @@ class Translation {
     if (is_place(of_train))
       fail("The hyperparameter '" + name +
            "' is a path, and paths come from the job's channels: remove it.");
+    if (of_train == nullptr && of_model->name != "pretrained")
+      refuse_of_init_model(*of_model, text);
     const bool of_network = of_model != nullptr && !same_name(name, kSeed);
     Words& words = of_network ? network_words_ : train_words_;
     if (of_train != nullptr) words.push_back("--" + of_train->name + "=" + text);
@@ -115,6 +117,16 @@ class Translation {
     of_network_ = name;
     model_words_.push_back("--" + of_model->name + "=" + text);
     says_pretrained_ = says_pretrained_ || of_train == nullptr;
+  }
+
+  // Of the options that only init-model has, a job without the channel `model` can obey none but
+  // `pretrained`, which says the same as `weights`.
+  void refuse_of_init_model(const Option& option, const std::string& text) const {
+    if (!option.default_text.empty() && option.same_value(option, text, option.default_text))
+      return;
+    fail("The hyperparameter '" + option.name +
+         "' is of `kiln init-model` alone: make the network with it, and give its folder as the "
+         "channel 'model'.");
   }
 
   [[noreturn]] void refuse_unknown(const std::string& name) const {
@@ -306,11 +318,16 @@ class Translation {
                         "hyperparameters name.");
   }
 
+  // After a -- every word would be a value.
+  void add_option(const std::string& word) {
+    train_words_.insert(std::ranges::find(train_words_, "--"), word);
+  }
+
   void add_parameter_server() {
     const std::string& text = tree_.parameter_server;
     if (text.empty()) return;
     if (boolean_value({}, text, kParameterServer) && !given_to_train().has("exchange"))
-      train_words_.emplace_back("--exchange=parameter-server");
+      add_option("--exchange=parameter-server");
   }
 
   // Sets --shard-by if images are sharded across the hosts, or if each host has all images of a
@@ -319,7 +336,7 @@ class Translation {
   void add_sharding(const Given& given) {
     if (!has_images_ || given.has("shard-by")) return;
     if (in_parts_.empty()) {
-      if (is_divided_) train_words_.emplace_back("--shard-by=host");
+      if (is_divided_) add_option("--shard-by=host");
       return;
     }
     if (in_parts_.front() == "data-path")
@@ -331,7 +348,7 @@ class Translation {
       fail(
           "The validation images are sharded across the hosts (ShardedByS3Key), but the training "
           "images are not: shard both, neither, or only the training images.");
-    train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
+    add_option(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
   // SageMaker creates this folder for jobs with a CheckpointConfig, and restores its contents when
@@ -339,7 +356,7 @@ class Translation {
   void add_checkpoints(const Given& given) {
     const std::filesystem::path checkpoints = folder_ / "checkpoints";
     if (!given.has("checkpoint-path") && is_folder(checkpoints))
-      train_words_.push_back("--checkpoint-path=" + checkpoints.string());
+      add_option("--checkpoint-path=" + checkpoints.string());
   }
 
   // Returns the options that the job passes to train, including those in its --config file.
@@ -362,12 +379,11 @@ class Translation {
     const Given given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
     problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
-    train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
-    if (!given.has("log-path"))
-      train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
+    add_option("--trained-model-path=" + (folder_ / "model").string());
+    if (!given.has("log-path")) add_option("--log-path=" + (folder_ / "output/data/logs").string());
     add_checkpoints(given);
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && !given.has("ranks"))
-      train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
+      add_option("--ranks=" + std::to_string(ranks_per_host_));
     SageMakerJob job{.hosts = tree_.hosts,
                      .current_host = tree_.current_host,
                      .network_interface = tree_.network_interface,

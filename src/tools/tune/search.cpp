@@ -93,7 +93,10 @@ TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
     outcome.result.images_per_second = run.epochs.back().train_images_per_second;
     outcome.loss = run.epochs.back().train.loss();
   } else {
-    outcome.result.fault = "too few steps to measure";
+    outcome.result.fault = formatted(
+        "it is too slow to measure: its last step printed in %.0f s was step %d. "
+        "Tune it with a smaller --accumulate, --batch-size or --image-size.",
+        plan.max_seconds, run.steps.empty() ? 0 : run.steps.back().step);
   }
   return outcome;
 }

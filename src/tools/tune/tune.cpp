@@ -192,8 +192,8 @@ class Tuner {
 
   void require_running(const TrialResult& result) const {
     if (result.fault.empty()) return;
-    throw Error(ErrorCode::kUserError, "The job cannot be run: " + result.fault +
-                                           " Run `kiln train` with the same options for details.");
+    throw Error(ErrorCode::kUserError, "The job cannot be measured: " + result.fault +
+                                           " `kiln train` with the same options tells more.");
   }
 
   // Measures both the job as given and the best settings again, so as not to keep a lucky trial.

@@ -197,7 +197,10 @@ int run(const WatchConfig& config, Process& process) {
   follow(follower, record, watcher);
   if (follower.has_begun()) watcher.tell(follower.run(), /*quiet=*/0);
   watcher.log_end(follower.run());
-  return 0;
+  if (const int signal = stop_signal(); signal != 0) return 128 + signal;
+  return follower.run().end.status == RunStatus::kFailed
+             ? exit_code(ErrorCode::kFailedToCompleteOperation)
+             : 0;
 }
 
 }  // namespace kiln

@@ -388,6 +388,37 @@ TEST_F(LabelList, NumbersWithAZeroBehindThePointAreNumbers) {
               {"dog/a.jpg=10.5", "cat/a.jpg=2.0"});
 }
 
+TEST_F(LabelList, WithGivenNamesNumbersWithAZeroBehindThePointAreNumbersToo) {
+  scratch_.put("names", "cat\ndog\n");
+  const RecordOptions named{.classes_file = scratch_ / "names"};
+  expect_rows("l.csv", "path,label\ndog/a.jpg,1.0\ncat/a.jpg,0.0\n", two_, named);
+  scratch_.put("names", "0.0\n1.0\n");
+  expect_rows("l.csv", "path,label\ndog/a.jpg,1.0\ncat/a.jpg,0.0\n",
+              {"dog/a.jpg=1.0", "cat/a.jpg=0.0"}, named);
+}
+
+TEST_F(LabelList, AColumnThatIsNamedAndNotThereIsAFault) {
+  const std::string object = R"({"path": "dog/a.jpg", "label": "dog", "split": "train"})";
+  for (const char* key : {"group", "split", "weight", "label"}) {
+    const RecordOptions options{.columns = {{key, "Nowhere"}}};
+    for (const char* name : {"l.jsonl", "l.json"})
+      expect_fault(name, object + "\n", {"'Nowhere'", "--columns"}, options);
+    expect_fault("l.csv", "path,label,split\ndog/a.jpg,dog,train\n", {"'Nowhere'"}, options);
+  }
+  for (const char* column : {"5", "0", "patient"})
+    expect_fault("l.csv", "1,dog/a.jpg,dog\n", {"3 columns", "'" + std::string(column) + "'"},
+                 {.columns = {{"path", "2"}, {"label", "3"}, {"group", column}}});
+  expect_rows("l.jsonl", object + "\n", {"dog/a.jpg=dog"}, {.columns = {{"split", ""}}});
+  const Dataset plain = read("l.lst", "0\t1\tdog/a.jpg\n", {.columns = {{"group", "x"}}});
+  EXPECT_NE(joined(plain.notes, "\n").find("--columns"), std::string::npos);
+}
+
+TEST_F(LabelList, AColumnOfSetsWithoutANameIsTold) {
+  const Dataset set = read("l.csv", "TEST,dog/a.jpg,dog\nTRAIN,cat/a.jpg,cat\n",
+                           {.columns = {{"path", "2"}, {"label", "3"}}});
+  EXPECT_NE(joined(set.notes, "\n").find("--columns split=1"), std::string::npos);
+}
+
 TEST_F(LabelList, SeveralLabelsThatMayMeanOtherThings) {
   const RecordOptions several = {.task = TaskKind::kMultiLabel};
   const std::string columns = "path,Label_1,label,Label_2\ndog/a.jpg,x,dog,cat\n";

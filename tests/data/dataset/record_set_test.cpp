@@ -330,6 +330,8 @@ TEST_F(RecordSet, AnIndexOfAnotherFileIsRefused) {
   expect_fault("a.rec", first + im2rec("b", 1), "belongs to a different file");
   scratch_.put("a.idx", "no numbers\n");
   expect_fault("a.rec", first, "line 1 is not a key and an offset");
+  scratch_.put("t.idx", "0 57\n");  // as other programs write it beside TFRecord
+  EXPECT_EQ(read("t.tfrecord", example("a", 0)).samples.size(), 1U);
 }
 
 TEST_F(RecordSet, CompressedFilesAreUnpacked) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "data/dataset/image_bytes.h"
 #include "data/split/split_dataset.h"
 
 namespace kiln {
@@ -106,6 +107,16 @@ TEST(Labels, ChangeAddAndLeaveOut) {
   EXPECT_EQ(set.samples.label(1), 1);
   EXPECT_EQ(set.samples.label(2), 0);
   EXPECT_NE(set.schema_json.find("lion"), std::string::npos);
+}
+
+TEST(Labels, OfOtherClassesLeaveNoneOfThoseBefore) {
+  Dataset set = four();
+  set.kind = Dataset::Kind::kLabelList;
+  set.found = {.labels = {{.text = "cat"}, {.text = "dog"}}, .ids = {0, 1}};
+  apply_labels("path,label\ncat/1.jpg,lion\n", "x", set);
+  const Dataset sent = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  EXPECT_EQ(sent.classes, (std::vector<std::string>{"cat", "dog", "lion"}));
+  EXPECT_EQ(sent.samples.label(0), 2);
 }
 
 TEST(Labels, HaveNoBlanksAroundThem) {

@@ -174,6 +174,23 @@ TEST_F(SageMaker, PretrainedWithoutAFileIsAFault) {
   EXPECT_NE(all[0].message().find("resnet34-b627a593.pth"), std::string::npos);
 }
 
+TEST_F(SageMaker, OptionsOfInitModelAloneAreFaults) {
+  write("inputdataconfig", R"({"train": {}, "validation": {}})");
+  for (const char* option :
+       {R"("weights": "/w/r.pth", "weights_sha256": "00ff")", R"("memory_efficient": "True")"}) {
+    write("hyperparameters", R"({"model_name": "densenet121", )" + std::string(option) + "}");
+    EXPECT_NE(fault().find("channel 'model'"), std::string::npos) << fault();
+  }
+  write("hyperparameters", R"({"model_name": "densenet121", "memory_efficient": "False"})");
+  EXPECT_EQ(fault(), "no fault");
+}
+
+TEST_F(SageMaker, OptionsComeBeforeWordsThatStandForThemselves) {
+  const auto words = command(0, {"train", "--epochs", "3", "--", "photos"});
+  ASSERT_FALSE(words.empty());
+  EXPECT_EQ(words.back(), "photos");
+}
+
 TEST_F(SageMaker, StartsARankForEachGpu) {
   EXPECT_EQ(command(8), paths({"--ranks=8"}));
   write("hyperparameters", R"({"sagemaker_mpi_num_of_processes_per_host": "4"})");
