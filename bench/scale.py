@@ -54,10 +54,10 @@ def images(options):
     found = [measure(options, "images", 10 ** power) for power in range(4, options.images + 1)]
     steps = [name for name, value in found[0].items() if isinstance(value, dict) and name != "make"]
     each = {step: [10 ** 6 * one[step]["seconds"] / one["count"] for one in found if step in one] for step in steps}
-    table(["microseconds an image"] + [f"{one['count']:,} images" for one in found],
+    table(["microseconds an image"] + [f"{int(one['count']):,} images" for one in found],
           [[step] + [short(value) for value in each[step]] for step in steps])
     sizes = [name for name, value in found[0].items() if name.endswith("bytes") or "_bytes_" in name]
-    table(["bytes an image"] + [f"{one['count']:,} images" for one in found],
+    table(["bytes an image"] + [f"{int(one['count']):,} images" for one in found],
           [[name] + [short(one[name] / one["count"]) for one in found if name in one] for name in sizes] +
           [["peak of " + step] + [short(max(0, one[step]["peak_bytes"]) / one["count"]) for one in found if step in one] for step in steps])
 

@@ -1,14 +1,17 @@
 #include "model/networks.h"
 #include "model/positions.h"
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/TracerMode.h>
 #include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cmath>
@@ -241,6 +244,18 @@ std::int64_t grid_side(const at::Tensor& positions) {
   return side * side + 1 == positions.size(1) ? side : 0;
 }
 
+at::Tensor resampled_by_products(const at::Tensor& maps, std::int64_t height, std::int64_t width) {
+  // [to, from]: what becomes of each place alone.
+  const auto filter = [&](std::int64_t from, std::int64_t to) {
+    const at::Tensor places = at::eye(from).view({1, 1, from, from});
+    return at::_upsample_bicubic2d_aa(places, {to, from}, /*align_corners=*/false)
+        .view({to, from})
+        .to(maps.device());
+  };
+  const at::Tensor rows = at::matmul(filter(maps.size(2), height), maps);
+  return at::matmul(rows, filter(maps.size(3), width).t());
+}
+
 at::Tensor resampled_positions(const at::Tensor& positions, std::int64_t height,
                                std::int64_t width) {
   const std::int64_t side = grid_side(positions);
@@ -249,8 +264,10 @@ at::Tensor resampled_positions(const at::Tensor& positions, std::int64_t height,
                               .unflatten(1, {side, side})
                               .permute({0, 3, 1, 2})
                               .to(at::kFloat);
+  const bool must_repeat = maps.is_cuda() && at::globalContext().deterministicAlgorithms();
   const at::Tensor resampled =
-      at::_upsample_bicubic2d_aa(maps, {height, width}, /*align_corners=*/false);
+      must_repeat ? resampled_by_products(maps, height, width)
+                  : at::_upsample_bicubic2d_aa(maps, {height, width}, /*align_corners=*/false);
   return at::cat({positions.narrow(1, 0, 1),
                   resampled.flatten(2).permute({0, 2, 1}).to(positions.scalar_type())},
                  1);

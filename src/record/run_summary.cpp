@@ -239,15 +239,24 @@ std::string status_text(const RunEnd& end) {
   return kTexts[static_cast<std::size_t>(end.status)];
 }
 
+std::string peak_memory_text(const RunEnd& end) {
+  return bytes_text(end.peak_memory_bytes) +
+         (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : "");
+}
+
 std::string load_text(const std::vector<EpochRecord>& epochs) {
   double cpu = 0, gpu = 0, watts = 0;
+  bool has_gpu = false;
   for (const EpochRecord& epoch : epochs) {
+    has_gpu = has_gpu || epoch.gpu.has_value();
     cpu += epoch.cpu_share;
     gpu += epoch.gpu ? epoch.gpu->utilization_percent : 0;
     watts += epoch.gpu ? epoch.gpu->power_watts : 0;
   }
   const auto count = static_cast<double>(epochs.size());
-  if (gpu > 0) return formatted("GPU %.0f %%, %.0f W", gpu / count, watts / count);
+  if (has_gpu)
+    return formatted("GPU %.0f %%", gpu / count) +
+           (watts > 0 ? formatted(", %.0f W", watts / count) : "");
   return cpu > 0
              ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
              : "";

@@ -124,6 +124,9 @@ std::string interruptions_text(const RunRecord& run);
 std::string status_text(const RunEnd& end);    // "finished", "stopped early", …
 std::string run_title(const RunStart& start);  // "resnet18 on cifar10-small": model, data folder
 
+// "2.1 GiB, GPU 21 GiB".
+std::string peak_memory_text(const RunEnd& end);
+
 // Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
 // that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);

@@ -180,7 +180,7 @@ struct CommunicationTime {
 
 // Load of this rank's GPU, from NVIDIA's management library (NVML), averaged over an epoch.
 struct GpuLoad {
-  double utilization_percent = 0, power_watts = 0;
+  double utilization_percent = 0, power_watts = 0;  // 0 W: the GPU does not tell
 };
 
 struct EpochRecord {

@@ -205,9 +205,7 @@ class ConsoleSink : public RunSink {
                formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
     if (const std::string cost = cost_text(run); !cost.empty()) result("cost", cost);
     if (const std::string text = interruptions_text(run); !text.empty()) result("resumed", text);
-    result("peak memory",
-           bytes_text(end.peak_memory_bytes) +
-               (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : ""));
+    result("peak memory", peak_memory_text(end));
     if (const std::string load = load_text(run.epochs); !load.empty()) result("load", load);
     result("bad images",
            formatted("%d training, %d validation; damaged but used: %d, %d",

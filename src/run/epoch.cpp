@@ -189,10 +189,12 @@ EpochRecord take_steps(Run& run, int epoch) {
   TrainEpoch training(*run.state, *loader, run.uploaders->training(epoch), epoch_plan(run, epoch));
   StepVotes votes(run, training, *loader);
   votes.before_steps();
+  run.log.steps_begin();
   while (!stop.now() && !stop.makes_no_step() && training.step()) {
     run.world.at("step " + std::to_string(training.steps_done()));
     votes.after_step();
   }
+  run.log.steps_end();
   if (!stop.now()) votes.after_last_step();
   if (stop.now()) return {};
   const int first_nonfinite_step = training.first_nonfinite_step();

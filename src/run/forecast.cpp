@@ -97,7 +97,8 @@ std::optional<ForecastText> Forecast::tell(double images_per_second, double seco
   ForecastText text;
   text.line = formatted("At %.1f images/s ", images_per_second) + what_will_finish(run_) +
               " will finish in about " + duration_text(seconds_left) + ", at " +
-              clock_text(seconds_left) + "; peak memory so far " + bytes_text(peak_memory_bytes()) +
+              clock_text(seconds_left) +
+              (run_.peak_memory ? "; peak memory so far " + run_.peak_memory() : "") +
               cost_text(run_, seconds_left) + ".";
   if (seconds_left >= kDay) text.warning = long_run_warning(run_, seconds_left);
   return text;

@@ -2,6 +2,7 @@
 // days.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct RunLength {
   double valid_pixels = 1;        // of a validation image
   int image_side = 0;             // the longer side of training images, in pixels
   bool on_gpu = false;
-  double price_per_hour = 0;  // 0: costs are not reported
-  double seconds_before = 0;  // spent on the run by earlier processes
+  std::function<std::string()> peak_memory = {};  // so far, as text; may be empty
+  double price_per_hour = 0;                      // 0: costs are not reported
+  double seconds_before = 0;                      // spent on the run by earlier processes
 };
 
 struct ForecastText {

@@ -116,6 +116,7 @@ void RunLogger::step(StepRecord record) {
 void RunLogger::forecast(RunLength run) {
   run.price_per_hour = price_per_hour(reporter_.run().start);
   run.seconds_before = clock_.seconds_before;
+  run.peak_memory = [this] { return peak_memory_text(end_so_far()); };
   forecast_.emplace(std::move(run));
 }
 
@@ -156,7 +157,7 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   const RunEnd so_far = end_so_far();
   record.peak_memory_bytes = so_far.peak_memory_bytes;
   record.peak_device_bytes = so_far.peak_device_bytes;
-  record.gpu = gpu_meter_.take_average();
+  record.gpu = load_ ? std::exchange(load_, {}) : gpu_meter_.take_average();
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
   reporter_.epoch(record, details);

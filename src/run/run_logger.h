@@ -90,6 +90,9 @@ class RunLogger {
   void step(StepRecord record);
   // The most confident mistakes of the kept epoch. On rank 0.
   const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
+  // Call before the first step of an epoch and after its last: the GPU's load is that between them.
+  void steps_begin() { gpu_meter_.take_average(); }
+  void steps_end() { load_ = gpu_meter_.take_average(); }
   // Call after every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
@@ -121,6 +124,7 @@ class RunLogger {
   Log& log_;
   bool leads_;
   GpuMeter gpu_meter_;
+  std::optional<GpuLoad> load_;  // of the epoch's steps
   CpuMeter cpu_;
   std::optional<MemoryWatch> memory_;
   std::optional<Forecast> forecast_;

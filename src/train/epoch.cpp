@@ -376,11 +376,13 @@ EpochTimes TrainEpoch::spent() {
   spent.seconds += std::chrono::duration<double>(Timeline::Clock::now() - begin_).count();
   spent.data_wait_seconds += loader_.wait_seconds();
   spent.parts += clock_.times();
+  // A GPU waits when its stream does: the host waits for the next images, say, while it computes.
+  const bool is_gpu = uploader_.device().is_cuda();
+  if (is_gpu) spent.data_wait_seconds = spent.parts.data_wait;
   if (const auto now = state_.gradients.communication()) {
     spent.communication.summing += now->summing - communication_before_->summing;
     spent.communication.waiting += now->waiting - communication_before_->waiting;
-    // On a GPU the stream waits for the all-reduce, not the host.
-    if (uploader_.device().is_cuda()) spent.communication.waiting = spent.parts.communication;
+    if (is_gpu) spent.communication.waiting = spent.parts.communication;
   }
   return spent;
 }

@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys

@@ -431,7 +431,8 @@ void GpuMeter::sample() {
   constexpr double kMilliwatts = 1000;
   Utilization utilization;
   unsigned milliwatts = 0;
-  if (utilization_(device_, &utilization) != 0 || power_(device_, &milliwatts) != 0) return;
+  if (utilization_(device_, &utilization) != 0) return;
+  if (power_(device_, &milliwatts) != 0) milliwatts = 0;
   sum_.utilization_percent += utilization.gpu;
   sum_.power_watts += milliwatts / kMilliwatts;
   ++num_samples_;

@@ -107,10 +107,17 @@ void fail(const std::shared_ptr<Shared>& shared, ErrorCode code, const std::stri
 
 void fail_with_fault(const std::shared_ptr<Shared>& shared, const char* name,
                      const std::string& fault) {
-  const bool is_of_gpu = fault.find("cuda error") != fault.npos;  // "unhandled cuda error …"
-  fail(shared, is_of_gpu ? ErrorCode::kFailedToCompleteOperation : ErrorCode::kTimeoutOccured,
-       std::string("The ") + name + " over all ranks failed: " + first_line(fault) +
-           ". Check the driver logs of the other ranks, or rerun with NCCL_DEBUG=INFO.");
+  const auto says = [&](const char* words) { return fault.find(words) != fault.npos; };
+  const std::string what =
+      std::string("The ") + name + " over all ranks failed: " + first_line(fault);
+  // NCCL takes memory for its buffers when it first needs them.
+  if (says("out of memory"))
+    return fail(shared, ErrorCode::kModuleOutOfMemory,
+                what + ". Use a smaller --batch-size, since NCCL needs memory, too.");
+  // "remote process exited or there was a network error"; all else is this rank's own.
+  const bool is_remote = says("remote") || says("in progress") || says("timed out");
+  fail(shared, is_remote ? ErrorCode::kTimeoutOccured : ErrorCode::kFailedToCompleteOperation,
+       what + ". Check the driver logs of the other ranks, or rerun with NCCL_DEBUG=INFO.");
 }
 
 // The watchdog thread.

@@ -323,12 +323,24 @@ constexpr double kBusy = 0.8;            // GPU utilization above which the GPU 
 constexpr double kIdle = 0.3;            // GPU utilization below which a slower GPU would do
 constexpr double kFewCores = 0.85;       // CPU time / that of all compute threads
 
-// Returns the mean GPU utilization, 0 to 1; 0 if there is no GPU or it was not measured.
-double gpu_share(const std::vector<EpochRecord>& epochs) {
+// The mean GPU utilization, 0 to 1; empty if there is no GPU or it does not tell, as in MIG slices.
+std::optional<double> gpu_share(const std::vector<EpochRecord>& epochs) {
   double percents = 0;
-  for (const EpochRecord& epoch : epochs)
-    percents += epoch.gpu ? epoch.gpu->utilization_percent : 0;
-  return percents / 100 / static_cast<double>(epochs.size());
+  int count = 0;
+  for (const EpochRecord& epoch : epochs) {
+    if (!epoch.gpu) continue;
+    percents += epoch.gpu->utilization_percent;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return percents / 100 / count;
+}
+
+bool was_on_gpu(const RunRecord& run) {
+  return run.end.peak_device_bytes > 0 ||
+         std::ranges::any_of(run.epochs, [](const EpochRecord& epoch) {
+           return epoch.gpu.has_value() || epoch.peak_device_bytes > 0;
+         });
 }
 
 // The same for the CPU time of a run without a GPU, as a share of that of its compute threads.
@@ -368,19 +380,23 @@ std::string cheaper_processor(const RunRecord& run, double images_per_second) {
          "measures that there.";
 }
 
-// `busy`: GPU utilization, 0 to 1; 0: no GPU. `waits`: training waits for images. Either way a
-// faster device would not help a GPU that is mostly idle.
-Rung device_rung(const RunRecord& run, const RunSummary& summary, double busy, bool waits) {
-  if (busy == 0) return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
+// `busy`: GPU utilization, 0 to 1. `waits`: training waits for images. Either way a faster device
+// would not help a GPU that is mostly idle.
+Rung device_rung(const RunRecord& run, const RunSummary& summary, std::optional<double> busy,
+                 bool waits) {
+  if (!was_on_gpu(run))
+    return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
   const bool is_fp32 = run.start.precision == "fp32";
-  if (busy < kIdle)
+  if (busy < kIdle && busy)
     return {true, std::string("Device: a slower and cheaper GPU, or CPUs (`--device cpu`), ") +
                       (waits ? "would keep up with the loader."
                              : "may train this network as fast: try them.") +
                       (is_fp32 ? " The work is too small for mixed precision to help." : "") +
                       cheaper_processor(run, summary.images_per_second)};
   if (is_fp32) return {true, "Device: `--precision auto` uses the GPU's tensor cores."};
-  return {busy >= kBusy, "Device: a faster GPU."};
+  return {busy >= kBusy,
+          std::string("Device: a faster GPU") +
+              (busy ? "." : "; this one does not tell how busy it was (a MIG slice?).")};
 }
 
 Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
@@ -418,8 +434,8 @@ std::string time_finding(const RunRecord& run) {
   if (summary.valid_seconds > kMuchValidation * all)
     return percent(summary.valid_seconds / all) +
            " of the time was spent on validation: use a smaller validation set.";
-  if (const double busy = gpu_share(run.epochs); busy > 0 && busy < kBusy)
-    return "The GPU was busy for " + percent(busy) +
+  if (const std::optional<double> busy = gpu_share(run.epochs); busy && *busy < kBusy)
+    return "The GPU was busy for " + percent(*busy) +
            " of the time, and did not wait for images: a larger `--batch-size` would use more of "
            "it.";
   return "Training did not wait for images: " +
@@ -431,16 +447,16 @@ std::string time_finding(const RunRecord& run) {
 std::vector<Rung> speed_ladder(const RunRecord& run) {
   const RunSummary summary = summary_of(run);
   if (!(summary.train_seconds > 0)) return {};
-  const double busy = gpu_share(run.epochs);
+  const std::optional<double> busy = gpu_share(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
   if (const double share = cpu_share(run.epochs); share > 0)
     rungs.push_back(processor_rung(share, rungs.front().is_worth_it));
-  if (busy > 0)
-    rungs.push_back({busy < kBusy, "Batch: the GPU was busy for " + percent(busy) +
-                                       " of the time." +
-                                       (busy < kBusy ? " A larger `--batch-size` makes better use "
-                                                       "of it."
-                                                     : "")});
+  if (busy)
+    rungs.push_back(
+        {*busy < kBusy, "Batch: the GPU was busy for " + percent(*busy) + " of the time." +
+                            (*busy < kBusy ? " A larger `--batch-size` makes better use "
+                                             "of it."
+                                           : "")});
   rungs.push_back(device_rung(run, summary, busy, rungs.front().is_worth_it));
   rungs.push_back(machine_rung(run, summary));
   return rungs;

@@ -316,7 +316,7 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
                   size.width, size.height, job.batch_size, pace.images_per_second) +
         duration_text(epoch_seconds) + " per epoch, " + duration_text(run_seconds) + " for " +
         plural(config.epochs, "epoch", "epochs") + ", without validation; " + bytes_text(memory) +
-        " of memory" +
+        (inference.torch_device().is_cuda() ? " of GPU memory" : " of memory") +
         (is_scaled ? formatted(" (scaled from batches of %d at %dx%d pixels)", pace.batch_size,
                                pace.size.width, pace.size.height)
                    : "");

@@ -12,6 +12,7 @@
 
 #include "base/system.h"
 #include "model/catalogue.h"
+#include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -94,6 +95,10 @@ Pace pace_of(const StepConfig& config, ImageSize size, Precision precision, at::
     tell(std::min(1.0, watch.seconds() / kSeconds));
     return one.seconds() / repeats;
   };
+  const auto peak_bytes = [&] {
+    if (!device.is_cuda()) return static_cast<double>(peak_memory_bytes());
+    return static_cast<double>(peak_device_memory({.is_cuda = true, .index = device.index()}));
+  };
   const auto pixels = [](int batch_size, ImageSize of) {
     return static_cast<double>(batch_size) * static_cast<double>(of.num_pixels());
   };
@@ -119,7 +124,7 @@ Pace pace_of(const StepConfig& config, ImageSize size, Precision precision, at::
     const double now = pixels(pace.batch_size, pace.size);
     if (first_pixels == 0) {
       first_pixels = now;
-      first_bytes = static_cast<double>(peak_memory_bytes());
+      first_bytes = peak_bytes();
     }
     const double left = std::max(0.0, kSeconds - watch.seconds());
     const double most = now / seconds[0] * left / kStepsToCome;
@@ -141,7 +146,7 @@ Pace pace_of(const StepConfig& config, ImageSize size, Precision precision, at::
   std::nth_element(seconds.begin(), middle, seconds.end());
   const double last_pixels = pixels(pace.batch_size, pace.size);
   pace.images_per_second = last_pixels / *middle / static_cast<double>(size.num_pixels());
-  pace.memory_bytes = static_cast<double>(peak_memory_bytes());
+  pace.memory_bytes = peak_bytes();
   if (last_pixels > first_pixels)  // what a pixel takes is known
     pace.memory_bytes += (pace.memory_bytes - first_bytes) / (last_pixels - first_pixels) *
                          (all_pixels - last_pixels);

@@ -24,7 +24,7 @@ void wait_for(at::Device device);
 // What a training job needs, by a few of its steps.
 struct Pace {
   double images_per_second = 0;
-  double memory_bytes = 0;  // peak of this process
+  double memory_bytes = 0;  // peak of this process; on a GPU, of the GPU's memory
   // What was measured, if the job's own steps would take too long: fewer images in a step, or
   // smaller ones. The figures are scaled by the number of pixels.
   int batch_size = 0;

@@ -49,9 +49,11 @@ bool lists(std::string_view list, std::string_view name) {
   return fenced(list).find(fenced(name)) != std::string::npos;
 }
 
-bool is_passed_on(std::string_view name) {
+// `several_hosts`: each has GPUs of its own, with numbers and names of their own.
+bool is_passed_on(std::string_view name, bool several_hosts) {
   if (const char* asked_for = std::getenv(kPassOn); asked_for != nullptr && lists(asked_for, name))
     return true;
+  if (several_hosts && name == "CUDA_VISIBLE_DEVICES") return false;
   for (const std::string_view prefix : kPassedOn)
     if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
   return std::ranges::find(kPassedOnWhole, name) != std::end(kPassedOnWhole);
@@ -114,7 +116,7 @@ ProgramCall mpirun_call(const MpirunJob& job) {
     if (!is_set((std::string("OMPI_MCA_") + name).c_str())) append(words, {"--mca", name, value});
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string name(*variable, std::strcspn(*variable, "="));
-    if (is_passed_on(name)) append(words, {"-x", name});
+    if (is_passed_on(name, job.hosts.size() > 1)) append(words, {"-x", name});
   }
   append(words, {"-x", "KILN_LAUNCHED"});
   words.insert(words.end(), job.words.begin(), job.words.end());

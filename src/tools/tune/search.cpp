@@ -83,7 +83,8 @@ TrialOutcome outcome_of(const RunRecord& run, const TrialPlan& plan) {
   TrialOutcome outcome;
   for (const EpochRecord& epoch : run.epochs)
     outcome.result.peak_memory_bytes =
-        std::max(outcome.result.peak_memory_bytes, epoch.peak_memory_bytes);
+        std::max(outcome.result.peak_memory_bytes,
+                 epoch.peak_device_bytes > 0 ? epoch.peak_device_bytes : epoch.peak_memory_bytes);
   const Stretch stretch = longest_stretch(run, plan.warm_up);
   if (stretch.steps() >= kFewest) {
     const double seconds = stretch.last->elapsed_seconds - stretch.first->elapsed_seconds;

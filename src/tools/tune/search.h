@@ -30,8 +30,8 @@ struct Knob {
 
 struct TrialResult {
   double images_per_second = 0;
-  long long peak_memory_bytes = 0;
-  std::string fault = {};  // why there is no rate; empty: none
+  long long peak_memory_bytes = 0;  // of the GPU, where there is one
+  std::string fault = {};           // why there is no rate; empty: none
 };
 
 // One thread.

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
@@ -179,6 +180,16 @@ TEST(LoadWeights, ResamplesThePositionsOfAnotherSize) {
   expect_equal(mine.select(1, 0), theirs.select(1, 0));
   expect_equal(tensor_of(*own, "model.blocks.3.attn.qkv.weight"),
                tensor_of(*trained, "model.blocks.3.attn.qkv.weight"));
+}
+
+TEST(Positions, ProductsOfMatricesResampleThemAsTheOperatorDoes) {
+  const at::Tensor maps = at::randn({1, 3, 7, 5});
+  for (const auto& [height, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {7, 5}, {16, 16}, {3, 4}, {7, 9}}) {
+    const at::Tensor expected = at::_upsample_bicubic2d_aa(maps, {height, width}, false);
+    const at::Tensor found = resampled_by_products(maps, height, width);
+    EXPECT_LT((found - expected).abs().max().item<float>(), 2e-6);
+  }
 }
 
 TEST(LoadWeights, OfTwoLayersBeforeTheClassesKeepsTheFirst) {

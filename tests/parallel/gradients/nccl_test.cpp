@@ -281,6 +281,24 @@ TEST_F(NcclTest, AFaultOfCudaInNcclIsTheGpus) {
       std::string::npos);
 }
 
+TEST_F(NcclTest, AFaultOfThisRankIsNoTimeout) {
+  plan.deadline_s = 60;
+  for (const auto& [words, code] : std::vector<std::pair<const char*, ErrorCode>>{
+           {"invalid usage (run with NCCL_DEBUG=WARN for details)",
+            ErrorCode::kFailedToCompleteOperation},
+           {"unhandled cuda error: Failed to CUDA malloc 'out of memory'",
+            ErrorCode::kModuleOutOfMemory}}) {
+    script->words = words;
+    script->gpu_is_stuck = false;
+    script->state = State::kReady;
+    const auto communicator = make();
+    script->gpu_is_stuck = true;
+    communicator->all_reduce(at::ones({5}));
+    script->state = State::kFailed;
+    EXPECT_FALSE(failure_of(*communicator, code).empty()) << words;
+  }
+}
+
 TEST_F(NcclTest, TellsTheSecondsOfItsSums) {
   const auto communicator = make();
   EXPECT_EQ(communicator->all_reduce_seconds(), 0);

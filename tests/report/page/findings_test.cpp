@@ -306,6 +306,14 @@ TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
   EXPECT_HAS(speed_ladder(run).at(2).text, "costs less than 4.00 per hour for every 100 images/s");
 }
 
+TEST(SpeedLadder, AGpuThatDoesNotTellItsLoadIsNoCpu) {
+  RunRecord run = sample_run(2);
+  run.start.precision = "bf16";
+  run.end.peak_device_bytes = 1 << 30;
+  for (const Rung& rung : speed_ladder(run)) EXPECT_EQ(rung.text.find("CPU"), std::string::npos);
+  EXPECT_HAS(speed_ladder(run).at(1).text, "does not tell how busy it was");
+}
+
 TEST(SpeedLadder, AnIdleGpuNeedsNoMixedPrecision) {
   RunRecord run = sample_run(2);
   for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilization_percent = 12, .power_watts = 100};

@@ -118,6 +118,15 @@ TEST(MpirunJob, PassesOnWhatDecidesHowGpusCompute) {
   EXPECT_FALSE(has_words(call, {"-x", "NVIDIA_VISIBLE_DEVICES"}));
 }
 
+TEST(MpirunJob, HostsHaveGpusOfTheirOwn) {
+  const Variable gpus("CUDA_VISIBLE_DEVICES", "GPU-1");
+  MpirunJob job = shell_job(2, "true");
+  job.hosts = {{"one", 1}, {"two", 1}};
+  EXPECT_FALSE(has_words(mpirun_call(job), {"-x", "CUDA_VISIBLE_DEVICES"}));
+  const Variable names("KILN_PASS_ON", "CUDA_VISIBLE_DEVICES");
+  EXPECT_TRUE(has_words(mpirun_call(job), {"-x", "CUDA_VISIBLE_DEVICES"}));
+}
+
 TEST(MpirunJob, PassesOnWhatTheUserNames) {
   const Variable efa("FI_PROVIDER", "efa"), debug("NCCL_DEBUG", "INFO"), part("PROVIDER", "1");
   EXPECT_FALSE(has_words(mpirun_call(shell_job(1, "true")), {"-x", "FI_PROVIDER"}));
