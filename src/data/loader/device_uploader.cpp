@@ -72,7 +72,10 @@ DeviceBatch DeviceUploader::upload(const HostBatch& batch, const std::vector<flo
     std::copy(numbers.begin(), numbers.end(), out.numbers.mutable_data_ptr<float>());
     if (device_.is_cuda()) out.numbers = queued_copy(out.numbers);
   }
-  if (!batch.weights.empty()) out.weights = at::tensor(batch.weights, at::kFloat).to(device_);
+  if (!batch.weights.empty()) {
+    out.weights = at::tensor(batch.weights, at::kFloat);
+    if (device_.is_cuda()) out.weights = copied(out.weights);
+  }
   if (device_.is_cpu()) {
     out.images =
         at::from_blob(const_cast<float*>(batch.floats()), shape, at::kFloat).permute({0, 3, 1, 2});
