@@ -108,6 +108,9 @@ std::string without_secrets(const std::string& text) {
 std::string file_name_of_url(std::string_view url) {
   const std::string path = is_url(url) ? parts_of(url).path : "";
   std::string name = path.substr(path.rfind('/') + 1);
+  // Hugging Face's files are alike: …/REPOSITORY/resolve/REVISION/model.safetensors.
+  if (const std::size_t end = path.find("/resolve/"); end != path.npos)
+    name = path.substr(0, end).substr(path.substr(0, end).rfind('/') + 1) + "-" + name;
   for (char& byte : name) {
     const bool is_plain = is_letter(byte) || is_digit(byte) || byte == '.' || byte == '_' ||
                           byte == '-' || byte == '+';

@@ -26,7 +26,8 @@ std::string shown_url(std::string_view url);
 std::string without_secrets(const std::string& text);
 
 // The last component of the URL's path, with every character but letters, digits, '.', '_', '-' and
-// '+' replaced by '_'. "file" if the path ends in a slash. Only the last 100 bytes are kept.
+// '+' replaced by '_'. "file" if the path ends in a slash. Only the last 100 bytes are kept. Of a
+// file of Hugging Face's, after the name of its repository: "resnet50.a1_in1k-model.safetensors".
 std::string file_name_of_url(std::string_view url);
 
 }  // namespace kiln

@@ -85,8 +85,9 @@ void check_pretrained(Given& given, const InitModelConfig& config) {
         "pretrained",
         "is True, but Kiln has no default weights to download: give a file or its URL with "
         "--weights" +
-            (network == nullptr ? ""
-                                : " (torchvision publishes " + published_files(*network) + ")") +
+            (network == nullptr || network->published[0].empty()
+                 ? ""
+                 : " (published: " + published_files(*network) + ")") +
             ", or set --pretrained False.",
         ErrorCode::kFailedToDownloadFiles);
   if (given.has("weights") && config.pretrained == false)

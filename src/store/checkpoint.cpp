@@ -31,6 +31,7 @@ constexpr std::string_view kManifestFile = "checkpoint.json";
 constexpr std::string_view kFormat = "kiln checkpoint";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kMaxManifest = 1 << 16;
+constexpr std::uint64_t kMaxCheckpointBytes = std::uint64_t{64} << 30;  // of one of its files
 
 // Of a checkpoint that may be whole: for another version of the program, or once it can be read.
 class CannotJudge : public FormatFault {
@@ -93,7 +94,7 @@ std::string text_in(const Json& object, const char* name) {
 
 CheckpointFile file_of(const Json& value) {
   if (!value.is_object()) refuse_manifest("has a file that is not an object");
-  CheckpointFile file{text_in(value, "name"), number_in(value, "bytes", kMaxStateDictBytes), 0};
+  CheckpointFile file{text_in(value, "name"), number_in(value, "bytes", kMaxCheckpointBytes), 0};
   const std::string hash = text_in(value, "content_hash");
   const auto end = std::from_chars(hash.data(), hash.data() + hash.size(), file.hash, 16).ptr;
   if (hex_digits(file.hash) != hash || end != hash.data() + hash.size())
@@ -359,7 +360,7 @@ class HashedFile {
  public:
   HashedFile(fs::path path, std::uint64_t num_bytes)
       : path_(std::move(path)), num_bytes_(num_bytes), hash_(num_bytes) {
-    if (num_bytes > kMaxStateDictBytes) fail_to_write(path_, EFBIG);
+    if (num_bytes > kMaxCheckpointBytes) fail_to_write(path_, EFBIG);
     file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file_.number() < 0) fail_to_write(path_, errno);
   }

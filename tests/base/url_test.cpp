@@ -48,6 +48,8 @@ TEST(Url, IsRecordedWithoutSecrets) {
 TEST(Url, NamesAFile) {
   EXPECT_EQ(file_name_of_url("https://host/a/resnet50-0676ba61.pth?x=/y"), "resnet50-0676ba61.pth");
   EXPECT_EQ(file_name_of_url("https://host/a%2fb:c.pth"), "a_2fb_c.pth");
+  EXPECT_EQ(file_name_of_url("https://host/timm/tf_a.in1k/resolve/main/model.safetensors"),
+            "tf_a.in1k-model.safetensors");
   for (const char* url : {"https://host", "https://host/", "https://host/a/"})
     EXPECT_EQ(file_name_of_url(url), "file");
   const std::string name = file_name_of_url("https://host/" + std::string(300, 'x') + ".pth");

@@ -104,6 +104,10 @@ class WeightsTest(FlowTest):
         shutil.rmtree(self.folder / "model")
         (source.parent / "config.json").write_text(json.dumps({**config, "architecture": "resnetblur18"}))
         self.assert_fails(self.train_named(weights=source), 1, 159, "resnetblur")
+        alone = self.folder / "models--timm--resnetblur18.x/snapshots/1/model.safetensors"
+        alone.parent.mkdir(parents=True)
+        shutil.copy(self.trained / "model.safetensors", alone)
+        self.assert_fails(self.train_named(weights=alone), 1, 159, "resnetblur")
 
     def test_rows_of_known_classes_stay(self):
         """In other places, beside a class that the model does not know."""

@@ -20,7 +20,8 @@
 namespace kiln {
 namespace {
 
-// Parts of names, theirs and ours in turns. The first two are of torchvision's published files.
+// Parts of names, theirs and ours in turns; those without a dot at their end are a name's end. The
+// first two are of torchvision's published files.
 constexpr const char* kViT =
     ".mlp.linear_1. .mlp.0. .mlp.linear_2. .mlp.3. .mlp.fc1. .mlp.0. .mlp.fc2. .mlp.3. "
     ".cls_token .class_token .pos_embed .encoder.pos_embedding .patch_embed.proj. .conv_proj. "
@@ -138,9 +139,12 @@ std::string take_torchvision_names(StateDict& state, bool is_tensorflows) {
     renamings.emplace_back();
   renamings.pop_back();
   for (StoredTensor& tensor : state) {
-    for (const auto& [theirs, ours] : renamings)
-      if (const std::size_t at = tensor.name.find(theirs); at != std::string::npos)
+    for (const auto& [theirs, ours] : renamings) {
+      const std::size_t at = tensor.name.find(theirs);
+      if (at != std::string::npos &&
+          (theirs.ends_with('.') || at + theirs.size() == tensor.name.size()))
         tensor.name.replace(at, theirs.size(), ours);
+    }
     if (tensor.name.ends_with(".layer_scale") && tensor.shape.size() == 1)
       tensor.shape.resize(3, 1);
     if (is_mobilenet && tensor.name == "model.classifier.0.weight" && tensor.shape.size() == 4)

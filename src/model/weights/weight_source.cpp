@@ -361,10 +361,13 @@ struct TimmFacts {
 
 // Hugging Face's files all have one name; config.json beside them has the network's, and how its
 // images were normalized.
+bool is_of_one_name(const fs::path& file) {
+  return file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin";
+}
+
 TimmFacts timm_facts_of(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
-  if ((file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin") &&
-      is_file(config)) {
+  if (is_of_one_name(file) && is_file(config)) {
     try {
       const Json facts = parse_json(read_file(config, kMaxText));
       if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
@@ -379,12 +382,18 @@ TimmFacts timm_facts_of(const fs::path& file) {
 
 // Throws FormatFault for networks of timm's that have the tensors of known ones and filter what
 // those do not, as only their names tell.
-void refuse_filtered(const std::string& timm_name) {
-  const std::string name = in_small_letters(fs::path(timm_name).filename().string());
-  for (const char* part : {"resnetaa", "resnetblur", "efficientnet_blur"})
-    if (name.find(part) != name.npos)
-      throw FormatFault("they are of " + std::string(part) +
-                        "…, which smooths maps before it halves them, as no network here does");
+void refuse_filtered(const fs::path& timm_name) {
+  const auto refuse_in = [](const std::string& name) {
+    for (const char* part : {"resnetaa", "resnetblur", "efficientnet_blur"})
+      if (name.find(part) != name.npos)
+        throw FormatFault("they are of " + std::string(part) +
+                          "…, which smooths maps before it halves them, as no network here does");
+  };
+  refuse_in(in_small_letters(timm_name.filename().string()));
+  if (!is_of_one_name(timm_name)) return;
+  refuse_in(in_small_letters(timm_name.parent_path().filename().string()));
+  for (const fs::path& folder : timm_name.parent_path())  // models--timm--resnetblur50.bt_in1k
+    if (folder.string().starts_with("models--")) refuse_in(in_small_letters(folder.string()));
 }
 
 WeightSource weights_of_file(const fs::path& path, const std::string& part) {
@@ -428,7 +437,7 @@ std::string published_url(const std::string& given, const KnownNetwork& network)
   const std::string remedy =
       did_you_mean_path(given) + " " +
       (url.empty() ? kForms
-                   : "torchvision's weights of " + std::string(network) + " are --weights " + url +
+                   : "Published weights of " + std::string(network) + ": --weights " + url +
                          " (without a network here, download that elsewhere and give the file).");
   throw Error(ErrorCode::kInvalidModelDirectory,
               "--weights " + quoted_path(given) + " cannot be read (" + reason + ")." + remedy);

@@ -498,6 +498,12 @@ void begin(const TrainConfig& config, Run& run) {
       run.console);
   run.world.agree([&] {
     if (run.world.leads()) run.room->require();
+    if (const long long bytes = bytes_of_copies(state, false);
+        bytes > static_cast<long long>(kMaxStateDictBytes))
+      throw Error(ErrorCode::kUserError,
+                  "The model would have " + bytes_text(bytes) +
+                      ", but a model's file holds at most 4 GiB: use a smaller network, or fewer "
+                      "classes.");
   });
   install_stop_signals();
   run.log.repeat_with(repetition_of(config, run));

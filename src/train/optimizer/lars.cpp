@@ -4,8 +4,8 @@
 //   trust = 0.001 * |weight| / (|gradient| + decay * |weight|), 1 where either norm is 0
 //   m = momentum * m + trust * (gradient + decay * weight);  weight -= rate * m
 //
-// The trust of one-dimensional parameters is 1, since their norm says little. The norms stay on the
-// device, so the host does not wait for them.
+// The trust of parameters of one number a channel is 1, since their norm says little. The norms
+// stay on the device, so the host does not wait for them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -38,8 +38,10 @@ std::vector<at::Tensor> adapted(const StateGroup& group) {
       at::where((weights > 0).logical_and(gradients > 0), quotient, at::ones_like(quotient));
   std::vector<at::Tensor> directions =
       at::_foreach_add(group.gradients, group.parameters, group.weight_decay);
-  for (std::size_t i = 0; i < directions.size(); ++i)
-    if (directions[i].dim() > 1) directions[i].mul_(trust[static_cast<std::int64_t>(i)]);
+  for (std::size_t i = 0; i < directions.size(); ++i) {
+    const bool is_matrix = directions[i].dim() > 1 && directions[i].numel() > directions[i].size(0);
+    if (is_matrix) directions[i].mul_(trust[static_cast<std::int64_t>(i)]);
+  }
   return directions;
 }
 

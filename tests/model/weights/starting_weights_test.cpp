@@ -182,10 +182,23 @@ TEST(LoadWeights, ResamplesThePositionsOfAnotherSize) {
                tensor_of(*trained, "model.blocks.3.attn.qkv.weight"));
 }
 
+TEST(LoadWeights, NamesOfTheirOwnStayAsTheyAre) {
+  for (const char* name : {"resnet18", "densenet121", "mobilenet_v3_large", "efficientnet_b0",
+                           "efficientnet_v2_s", "convnext_tiny", "vit_s_16", "vit_b_16"}) {
+    StateDict state = source_of(*make_image_model({.model_name = name, .num_classes = 2})).state;
+    std::vector<std::string> before, after;
+    for (const StoredTensor& tensor : state) before.push_back(tensor.name);
+    StateDictParts parts;
+    to_own_names(state, parts);
+    for (const StoredTensor& tensor : state) after.push_back(tensor.name);
+    EXPECT_EQ(after, before) << name;
+  }
+}
+
 TEST(Positions, ProductsOfMatricesResampleThemAsTheOperatorDoes) {
   const at::Tensor maps = at::randn({1, 3, 7, 5});
-  for (const auto& [height, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {7, 5}, {16, 16}, {3, 4}, {7, 9}}) {
+  for (const auto& [height, width] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{7, 5}, {16, 16}, {3, 4}, {7, 9}}) {
     const at::Tensor expected = at::_upsample_bicubic2d_aa(maps, {height, width}, false);
     const at::Tensor found = resampled_by_products(maps, height, width);
     EXPECT_LT((found - expected).abs().max().item<float>(), 2e-6);
