@@ -34,29 +34,34 @@ std::string at_line(int line) {
   return "line " + std::to_string(line) + ": ";
 }
 
-// Looks up images of a set by their paths.
+// Looks up images of a set by their paths. Where both are in order, as usual, nothing is sorted or
+// searched for.
 class PathIndex {
  public:
   explicit PathIndex(const Dataset& set) : samples_(set.samples), order_(set.samples.size()) {
-    std::iota(order_.begin(), order_.end(), 0U);
-    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
+    const auto precedes = [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(samples_.file_name(a), a) < std::pair(samples_.file_name(b), b);
-    });
+    };
+    std::iota(order_.begin(), order_.end(), 0U);
+    if (!std::ranges::is_sorted(order_, precedes)) std::ranges::sort(order_, precedes);
+    next_ = order_.begin();
   }
 
   // Returns all images with this path, since a list may name a file more than once.
-  std::vector<std::uint32_t> images_of(std::string_view path) const {
-    const auto begin = std::lower_bound(
-        order_.begin(), order_.end(), path,
-        [&](std::uint32_t i, std::string_view wanted) { return samples_.file_name(i) < wanted; });
-    auto end = begin;
-    while (end != order_.end() && samples_.file_name(*end) == path) ++end;
-    return {begin, end};
+  std::vector<std::uint32_t> images_of(std::string_view path) {
+    auto begin = next_;
+    if (begin == order_.end() || samples_.file_name(*begin) != path)
+      begin = std::ranges::lower_bound(order_, path, {},
+                                       [&](std::uint32_t i) { return samples_.file_name(i); });
+    next_ = begin;
+    while (next_ != order_.end() && samples_.file_name(*next_) == path) ++next_;
+    return {begin, next_};
   }
 
  private:
   const SampleTable& samples_;
   std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t>::const_iterator next_;  // after the images found last
 };
 
 // Returns the position of the column. Throws Error kUserError if it is missing or repeated.
@@ -75,7 +80,11 @@ class RowReader {
  public:
   RowReader(std::string_view text, const std::string& name, const std::string& column,
             const Dataset& set)
-      : reader_(text), name_(name), column_(column), index_(set) {}
+      : reader_(text),
+        name_(name),
+        column_(column),
+        index_(set),
+        row_of_image_(set.samples.size()) {}
 
   std::vector<ImageRow> run() {
     std::vector<std::string> fields;
@@ -110,10 +119,12 @@ class RowReader {
   }
 
   void add(const std::string& path, const std::string& value) {
-    const auto [known, is_new] = row_of_.emplace(path, rows_.size());
-    if (is_new) {
-      rows_.push_back({reader_.line(), value, index_.images_of(path), path});
-    } else if (const ImageRow& row = rows_[known->second]; row.value != value) {
+    std::vector<std::uint32_t> images = index_.images_of(path);
+    std::size_t& end = images.empty() ? row_of_unknown_[path] : row_of_image_[images[0]];
+    if (end == 0) {
+      rows_.push_back({reader_.line(), value, std::move(images), path});
+      end = rows_.size();
+    } else if (const ImageRow& row = rows_[end - 1]; row.value != value) {
       contradictions_.push_back(path + "' (lines " + std::to_string(row.line) + " and " +
                                 std::to_string(reader_.line()) + ")");
     }
@@ -123,7 +134,9 @@ class RowReader {
   const std::string &name_, &column_;
   PathIndex index_;
   std::vector<ImageRow> rows_;
-  std::unordered_map<std::string, std::size_t> row_of_;
+  // By the first image of a path, or by a path without images: the end of its row's place; 0: none.
+  std::vector<std::size_t> row_of_image_;
+  std::unordered_map<std::string, std::size_t> row_of_unknown_;
   std::vector<std::string> contradictions_;
 };
 
