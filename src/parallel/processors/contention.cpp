@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/system.h"
+#include "parallel/processors/contention_judge.h"
 #include "parallel/processors/processors.h"
 #include "parallel/processors/sleeping_team.h"
 
@@ -28,25 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kInterval{500};
-// Thresholds for the share of an interval in which the thread was ready to run but had no
-// processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
-// processor, however the threads wait.
-constexpr double kContended = 0.15, kCrowded = 0.25, kQuiet = 0.05;
-// Thresholds for the share of an interval in which processors were idle.
-constexpr double kNoneIdle = 0.05, kHalfIdle = 0.5;
-constexpr int kQuietIntervals = 4;  // in a row, before threads spin again
-// In a row, before threads sleep though no other program uses the processors: this process may just
-// be writing a checkpoint.
-constexpr int kContendedIntervals = 4;
-// The share of the processors that other programs use, from which on leaving some to them helps:
-// threads of this process, such as one that writes a checkpoint, would not move there.
-constexpr double kShared = 0.2;
-// Gathered threads should have their cores alone, but the system moves other programs back at
-// times. Where these keep more than this share on average, with so much weight on the last
-// interval, since they are bound to the cores or gather there, too, the threads spread and stay so
-// for a time, which differs between processes. Measured: 0.05 to 0.35 beside programs that may
-// move, 0.6 beside bound ones.
-constexpr double kKeptByOthers = 0.45, kLastInterval = 0.2;
+// How long the threads stay spread where gathering did not help. It differs between processes.
 constexpr std::chrono::seconds kLeastApart{30};
 constexpr int kMostLonger = 20;  // seconds
 
@@ -97,6 +80,7 @@ class ContentionWatch {
       : team_size_(num_processors - num_threads + 2),
         thread_folder_("/proc/self/task/" + std::to_string(::gettid())),
         processors_(own_processors()),
+        judge_(kLeastApart + std::chrono::seconds(::getpid() % kMostLonger)),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
  private:
@@ -112,15 +96,18 @@ class ContentionWatch {
     while (before && !changed.wait_for(lock, stop, kInterval, ends)) {
       const std::optional<double> now = seconds_without_processor(thread_folder_);
       const std::chrono::duration<double> interval = Clock::now() - begin;
-      measure(interval.count());
-      if (now) judge((*now - *before) / interval.count());
+      ContentionLoad load = measure(interval.count());
+      if (now) {
+        load.waiting = (*now - *before) / interval.count();
+        wait_as(judge_.next(wait_, load, Clock::now()));
+      }
       before = now;
       begin += std::chrono::duration_cast<Clock::duration>(interval);
     }
   }
 
-  // Sets `idle_share_` and `others_share_` since the last call.
-  void measure(double seconds) {
+  // The load since the last call, without `waiting`.
+  ContentionLoad measure(double seconds) {
     std::map<int, double> now = idle_seconds();
     double left = 0, kept = 0;
     for (const Processor& processor : processors_)
@@ -129,34 +116,24 @@ class ContentionWatch {
     const double num_kept = static_cast<double>(processors_.size()) - num_left;
     const double used_before = std::exchange(used_, processor_seconds());
     const double used = used_ - used_before;
-    idle_share_ = (left_.empty() ? kept / num_kept : left / num_left) / seconds;
-    others_share_ = 1 - (kept + used) / seconds / num_kept;
-    if (idle_.empty()) idle_share_ = 1;  // not told by the system
+    const double idle = (left_.empty() ? kept / num_kept : left / num_left) / seconds;
+    const bool is_told = !idle_.empty();  // by the system
     idle_ = std::move(now);
+    return {.idle = is_told ? idle : 1, .others = 1 - (kept + used) / seconds / num_kept};
   }
 
-  void judge(double waiting) {
-    const bool is_quiet = left_.empty() ? waiting < kQuiet : idle_share_ > kHalfIdle;
-    quiet_intervals_ = is_quiet ? quiet_intervals_ + 1 : 0;
-    contended_intervals_ = waiting >= kContended ? contended_intervals_ + 1 : 0;
-    others_average_ +=
-        left_.empty() ? -others_average_ : kLastInterval * (others_share_ - others_average_);
-    if (team_ && quiet_intervals_ == kQuietIntervals) {
-      spread();
-      team_.reset();
-    } else if (!team_ && contended_intervals_ > 0 &&
-               (others_share_ > kShared || contended_intervals_ >= kContendedIntervals)) {
+  void wait_as(ThreadWait wanted) {
+    if (wanted == wait_) return;
+    if (wanted != ThreadWait::kGather) spread();
+    if (wanted == ThreadWait::kSpin) team_.reset();
+    if (wanted == ThreadWait::kSleep && !team_) {
       try {
         team_.emplace(team_size_);
       } catch (const std::system_error&) {  // no more threads allowed: change nothing
       }
-    } else if (others_average_ > kKeptByOthers) {
-      spread();
-      apart_until_ = Clock::now() + kLeastApart + std::chrono::seconds(::getpid() % kMostLonger);
-    } else if (team_ && left_.empty() && waiting >= kCrowded && idle_share_ < kNoneIdle &&
-               others_share_ > kShared && Clock::now() >= apart_until_) {
-      gather();
     }
+    if (wanted == ThreadWait::kGather) gather();
+    wait_ = !left_.empty() ? ThreadWait::kGather : team_ ? ThreadWait::kSleep : ThreadWait::kSpin;
   }
 
   // Leaves the half of the cores that the watched thread is not on.
@@ -190,14 +167,11 @@ class ContentionWatch {
   const std::vector<Processor> processors_;
   std::map<int, double> idle_;  // idle_seconds() at the last call of measure()
   double used_ = 0;             // processor_seconds() then
-  double idle_share_ = 1;       // of the processors that were left, or of all if none was
-  double others_share_ = 0;     // of other programs, of the processors that were not left
-  double others_average_ = 0;   // of others_share_, since processors were left
   std::vector<int> left_;       // the processors that were left; empty: none
   std::optional<SleepingTeam> team_;
-  int quiet_intervals_ = 0, contended_intervals_ = 0;
-  Clock::time_point apart_until_{};
-  std::jthread thread_;  // declared last: it uses the other members
+  ContentionJudge judge_;
+  ThreadWait wait_ = ThreadWait::kSpin;  // what the threads do
+  std::jthread thread_;                  // declared last: it uses the other members
 };
 
 }  // namespace
