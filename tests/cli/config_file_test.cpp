@@ -53,6 +53,14 @@ TEST_F(ConfigFile, OverriddenOptionsAreReported) {
   EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overridden, "");
 }
 
+TEST_F(ConfigFile, CharactersOfJsonMayBeInTwoHalves) {
+  const auto config = parse_as<TrainConfig>(
+      train({"--config", file(R"({"log-path": "a\ud83d\ude00 \\ud83d\\ude00"})")}));
+  EXPECT_EQ(config.output.log_path, "a\xf0\x9f\x98\x80 \\ud83d\\ude00");
+  EXPECT_NE(fault(train({"--config", file(R"({"log-path": "a\ud83d"})")})).find("unicode"),
+            std::string::npos);
+}
+
 TEST_F(ConfigFile, JsonMaySetEveryOption) {
   const auto config = parse_as<TrainConfig>(
       {"train", "--config",

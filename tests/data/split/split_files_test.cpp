@@ -112,7 +112,8 @@ TEST(Labels, ChangeAddAndLeaveOut) {
 TEST(Labels, OfOtherClassesLeaveNoneOfThoseBefore) {
   Dataset set = four();
   set.kind = Dataset::Kind::kLabelList;
-  set.found = {.labels = {{.text = "cat"}, {.text = "dog"}}, .ids = {0, 1}};
+  set.found.labels = {{.text = "cat"}, {.text = "dog"}};
+  set.found.ids = {0, 1};
   apply_labels("path,label\ncat/1.jpg,lion\n", "x", set);
   const Dataset sent = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
   EXPECT_EQ(sent.classes, (std::vector<std::string>{"cat", "dog", "lion"}));
