@@ -236,6 +236,8 @@ class ServeTest(FlowTest):
             time.sleep(.2)
             begin = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
+            time.sleep(.01)
+            server.process.send_signal(signal.SIGTERM)  # as `timeout` does: it repeats the first
             self.wait_for(lambda: server.status("GET", "/readyz") == 503)
             self.assertEqual(server.status("POST", "/predict", photo), 200)
             slow.sendall(photo[100:])
@@ -250,6 +252,22 @@ class ServeTest(FlowTest):
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1)
         self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
+        self.assertEqual(server.process.wait(30), 0)
+
+    def test_ends_once_what_the_model_has_is_answered(self):
+        """Also if it takes longer than new connections are taken, and nobody else says anything to the server."""
+        server, count = self.serve(), 10
+        body, kind = form(*[("a.png", png(3000, 3000, bytes((3 * 3000 + 1) * 3000)))] * count)
+        with concurrent.futures.ThreadPoolExecutor(1) as client:
+            answer = client.submit(server.json, "POST", "/predict", body, Content_Type=kind)
+            self.wait_for(lambda: server.metrics()["kiln_queued_images"] > 0)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(.1)
+            server.process.send_signal(signal.SIGSTOP)  # its clock goes on
+            time.sleep(2)
+            server.process.send_signal(signal.SIGCONT)
+            status, found = answer.result()
+        self.assertEqual((status, len(found["predictions"])), (200, count))
         self.assertEqual(server.process.wait(30), 0)
 
     def test_hostile_clients(self):

@@ -314,8 +314,8 @@ void reload(const ServeConfig& config, const ServingPlace& place, const Inferenc
   }
 }
 
-// Answers what is running. 128 + n after another stop signal n, else 0.
-int end(HttpServer& server, Service& service, const Signals& signals, Log& log) {
+// Answers what is running, after the stop signal `first`. 128 + n after another one n, else 0.
+int end(int first, HttpServer& server, Service& service, const Signals& signals, Log& log) {
   service.end();
   server.end_connections();
   log.info("ending:    running requests are answered");
@@ -323,7 +323,7 @@ int end(HttpServer& server, Service& service, const Signals& signals, Log& log) 
   bool is_listening = true;
   for (const Stopwatch watch; watch.seconds() < kMaxSecondsEnding;) {
     if (const int signal = signals.wait(std::chrono::milliseconds(20));
-        signal != 0 && signal != SIGHUP)
+        signal != 0 && !repeats_stop(first, signal, watch.seconds()))
       return 128 + signal;
     if (server.num_active() > 0) quiet.lap();
     if (is_listening && watch.seconds() >= kSecondsListening) {
@@ -376,11 +376,12 @@ int run(const ServeConfig& config, Process& process) {
   log_start(*model, inference, host, *server, log);
   service.use(std::move(model));
   server->start(service);
-  for (int signal = 0; signal == 0 || signal == SIGHUP;) {
+  int signal = 0;
+  while (signal == 0 || signal == SIGHUP) {
     signal = signals.wait(std::chrono::hours(1));
     if (signal == SIGHUP) reload(config, place, inference, service, log);
   }
-  const int code = end(*server, service, signals, log);
+  const int code = end(signal, *server, service, signals, log);
   server->stop();
   return code;
 }
