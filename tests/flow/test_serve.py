@@ -270,6 +270,17 @@ class ServeTest(FlowTest):
         self.assertEqual((status, len(found["predictions"])), (200, count))
         self.assertEqual(server.process.wait(30), 0)
 
+    def test_failed_answers_are_counted(self):
+        server, memory = self.serve(), resource.RLIMIT_AS
+        self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
+        before = resource.prlimit(server.process.pid, memory)
+        resource.prlimit(server.process.pid, memory, (1 << 20, before[1]))
+        self.assertEqual(server.status("POST", "/predict", png(6000, 6000, bytes((3 * 6000 + 1) * 6000))), 500)
+        resource.prlimit(server.process.pid, memory, before)
+        metrics = server.metrics()
+        self.assertEqual(metrics['kiln_requests_total{route="/predict",code="500"}'], 1)
+        self.assertEqual(metrics["kiln_request_duration_seconds_count"], 2)
+
     def test_hostile_clients(self):
         """Bounded in count and time; the server neither crashes nor hangs nor grows."""
         server = self.serve("--max-seconds", 2, "--max-connections", 1000, "--max-body-mib", 1)
