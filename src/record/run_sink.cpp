@@ -141,8 +141,10 @@ void RunReporter::end(RunEnd end) {
   run_.end = std::move(end);
   for (Guarded& guarded : sinks_) {
     note_losses();
-    notify(guarded, [&](RunSink& sink) { sink.end(run_); });
-    guarded.has_ended = true;
+    notify(guarded, [&](RunSink& sink) {
+      sink.end(run_);
+      guarded.has_ended = true;
+    });
   }
   note_losses();
 }

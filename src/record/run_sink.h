@@ -42,7 +42,8 @@ class RunSink {
   virtual void end(const RunRecord& /*run*/) {}
 
   // Losses that caused no exception (in background uploads), for the closing block: "12 of 340
-  // points could not be sent: connection refused"; empty if nothing was lost. Called after end().
+  // points could not be sent: connection refused"; empty if nothing was lost. Called after end(),
+  // unless that threw.
   virtual std::string lost() const { return {}; }
 
   // What the sink needs to resume after an interruption. It is stored in checkpoints, and resume()

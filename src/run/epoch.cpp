@@ -217,7 +217,7 @@ void sum_over_ranks(Run& run, EpochRecord& record) {
       average_statistics(state.averages->state(), *run.communicator, world, num_ranks);
   }
   state.epoch.statistics_averaged = true;
-  world.agree([&] { require_equal_replicas(*state.model, world); });
+  require_equal_replicas(*state.model, world);
 }
 
 // Warns if many steps of the epoch were skipped. A few are expected in the first epoch, since the

@@ -90,19 +90,25 @@ void require_equal_replicas(const ImageModel& model, World& world) {
   if (world.size() == 1) return;
   const std::vector<NamedTensor> state = model.state();
   std::vector<std::uint64_t> mine;
-  for (const NamedTensor& item : state) {
-    const at::Tensor host = item.tensor.detach().cpu().contiguous();
-    mine.push_back(content_hash({static_cast<const char*>(host.const_data_ptr()), host.nbytes()}));
-  }
+  world.agree([&] {  // faults of a GPU surface here
+    for (const NamedTensor& item : state) {
+      const at::Tensor host = item.tensor.detach().cpu().contiguous();
+      mine.push_back(
+          content_hash({static_cast<const char*>(host.const_data_ptr()), host.nbytes()}));
+    }
+  });
   const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
-  for (std::size_t i = 0; i < state.size(); ++i)
-    for (int rank = 1; rank < world.size(); ++rank)
-      if (all[rank][i] != all[0][i])
-        throw Error(ErrorCode::kFailedToCompleteOperation,
-                    "The ranks' models have diverged from each other: tensor '" + state[i].name +
-                        "' of " + world.name_of(rank) + " differs from " + world.name_of(0) +
-                        "'s. This is a hardware, driver or kiln bug: train again, and report it if "
-                        "it recurs.");
+  world.agree([&] {
+    for (std::size_t i = 0; i < state.size(); ++i)
+      for (int rank = 1; rank < world.size(); ++rank)
+        if (all[rank][i] != all[0][i])
+          throw Error(
+              ErrorCode::kFailedToCompleteOperation,
+              "The ranks' models have diverged from each other: tensor '" + state[i].name +
+                  "' of " + world.name_of(rank) + " differs from " + world.name_of(0) +
+                  "'s. This is a hardware, driver or kiln bug: train again, and report it if it "
+                  "recurs.");
+  });
 }
 
 }  // namespace kiln

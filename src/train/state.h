@@ -155,8 +155,8 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
                         World& world, int num_training_ranks);
 
-// Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and on
-// which ranks, unless all parameters and buffers are bitwise equal.
+// Unless all parameters and buffers are bitwise equal, fails as World::agree() on all ranks, with
+// Error kFailedToCompleteOperation that names the first tensor that differs and on which ranks.
 void require_equal_replicas(const ImageModel& model, World& world);
 
 }  // namespace kiln

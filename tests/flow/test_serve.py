@@ -236,6 +236,8 @@ class ServeTest(FlowTest):
             time.sleep(.2)
             begin = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
+            time.sleep(.01)
+            server.process.send_signal(signal.SIGTERM)  # as `timeout` does: it repeats the first
             self.wait_for(lambda: server.status("GET", "/readyz") == 503)
             self.assertEqual(server.status("POST", "/predict", photo), 200)
             slow.sendall(photo[100:])
@@ -251,6 +253,33 @@ class ServeTest(FlowTest):
         time.sleep(1)
         self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
         self.assertEqual(server.process.wait(30), 0)
+
+    def test_ends_once_what_the_model_has_is_answered(self):
+        """Also if it takes longer than new connections are taken, and nobody else says anything to the server."""
+        server, count = self.serve(), 10
+        body, kind = form(*[("a.png", png(3000, 3000, bytes((3 * 3000 + 1) * 3000)))] * count)
+        with concurrent.futures.ThreadPoolExecutor(1) as client:
+            answer = client.submit(server.json, "POST", "/predict", body, Content_Type=kind)
+            self.wait_for(lambda: server.metrics()["kiln_queued_images"] > 0)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(.1)
+            server.process.send_signal(signal.SIGSTOP)  # its clock goes on
+            time.sleep(2)
+            server.process.send_signal(signal.SIGCONT)
+            status, found = answer.result()
+        self.assertEqual((status, len(found["predictions"])), (200, count))
+        self.assertEqual(server.process.wait(30), 0)
+
+    def test_failed_answers_are_counted(self):
+        server, memory = self.serve(), resource.RLIMIT_AS
+        self.assertEqual(server.status("POST", "/predict", self.photos[0]), 200)
+        before = resource.prlimit(server.process.pid, memory)
+        resource.prlimit(server.process.pid, memory, (1 << 20, before[1]))
+        self.assertEqual(server.status("POST", "/predict", png(6000, 6000, bytes((3 * 6000 + 1) * 6000))), 500)
+        resource.prlimit(server.process.pid, memory, before)
+        metrics = server.metrics()
+        self.assertEqual(metrics['kiln_requests_total{route="/predict",code="500"}'], 1)
+        self.assertEqual(metrics["kiln_request_duration_seconds_count"], 2)
 
     def test_hostile_clients(self):
         """Bounded in count and time; the server neither crashes nor hangs nor grows."""

@@ -74,6 +74,25 @@ TEST(RunReporter, ASinkThatCouldNotStartIsNotCalledAgain) {
             std::vector<std::string>{"counter: 4 records lost: no place for it."});
 }
 
+// As if its thread still ran.
+class NeverEnded : public RunSink {
+ public:
+  std::string_view name() const override { return "endless"; }
+  void end(const RunRecord& /*run*/) override { throw std::runtime_error("no folder."); }
+  std::string lost() const override { throw std::runtime_error("it has not ended"); }
+};
+
+TEST(RunReporter, ASinkThatDidNotEndIsNotAskedWhatItHasLost) {
+  Log log;
+  RunReporter reporter(log);
+  reporter.add([] { return std::make_unique<NeverEnded>(); });
+  testing::internal::CaptureStdout();
+  reporter.start(hostile_run().start);
+  reporter.end(hostile_run().end);
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(reporter.run().losses, std::vector<std::string>{"endless: 1 record lost: no folder."});
+}
+
 TEST(RunReporter, WarningsOfTheLogReachEverySink) {
   Log log;
   RunReporter reporter(log);

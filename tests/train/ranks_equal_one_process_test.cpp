@@ -252,10 +252,31 @@ TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
   try {
     require_equal_replicas(*model, *world);
     ADD_FAILURE() << "nothing was found";
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("'" + model->state()[3].name + "'"), std::string::npos)
-        << error.message();
-    EXPECT_NE(error.message().find("rank " + std::to_string(world->size() - 1)), std::string::npos);
+  } catch (const std::exception& failure) {  // FailedElsewhere on all ranks but the first
+    const std::string text = failure.what();
+    EXPECT_NE(text.find("'" + model->state()[3].name + "'"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank " + std::to_string(world->size() - 1)), std::string::npos) << text;
+  }
+}
+
+// As after a fault of its GPU: the others do not wait for its part.
+TEST_F(Ranks, ATensorThatOneRankCannotReadIsItsFailure) {
+  class LostModel : public TestModel {
+   public:
+    using TestModel::TestModel;
+    std::vector<NamedTensor> state() const override { return {{"lost", at::Tensor()}}; }
+  };
+  const bool is_guilty = world->rank() == world->size() - 1;
+  const TestModel whole(false);
+  const LostModel lost(false);
+  const ImageModel& model = is_guilty ? lost : whole;
+  try {
+    require_equal_replicas(model, *world);
+    ADD_FAILURE() << "nothing was found";
+  } catch (const FailedElsewhere&) {
+    EXPECT_FALSE(is_guilty);
+  } catch (const std::exception&) {
+    EXPECT_TRUE(is_guilty);
   }
 }
 

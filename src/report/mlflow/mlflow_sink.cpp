@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "record/run_summary.h"
@@ -138,7 +139,7 @@ class MlflowSink : public RunSink {
       end.files.push_back(model / "training.json");
       if (files_.whole_model) end.model = model;
     }
-    std::erase_if(end.files, [](const auto& file) { return !std::filesystem::exists(file); });
+    std::erase_if(end.files, [](const auto& file) { return !is_there(file); });
     sender_->end(std::move(end));
   }
   std::string lost() const override { return sender_ ? sender_->lost() : ""; }

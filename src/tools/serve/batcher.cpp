@@ -74,8 +74,8 @@ Batcher::~Batcher() {
   }
   changed_.notify_all();
   model_thread_.join();
-  jobs_.reset();
-  ready_.clear();  // gives back places, which needs the mutex
+  pool_.remove(*jobs_);  // not reset, since threads that are inside a job add others
+  ready_.clear();        // gives back places, which needs the mutex
 }
 
 std::shared_ptr<Batcher::Place> Batcher::take_place(std::size_t images) {
@@ -143,10 +143,11 @@ void Batcher::finish(const std::shared_ptr<Group>& group, std::size_t num_answer
     const std::scoped_lock lock(mutex_);
     group->has_failed = group->has_failed || has_failed;
     group->num_missing -= num_answers;
-    if (group->num_missing > 0 || group->has_failed) return;
+    if (group->num_missing > 0) return;
   }
   const auto pass_on = [group](LoaderThreads::Decoder&) {
-    for (std::size_t i = 0; i < group->images.size(); ++i)
+    if (group->has_failed) group->answers.clear();
+    for (std::size_t i = 0; i < group->answers.size(); ++i)
       group->answers[i].score.path = std::move(group->images[i].name);
     group->use(std::move(group->answers));
   };

@@ -48,8 +48,8 @@ class Batcher {
     const std::size_t images_;
   };
 
-  // Gets the answers in the order of the images, on a loader thread. It is dropped without a call
-  // if the model fails, which the log tells.
+  // Gets the answers in the order of the images, on a loader thread; none if the model failed or
+  // memory was short, which the log tells.
   using Use = std::function<void(std::vector<ServedAnswer>)>;
 
   // The metrics and the log must outlive it.

@@ -77,12 +77,14 @@ Question ask_about_instances(HttpRequest request) {
 
 }  // namespace
 
-HttpResponse tell_life(const ServerState&, const HttpRequest&) {
+HttpResponse tell_life(const ServerState& state, const HttpRequest&) {
+  if (state.model()->is_failing())
+    return error_response(503, "The model fails time after time; the server's log says why.");
   return {.body = "{\"status\": \"alive\", \"live\": true}\n"};
 }
 
 HttpResponse tell_readiness(const ServerState& state, const HttpRequest&) {
-  if (!state.is_ready()) return error_response(503, "The server is ending.");
+  if (!state.is_ready()) return error_response(503, "The server is ending, or its model fails.");
   return {.body = "{\"status\": \"ready\", \"ready\": true}\n"};
 }
 

@@ -1,6 +1,7 @@
 #include "tools/serve/http_server.h"
 
 #include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -94,6 +95,8 @@ struct HttpServer::Core {
   bool is_ending = false;
   std::atomic<int> num_active = 0, num_connections = 0;
   asio::io_context context{1};
+  // Requests that are being answered wait for no operation of the context.
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   Tcp::acceptor acceptor{context};
   asio::steady_timer pause{context};
   std::thread thread;
@@ -194,9 +197,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void pass_on() {
     stream_.expires_never();
     request_.body = std::move(parser_->get().body());
-    auto respond = [self = shared_from_this()](HttpResponse response) {
-      asio::post(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
-        self->send(std::move(response));
+    // Leaves nothing of the session to the caller, since it must end on the server's thread.
+    auto respond = [self = shared_from_this()](HttpResponse response) mutable {
+      const auto executor = self->stream_.get_executor();
+      asio::post(executor, [own = std::move(self), response = std::move(response)]() mutable {
+        own->send(std::move(response));
       });
     };
     core_.handler->handle(std::move(request_), std::make_shared<Responder>(std::move(respond)));

@@ -24,7 +24,7 @@ const std::vector<Metric>& metric_table() {
       {"kiln_unsure_answers_total", "counter", "Answers below the confidence threshold."},
       {"kiln_validation_unsure_ratio", "gauge", "Share of the validation images below it."},
       {"kiln_model_reloads_total", "counter", "Reloads of the model, by result."},
-      {"kiln_ready", "gauge", "1 if the server is not ending."},
+      {"kiln_ready", "gauge", "1 if the server is not ending and its model answers."},
       {"kiln_connections", "gauge", "Open connections."},
       {"kiln_queued_images", "gauge", "Images that wait or are being answered."}};
   return kTable;

@@ -69,9 +69,8 @@ class Service final : public HttpHandler, public ServerState {
   void use(std::shared_ptr<ServedModel> model) {
     const std::scoped_lock lock(mutex_);
     model_ = std::move(model);
-    is_ready_ = true;
   }
-  void end() { is_ready_ = false; }
+  void end() { is_ending_ = true; }
   ServerMetrics& counters() { return metrics_; }
 
   std::optional<HttpResponse> refuse(const HttpRequest& head) override {
@@ -99,10 +98,10 @@ class Service final : public HttpHandler, public ServerState {
 
   void note_refusal(int status) override { count("none", status); }
 
-  bool is_ready() const override { return is_ready_; }
+  bool is_ready() const override { return !is_ending_ && !model()->is_failing(); }
   std::string metrics() const override {
     std::vector<std::pair<std::string, double>> now = {
-        {"kiln_ready", is_ready_ ? 1 : 0},
+        {"kiln_ready", is_ready() ? 1 : 0},
         {"kiln_connections", server_.num_connections()},
         {"kiln_queued_images", static_cast<double>(batcher_.num_queued())}};
     if (const auto unsure = model()->unsure_in_validation())
@@ -158,6 +157,10 @@ class Service final : public HttpHandler, public ServerState {
     return response;
   }
 
+  static HttpResponse no_answer() {
+    return error_response(500, "The server could not answer; its log says why.");
+  }
+
   bool has_key(const HttpRequest& head) const {
     constexpr std::string_view kBearer = "Bearer ";
     std::string_view given = head.header("authorization");
@@ -196,7 +199,7 @@ class Service final : public HttpHandler, public ServerState {
     }
     const auto use = [this, call, model,
                       to = std::move(question.respond)](const std::vector<ServedAnswer>& answers) {
-      guarded(*call, [&] { respond(*call, to(*model, answers)); });
+      guarded(*call, [&] { respond(*call, answers.empty() ? no_answer() : to(*model, answers)); });
     };
     batcher_.ask(model, std::move(question.images), use);
   }
@@ -212,7 +215,7 @@ class Service final : public HttpHandler, public ServerState {
       respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
     } catch (const std::exception& failure) {
       log_.warning(std::string("a request was not answered: ") + failure.what());
-      respond(call, error_response(500, "The server could not answer; its log says why."));
+      respond(call, no_answer());
     }
   }
 
@@ -220,7 +223,7 @@ class Service final : public HttpHandler, public ServerState {
   const HttpServer& server_;
   Log& log_;
   ServerMetrics metrics_;
-  std::atomic<bool> is_ready_ = false;
+  std::atomic<bool> is_ending_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<ServedModel> model_;
   Batcher batcher_;  // last: its threads use the others
@@ -314,8 +317,8 @@ void reload(const ServeConfig& config, const ServingPlace& place, const Inferenc
   }
 }
 
-// Answers what is running. 128 + n after another stop signal n, else 0.
-int end(HttpServer& server, Service& service, const Signals& signals, Log& log) {
+// Answers what is running, after the stop signal `first`. 128 + n after another one n, else 0.
+int end(int first, HttpServer& server, Service& service, const Signals& signals, Log& log) {
   service.end();
   server.end_connections();
   log.info("ending:    running requests are answered");
@@ -323,7 +326,7 @@ int end(HttpServer& server, Service& service, const Signals& signals, Log& log) 
   bool is_listening = true;
   for (const Stopwatch watch; watch.seconds() < kMaxSecondsEnding;) {
     if (const int signal = signals.wait(std::chrono::milliseconds(20));
-        signal != 0 && signal != SIGHUP)
+        signal != 0 && !repeats_stop(first, signal, watch.seconds()))
       return 128 + signal;
     if (server.num_active() > 0) quiet.lap();
     if (is_listening && watch.seconds() >= kSecondsListening) {
@@ -376,11 +379,12 @@ int run(const ServeConfig& config, Process& process) {
   log_start(*model, inference, host, *server, log);
   service.use(std::move(model));
   server->start(service);
-  for (int signal = 0; signal == 0 || signal == SIGHUP;) {
+  int signal = 0;
+  while (signal == 0 || signal == SIGHUP) {
     signal = signals.wait(std::chrono::hours(1));
     if (signal == SIGHUP) reload(config, place, inference, service, log);
   }
-  const int code = end(*server, service, signals, log);
+  const int code = end(signal, *server, service, signals, log);
   server->stop();
   return code;
 }

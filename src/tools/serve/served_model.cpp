@@ -138,6 +138,7 @@ PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Dec
 }
 
 std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedImage*>& images) {
+  ++num_unanswered_;
   batch_.count = batch_.nominal = static_cast<int>(images.size());
   batch_.labels.assign(images.size(), 0);
   for (std::size_t i = 0; i < images.size(); ++i)
@@ -168,6 +169,7 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     if (map.numel() > 1)
       answers[i].heat_map = with_heat_map({pixels_.output, images[i]->pixels}, map);
   }
+  num_unanswered_ = 0;
   return answers;
 }
 

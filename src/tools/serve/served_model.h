@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -53,6 +54,9 @@ class ServedModel {
                         long long max_pixels) const;
   // On one thread. The images are not bad, and at most a batch.
   std::vector<ServedAnswer> answer(const std::vector<const PreparedImage*>& images);
+  // Whether its last batches have all failed, as they do for ever after a fault of a GPU. On any
+  // thread.
+  bool is_failing() const { return num_unanswered_ > kMaxUnanswered; }
 
  private:
   Predictor predictor_;
@@ -64,6 +68,8 @@ class ServedModel {
   const std::vector<double> thresholds_;
   const ScoreColumns columns_;
   std::optional<double> unsure_in_validation_;
+  static constexpr int kMaxUnanswered = 5;
+  std::atomic<int> num_unanswered_ = 0;  // batches since the last answer, with the current one
 };
 
 struct FoundModel {

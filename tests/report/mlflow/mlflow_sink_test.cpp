@@ -363,6 +363,15 @@ TEST_F(MlflowFilesTest, SendsTheReportAndTheMetricsFiles) {
   EXPECT_EQ(server.requests_to("none.html").size() + server.requests_to("weights").size(), 0u);
 }
 
+TEST_F(MlflowFilesTest, EndsTheRunIfTheSystemCannotSayWhetherAFileExists) {
+  ScriptServer server(like_mlflow);
+  std::filesystem::remove(folder_ / "report.html");
+  std::filesystem::create_symlink("report.html", folder_ / "report.html");  // leads to itself
+  EXPECT_EQ(tell_with_files(server, /*whole_model=*/false), "");
+  EXPECT_EQ(server.requests_to("artifacts/training.json").size(), 1u);
+  EXPECT_EQ(Json::parse(server.requests_to("runs/update").at(0).body).at("status"), "FINISHED");
+}
+
 TEST_F(MlflowFilesTest, SendsTheModelIfRequested) {
   ScriptServer server(like_mlflow);
   EXPECT_EQ(tell_with_files(server, /*whole_model=*/true), "");
