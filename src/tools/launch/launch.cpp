@@ -318,11 +318,18 @@ class Launch {
   bool killed_ = false;
 };
 
-void require_no_mpi_job() {
-  if (!detect_launch_environment().mpi) return;
-  throw Error(ErrorCode::kUserError,
-              "This process is already a rank of an MPI job, which determines the number of ranks: "
-              "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
+// Whatever started this process must not have started others that would launch ranks, too. With
+// hosts, it is the one of them that does.
+void require_no_other_launcher(const LaunchConfig& config) {
+  const LaunchEnvironment launcher = detect_launch_environment();
+  if (launcher.mpi)
+    throw Error(
+        ErrorCode::kUserError,
+        "This process is already a rank of an MPI job, which determines the number of ranks: "
+        "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
+  if (config.hosts.empty() && launcher.expected_size > 1)
+    throw Error(ErrorCode::kUserError,
+                "This job would launch ranks of its own, but " + launcher.expectation);
 }
 
 int choose_num_ranks(const LaunchConfig& config) {
@@ -411,7 +418,7 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 }
 
 int run(const LaunchConfig& config, Process& process) {
-  require_no_mpi_job();
+  require_no_other_launcher(config);
   // Before any library starts a thread: one started earlier would not have the signals blocked.
   JobSignals signals;
   MpirunJob job;
