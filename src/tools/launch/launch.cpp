@@ -371,7 +371,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
   } catch (const Error&) {
     return;  // whoever writes there will say so
   }
-  const int file = ::open(driver_log_of(log_path, 0).c_str(),
+  // Nobody reads or writes it: on SMB a lock keeps other descriptors from doing so.
+  const int file = ::open((std::filesystem::path(log_path) / ".kiln-lock").c_str(),
                           O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
   Descriptor lock(file);
   struct stat info {};
@@ -383,7 +384,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
     process.error_info.reset();
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "The log folder '" + log_path + "' is in use by another run, which is still " +
-                    "writing to it. Wait until it ends, or give each run its own --log-path.");
+                    "writing to it, or a host that died holds its lock, as on NFS for some " +
+                    "minutes. Wait until it ends, or give each run its own --log-path.");
   }
   if (result == LockResult::kNoLocks)
     process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +
