@@ -177,6 +177,8 @@ void fail_to_write(const std::filesystem::path& path, int error) {
   if (error == EISDIR) advice = "Give the name of a file.";
   if (error == ENOENT) advice = "Create the folder that is to hold it, or choose another output.";
   if (error == ENOTDIR) advice = "A file is where a folder should be: choose another output.";
+  if (error == ENOSYS || error == ENOTSUP)
+    advice = "Its file system, such as a mounted bucket, lacks this: choose an output on a disk.";
   if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
               quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);
@@ -250,9 +252,17 @@ DurableFile::~DurableFile() {
   if (!committed_) ::unlink(temporary_path_.c_str());
 }
 
+void rehearse_write(const std::filesystem::path& path) {
+  DurableFile probe = complete_file(path, "probe");
+  const std::string renamed = probe.temporary_path().string() + "0";  // a temporary name, too
+  if (::rename(probe.temporary_path().c_str(), renamed.c_str()) != 0) fail_to_write(path, errno);
+  probe.release();
+  ::unlink(renamed.c_str());
+}
+
 void require_writable(const std::filesystem::path& path) {
   if (is_folder(path)) fail_to_write(path, EISDIR);
-  const DurableFile probe(path);
+  rehearse_write(path);
 }
 
 void DurableFile::write(std::string_view bytes) {

@@ -174,8 +174,12 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
-// Throws Error kFailedToWriteOutputs if a DurableFile could not be created at this path, or if the
-// path is a folder. For work whose result is written much later.
+// For work whose result is written much later: writes a DurableFile for this path and renames it,
+// which some mounted buckets cannot, but to a temporary name; leaves nothing behind. Throws Error
+// kFailedToWriteOutputs.
+void rehearse_write(const std::filesystem::path& path);
+
+// The same; fails also if the path is a folder.
 void require_writable(const std::filesystem::path& path);
 
 // Throws the Error kFailedToWriteOutputs that says why (`error` is an errno) `path` could not be

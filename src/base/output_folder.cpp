@@ -155,9 +155,7 @@ void OutputFolder::RemoveIfEmpty::operator()(const fs::path* folder) const {
 
 void OutputFolder::prepare() const {
   remove_leftovers(folder_);
-  DurableFile probe(folder_ / "probe");  // never committed, so only a temporary file is created
-  probe.write("probe");
-  probe.finish();
+  rehearse_write(folder_ / "probe");
 }
 
 void OutputFolder::replace(std::vector<DurableFile> files,

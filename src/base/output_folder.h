@@ -35,8 +35,8 @@ class OutputFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  // Fails if no file can be written, before work whose result is written much later. Removes what
-  // killed programs left.
+  // Fails if no file can be written and renamed, before work whose result is written much later.
+  // Removes what killed programs left.
   void prepare() const;
 
   // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`

@@ -13,8 +13,10 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <mutex>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -61,7 +63,7 @@ int usable_cpus() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   int cpus = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  const double quota = cpus_of_groups(kControlGroups, own_control_group());
+  const double quota = cpus_of_groups(kControlGroups, own_control_groups());
   if (quota < cpus) cpus = static_cast<int>(std::ceil(quota));
   return std::max(cpus, 1);
 }
@@ -86,7 +88,7 @@ long long resident_memory_bytes() {
 }
 
 long long available_memory_bytes() {
-  long long available = memory_left_in_groups(kControlGroups, own_control_group());
+  long long available = memory_left_in_groups(kControlGroups, own_control_groups());
   std::ifstream system("/proc/meminfo");
   std::string key, unit;
   for (long long number = 0; system >> key >> number; std::getline(system, unit))
@@ -239,24 +241,48 @@ int stop_signal() {
 
 namespace {
 
-constexpr long long kNoLimit = 1LL << 62;
+constexpr long long kNoLimit = 1LL << 62;  // version 1 says that there is none by more than this
 
-long long memory_left_in_group(const std::filesystem::path& folder) {
-  std::ifstream limit_file(folder / "memory.max"), used_file(folder / "memory.current"),
+struct MemoryFiles {
+  const char *limit, *used;
+  std::array<const char*, 2> cached;  // in memory.stat
+};
+
+constexpr MemoryFiles kMemoryFiles = {
+    "memory.max", "memory.current", {"active_file", "inactive_file"}};
+constexpr MemoryFiles kMemoryFiles1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_active_file", "total_inactive_file"}};
+
+long long memory_left_in_group(const std::filesystem::path& folder, const MemoryFiles& files) {
+  std::ifstream limit_file(folder / files.limit), used_file(folder / files.used),
       parts(folder / "memory.stat");
   long long limit = 0, used = 0;  // reading "max", for no limit, fails
-  if (!(limit_file >> limit && used_file >> used)) return kNoLimit;
+  if (!(limit_file >> limit && used_file >> used) || limit > kNoLimit) return kNoLimit;
   std::string part;
   for (long long bytes = 0; parts >> part >> bytes;)
-    if (part == "active_file" || part == "inactive_file") used -= bytes;
+    if (part == files.cached[0] || part == files.cached[1]) used -= bytes;
   return std::max(limit - used, 0LL);
 }
 
 double cpus_of_group(const std::filesystem::path& folder) {
-  std::ifstream quota(folder / "cpu.max");  // "200000 100000" or "max 100000"
+  std::ifstream both(folder / "cpu.max"),  // "200000 100000" or "max 100000"
+      quota(folder / "cpu.cfs_quota_us"), each(folder / "cpu.cfs_period_us");  // -1: no quota
   double microseconds = 0, period = 0;
-  const bool is_limited = quota >> microseconds >> period && period > 0;
+  const bool is_told = both >> microseconds >> period || (quota >> microseconds && each >> period);
+  const bool is_limited = is_told && microseconds > 0 && period > 0;
   return is_limited ? microseconds / period : std::numeric_limits<double>::infinity();
+}
+
+// The process's group in the hierarchy of a controller; "": of version 2.
+std::filesystem::path group_of(const std::string& groups, const std::string& controller) {
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find(':') + 1, end = line.find(":/", begin);
+    if (end == line.npos) continue;
+    const std::string controllers = "," + line.substr(begin, end - begin) + ",";
+    if (controllers.find("," + controller + ",") != line.npos) return line.substr(end + 1);
+  }
+  return "/";
 }
 
 // The least of what `of_group` returns for `root` and the groups from there to `group`.
@@ -272,20 +298,26 @@ auto least(const std::filesystem::path& root, const std::filesystem::path& group
 
 }  // namespace
 
-std::string own_control_group() {
+std::string own_control_groups() {
   std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::/")) return line.substr(3);
-  return "/";
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-long long memory_left_in_groups(const std::filesystem::path& root,
-                                const std::filesystem::path& group) {
-  return least(root, group, memory_left_in_group);
+long long memory_left_in_groups(const std::filesystem::path& root, const std::string& groups) {
+  const auto left = [&](const std::filesystem::path& top, const char* controller,
+                        const MemoryFiles& files) {
+    return least(top, group_of(groups, controller), [&](const std::filesystem::path& folder) {
+      return memory_left_in_group(folder, files);
+    });
+  };
+  return std::min(left(root, "", kMemoryFiles), left(root / "memory", "memory", kMemoryFiles1));
 }
 
-double cpus_of_groups(const std::filesystem::path& root, const std::filesystem::path& group) {
-  return least(root, group, cpus_of_group);
+double cpus_of_groups(const std::filesystem::path& root, const std::string& groups) {
+  double found = least(root, group_of(groups, ""), cpus_of_group);
+  for (const char* name : {"cpu", "cpu,cpuacct"})
+    found = std::min(found, least(root / name, group_of(groups, "cpu"), cpus_of_group));
+  return found;
 }
 
 }  // namespace kiln

@@ -18,7 +18,7 @@ Rows<ServeConfig> serve_rows() {
           "/opt/ml/model, $AZUREML_MODEL_DIR, /mnt/models and model in which there is one."),
       opt(&Config::host, "host", path("ADDRESS"), kServer,
           "Address to listen on. Default: 127.0.0.1; in the image, on Vertex AI, and with the "
-          "model of a platform 0.0.0.0, which is all."),
+          "model of a platform 0.0.0.0, which is all, also of IPv6."),
       opt(&Config::port, "port", from(0, 65535), kServer,
           "Port to listen on; 0: any free one, which the first lines tell. Default: "
           "AIP_HTTP_PORT or SAGEMAKER_BIND_TO_PORT, else 8080."),

@@ -107,6 +107,7 @@ OutputFolder take(const fs::path& path) {
   OutputFolder folder(path);
   earlier_files(path);
   for (const fs::path& part : parts_of(path)) remove_leftovers(path / part);
+  rehearse_write(path / "probe");
   return folder;
 }
 

@@ -485,7 +485,8 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
     : folder_(std::move(folder)), keep_(std::max(keep, 1)) {
   try {
     refuse_others_folder(path());
-    folder_.prepare();
+    remove_leftovers(path());
+    complete_file(path() / "probe", "probe");  // checkpoints are not renamed
   } catch (const fs::filesystem_error& fault) {
     fail_to_list(path(), fault);
   }

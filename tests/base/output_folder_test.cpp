@@ -124,6 +124,19 @@ TEST_F(OutputFolderTest, AFailureBeforeTheListLeavesTheFolderAsItWas) {
   EXPECT_EQ(names(), (std::set<std::string>{"a", "gone", "valid"}));
 }
 
+TEST_F(OutputFolderTest, WhereFilesCannotBeMadeSyncedOrRenamedWorkDoesNotBegin) {
+  const OutputFolder output(folder_);
+  EXPECT_NO_THROW(output.prepare());
+  test::failure = ENOSYS;
+  for (const int calls : {0, 1, 2, 3}) {  // open, write, fsync, rename
+    test::calls_before_failure = calls;
+    expect_refused([&] { output.prepare(); });
+    EXPECT_EQ(test::calls_before_failure, -1) << "no call failed";
+  }
+  test::failure = 0;
+  EXPECT_EQ(names(), std::set<std::string>{});
+}
+
 TEST_F(OutputFolderTest, AListThatLeadsElsewhereIsRefused) {
   std::ofstream(root_ / "outside") << "precious";
   fs::create_directory_symlink(root_, folder_ / "link");

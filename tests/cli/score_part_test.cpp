@@ -2,31 +2,12 @@
 // refused with it.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <map>
-
+#include "base/environment.h"
 #include "cli/parse.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
 namespace {
-
-// Sets environment variables, and unsets them at the end.
-class Environment {
- public:
-  using Values = std::map<std::string, std::string>;
-  explicit Environment(Values values) : values_(std::move(values)) {
-    for (const auto& [name, value] : values_) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Environment() {
-    for (const auto& [name, value] : values_) ::unsetenv(name.c_str());
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  const Values values_;
-};
 
 Words score_part_words(const Words& more) {
   Words words = {"score", "--trained-model-path=m", "--data-path=d"};
@@ -109,7 +90,8 @@ TEST(ScorePart, SeveralRanksWithoutPartsAreRefused) {
   const Words pack = {"pack", "in", "out"};
   for (const Environment::Values& launcher :
        {Environment::Values{{"OMPI_COMM_WORLD_SIZE", "2"}},
-        Environment::Values{{"RANK", "0"}, {"WORLD_SIZE", "2"}}}) {
+        Environment::Values{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+        Environment::Values{{"PET_NNODES", "2"}}}) {
     const Environment ranks(launcher);
     EXPECT_NE(fault(score_part_words({"--output-path=s.csv"})).find("--part 1/8"),
               std::string::npos);

@@ -237,6 +237,27 @@ class FileTest(FaultTest):
         faults = FILE_FAULTS if NIGHTLY else SOME_FAULTS
         self.break_files("train, model", self.training, lambda folder: folder / "model", check, 1, faults=faults)
 
+    def test_a_mount_that_cannot_rename_is_refused_before_the_work(self):
+        """As an output on a mounted bucket; checkpoints and logs need no rename."""
+        self.assertEqual(self.train().returncode, 0)
+        commands = {
+            "init-model": lambda folder: ["init-model", "resnet18", "--untrained-model-path", folder / "out"],
+            "pack": lambda folder: ["pack", "--input-path", self.data / "train", "--output-path", folder / "out"],
+            "score": lambda folder: ["score", "--trained-model-path", self.folder / "model", "--data-path",
+                                     self.data / "valid", "--output-path", folder / "out/scores.csv"],
+            "evaluate": lambda folder: ["evaluate", "--trained-model-path", self.folder / "model", "--data-path",
+                                        self.data / "valid", "--output-path", folder / "out"],
+            "train": lambda folder: self.train_arguments(
+                trained_model_path=folder / "out", log_path=folder / "logs", loader_threads=1, threads=1)}
+
+        def case(name, arguments_of):
+            folder = self.new_folder()
+            (folder / "out").mkdir()
+            outcome = run(f"{name}: no rename", arguments_of(folder), fault("rename", errno.ENOSYS, 1, "from", folder / "out"))
+            outcome.broken = "it worked first" if "Epoch 1," in outcome.text else "".join(leftovers(folder, [])[:1])
+            return outcome
+        self.go_through("no rename", [lambda all=all: case(*all) for all in commands.items()], codes=(3,))
+
     def test_train_goes_on_without_a_checkpoint(self):
         """One is missed, and nothing else: the run ends with its model, and what is left of checkpoints is whole."""
         def arguments(folder):

@@ -133,6 +133,12 @@ class WrongCommandLineTest(LaunchTest):
                        kiln(*self.train_arguments(ranks=2), environment=inside)):
             self.assert_refused(result, 1, "already a rank of an MPI job")
 
+    def test_by_one_of_several_processes_that_do_not_know_each_other(self):
+        loose = {"RANK": "0", "WORLD_SIZE": "2"}
+        for result in (self.launch("--ranks", 2, environment=loose),
+                       kiln(*self.train_arguments(ranks=2), environment=loose)):
+            self.assert_refused(result, 1, "MPIJob")
+
 
 class RunTest(LaunchTest):
     def assert_trained(self, result):

@@ -157,8 +157,9 @@ class Records(flow.FlowTest):
         logs.mkdir()
         (logs / "70_driver_log_0.txt").write_text("of the first\n")
         (logs / "metrics.jsonl").write_text("of the first\n")
+        (logs / ".kiln-lock").touch()
         before = flow.files_below(logs)
-        with (logs / "70_driver_log_0.txt").open() as file:
+        with (logs / ".kiln-lock").open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             for ranks in (None, 2):
                 result = self.train(threads=1, ranks=ranks)

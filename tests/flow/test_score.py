@@ -456,6 +456,15 @@ class ScoreTest(FlowTest):
         self.assertEqual(self.score(output="scores.csv").returncode, 2)
         self.assert_nothing_written()
 
+    def test_a_processing_job_of_sagemaker_shows_why_it_failed(self):
+        (self.folder / "config").mkdir()
+        (self.folder / "config/resourceconfig.json").write_text('{"current_host": "algo-1", "hosts": ["algo-1"]}')
+        failed = subprocess.run(self.words(data=self.folder / "nowhere"), capture_output=True, text=True,
+                                env={**os.environ, "SAGEMAKER_BASE_DIR": str(self.folder)})
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertIn("nowhere", (self.folder / "output/message").read_text())
+        self.assertFalse((self.folder / "output/failure").exists())
+
     def test_what_is_no_model_is_named(self):
         labels = self.folder / "labels"
         shutil.copytree(self.model, labels)

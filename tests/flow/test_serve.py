@@ -8,6 +8,7 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import struct
 import tarfile
 import time
@@ -95,6 +96,37 @@ class ServeTest(FlowTest):
         rows = [server.json("POST", "/invocations", photo, Content_Type="application/x-image")[1] for photo in self.photos]
         self.assert_rows(rows, expected)
         self.assertEqual(server.status("POST", "/invocations", bytes(7 << 20)), 413)
+
+    def test_a_batch_transform_of_sagemaker(self):
+        """One of at most 100 MB at a time, in which a bad image does not fail the job."""
+        shutil.copytree(self.trained_model, self.folder / "ml/model")
+        for payload, most in ((None, 25), ("6", 6), ("25", 25), ("100", 100), ("0", 100)):
+            environment = {"SAGEMAKER_BASE_DIR": str(self.folder / "ml"), "SAGEMAKER_BATCH": "true"}
+            if payload is not None:
+                environment["SAGEMAKER_MAX_PAYLOAD_IN_MB"] = payload
+            with self.subTest(payload=payload):
+                server = Server(self, *ONE_BY_ONE, environment=environment)
+                parameters = server.json("GET", "/execution-parameters")[1]
+                self.assertEqual(parameters["MaxPayloadInMB"], most)
+                self.assertTrue(1 <= parameters["MaxConcurrentTransforms"] <= min(8, 100 / most))
+                status, row = server.json("POST", "/invocations", b"no image", Content_Type="application/x-image")
+                self.assertEqual((status, row["label"]), (200, None))
+                self.assertTrue(row["fault"])
+                if payload == "0":
+                    self.assertEqual(server.status("POST", "/invocations", self.photos[0] + bytes(30 << 20)), 200)
+                self.assertEqual(server.json("POST", "/predict", b"no image", Content_Type="image/png")[0], 422)
+                server.process.kill()
+
+    def test_all_interfaces_are_those_of_ipv6_too(self):
+        server = self.serve("--host", "0.0.0.0")
+        self.assertEqual(server.status("GET", "/readyz"), 200)
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            self.skipTest("this machine has no IPv6")
+        with socket.create_connection(("::1", server.port), timeout=30) as connection:
+            connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+            self.assertIn(b" 200 ", Server.rest(connection))
 
     def test_azure_ml_and_a_packed_model(self):
         (self.folder / "registered/1").mkdir(parents=True)

@@ -136,9 +136,10 @@ class TrainTest(FlowTest):
         self.assertEqual((info["ErrorId"], info["ErrorCode"]), ("GreaterThan", 4))
         self.assertIn("Azure ML run lucky_kiwi", (self.folder / "logs/70_driver_log_0.txt").read_text())
 
-    def test_nodes_of_azure_ml_that_do_not_know_each_other(self):
-        result = kiln(*self.train_arguments(), environment={"AZUREML_NODE_COUNT": "2"})
-        self.assert_fails(result, 1, 2000, "This job has 1 rank, but Azure ML gave it 2 nodes", "type mpi")
+    def test_processes_that_do_not_know_each_other(self):
+        for environment in ({"AZUREML_NODE_COUNT": "2"}, {"RANK": "0", "WORLD_SIZE": "2"}):
+            result = kiln(*self.train_arguments(), environment=environment)
+            self.assert_fails(result, 1, 2000, "This job has 1 rank, but", "type mpi")
 
     def test_coco_folders_and_image_directories_train_like_class_folders(self):
         models = []

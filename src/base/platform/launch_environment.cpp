@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 
@@ -46,6 +49,38 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
 }
 
+// The replicas of a custom job of Vertex AI, in all of its pools; 0: it is none.
+int replicas_of_vertex() {
+  using Json = nlohmann::json;
+  const Json spec = Json::parse(environment("CLUSTER_SPEC"), nullptr, /*allow_exceptions=*/false);
+  std::size_t count = 0;
+  if (const Json* pools = member_of(spec, "cluster"))
+    for (const Json& pool : *pools) count += pool.is_array() ? pool.size() : 0;
+  return static_cast<int>(count);
+}
+
+// Processes that a platform started together without MPI, so that they do not know each other.
+struct LooseProcesses {
+  int count = 0;  // 0: it started this one alone
+  std::string told;
+};
+
+LooseProcesses find_loose_processes() {
+  const struct {
+    int count;
+    const char *who, *what;
+  } platforms[] = {
+      {number_in("AZUREML_NODE_COUNT"), "Azure ML", " nodes"},
+      {is_set("RANK") ? number_in("WORLD_SIZE") : 0, "a launcher", " processes (RANK, WORLD_SIZE)"},
+      {number_in("PET_NNODES"), "Kubeflow", " nodes (PET_NNODES)"},
+      {replicas_of_vertex(), "Vertex AI", " replicas (CLUSTER_SPEC)"},
+      {number_in("AWS_BATCH_JOB_NUM_NODES"), "AWS Batch", " nodes"}};
+  const auto* found = std::ranges::find_if(platforms, [](const auto& p) { return p.count > 1; });
+  if (found == std::end(platforms)) return {};
+  return {found->count,
+          std::string(found->who) + " gave it " + std::to_string(found->count) + found->what};
+}
+
 JobPart checked_part(const std::string& source, int number, int count) {
   if (number >= 1 && number <= count) return {.number = number, .count = count};
   throw Error(ErrorCode::kUserError, "--part: by " + source + ", this is part " +
@@ -75,7 +110,7 @@ JobPart part_of_host(const SageMakerHosts& job) {
 int num_launched() {
   const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");
   const int of_mpi = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
-  return std::max({1, of_slurm, of_mpi, is_set("RANK") ? number_in("WORLD_SIZE") : 1});
+  return std::max({1, of_slurm, of_mpi, find_loose_processes().count});
 }
 
 int launched_rank() {
@@ -125,15 +160,17 @@ LaunchEnvironment detect_launch_environment() {
     launcher.expected_size = launched;
     launcher.expectation = "kiln launch started " + std::to_string(launched) +
                            ": check that all hosts have the same Open MPI version.";
-  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 0 && !open_mpi) {
+  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !open_mpi) {
     launcher.expected_size = tasks;
     launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
                            " tasks: start it with srun --mpi=pmix (or with one task).";
-  } else if (const int nodes = number_in("AZUREML_NODE_COUNT"); nodes > 1 && !launcher.mpi) {
-    launcher.expected_size = nodes;
-    launcher.expectation = "Azure ML gave it " + std::to_string(nodes) +
-                           " nodes: set the job's distribution to type mpi, with a "
-                           "process_count_per_instance.";
+  } else if (const LooseProcesses loose = find_loose_processes();
+             loose.count > 0 && !launcher.mpi) {
+    launcher.expected_size = loose.count;
+    launcher.expectation = loose.told +
+                           ", and kiln's ranks are started by MPI: use a distribution of type mpi "
+                           "on Azure ML, an MPIJob on Kubernetes, or else mpirun, srun "
+                           "--mpi=pmix or kiln launch.";
   }
   if (!launcher.mpi && number_in("PMI_SIZE") > 1)
     throw Error(

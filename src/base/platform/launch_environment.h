@@ -1,5 +1,6 @@
 // Detects what started this process, by the environment (Open MPI, PMIx, Slurm, Kubernetes,
-// SageMaker, PyTorch's launchers), and checks the shared memory of this host or container.
+// SageMaker, Vertex AI, AWS Batch, PyTorch's launchers), and checks the shared memory of this host
+// or container.
 #pragma once
 
 #include <string>

@@ -137,23 +137,38 @@ SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems&
   throw of_files;
 }
 
+namespace {
+
 constexpr std::size_t kMaxBytes = 1024;
+
+// A training job's configuration lies in another folder.
+bool is_processing_job() {
+  return is_there(sagemaker_folder() / "config/resourceconfig.json");
+}
+
+std::filesystem::path failure_file() {
+  return sagemaker_folder() / "output" / (is_processing_job() ? "message" : "failure");
+}
+
+}  // namespace
 
 void leave_failure_note(const std::string& text) {
   const std::string note = cut_to_bytes(text, kMaxBytes);
   const std::filesystem::path termination_log = "/dev/termination-log";
-  const std::filesystem::path output = sagemaker_folder() / "output";
+  const std::filesystem::path file = failure_file();
+  std::error_code ignored;
+  if (is_processing_job()) std::filesystem::create_directory(file.parent_path(), ignored);
   if (is_there(termination_log)) std::ofstream(termination_log) << note;
-  if (is_folder(output)) std::ofstream(output / "failure") << note;
+  if (is_folder(file.parent_path())) std::ofstream(file) << note;
 }
 
 void remove_failure_note() {
   std::error_code failure;
-  std::filesystem::remove(sagemaker_folder() / "output/failure", failure);
+  std::filesystem::remove(failure_file(), failure);
 }
 
 std::string failure_note() {
-  std::ifstream file(sagemaker_folder() / "output/failure");
+  std::ifstream file(failure_file());
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

@@ -50,14 +50,15 @@ struct SageMakerTree : SageMakerHosts {
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems);
 
 // Writes a failure's message where the platform looks for it, to show it to the user: to
-// Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and writable.
-// Truncates it to the 1024 bytes that SageMaker accepts. Never throws.
+// Kubernetes' /dev/termination-log and SageMaker's output/failure, or a processing
+// job's output/message, if present and writable. Truncates it to the 1024 bytes that SageMaker
+// accepts. Never throws.
 void leave_failure_note(const std::string& text);
 
-// Removes an earlier run's output/failure, on SageMaker.
+// Removes that of an earlier run, on SageMaker.
 void remove_failure_note();
 
-// The contents of SageMaker's output/failure.
+// The note on SageMaker.
 std::string failure_note();
 
 }  // namespace kiln

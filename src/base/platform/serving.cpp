@@ -38,7 +38,10 @@ ServingPlace read_serving_place() {
   if (!environment("AIP_HTTP_PORT").empty()) place.host = kEveryInterface;
   if (const std::string host = environment("KILN_HOST"); !host.empty()) place.host = host;
   place.port = number({"AIP_HTTP_PORT", "SAGEMAKER_BIND_TO_PORT"}, place.port, 1, 65535);
-  place.max_body_mib = number({"SAGEMAKER_MAX_PAYLOAD_IN_MB"}, 0, 0, 1024);
+  place.is_batch_transform = environment("SAGEMAKER_BATCH") == "true";
+  constexpr int kMostMib = 1024, kNotSet = -1;
+  const int payload = number({"SAGEMAKER_MAX_PAYLOAD_IN_MB"}, kNotSet, 0, kMostMib);
+  if (payload != kNotSet) place.max_body_mib = payload == 0 ? kMostMib : payload;
   place.vertex_health = environment("AIP_HEALTH_ROUTE");
   place.vertex_predict = environment("AIP_PREDICT_ROUTE");
   return place;

@@ -134,6 +134,10 @@ void require_consistent(const Dataset& set) {
 
 }  // namespace
 
+UnreadableImage::UnreadableImage(const std::system_error& fault)
+    : ImageFault("the file cannot be read: " + fault.code().message()),
+      error(fault.code().value()) {}
+
 void read_member(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
                  std::string& buffer) {
   using Packing = ArchiveMember::Packing;
@@ -183,7 +187,7 @@ void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std:
     const int number = error.code().value();
     if (number == ENOMEM || number == EMFILE || number == ENFILE) throw;
     if (number == ENOENT || number == ENOTDIR) throw ImageFault("file missing");
-    throw ImageFault("the file cannot be read: " + error.code().message());
+    throw UnreadableImage(error);
   }
 }
 

@@ -6,17 +6,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "data/dataset/dataset.h"
+#include "data/image/image.h"
 
 namespace kiln {
+
+// The system's error (an errno) on reading an image that is there.
+struct UnreadableImage : ImageFault {
+  explicit UnreadableImage(const std::system_error& fault);
+  int error;
+};
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 
 // Replaces `buffer` with the bytes of image `i`, of which it may stop after the first `limit`;
-// reuses its capacity. Thread-safe. Throws ImageFault (data/image/image.h) if the image is missing,
-// unreadable, larger than 1 GiB, or differs from the archive's directory; std::system_error if
-// memory or descriptors are exhausted.
+// reuses its capacity. Thread-safe. Throws ImageFault if the image is missing, unreadable
+// (UnreadableImage), larger than 1 GiB, or differs from the archive's directory; std::system_error
+// if memory or descriptors are exhausted.
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer);
 inline void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
   read_first_bytes(set, i, SIZE_MAX, buffer);

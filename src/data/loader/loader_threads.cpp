@@ -64,6 +64,20 @@ bool folder_answers(const std::filesystem::path& root) {
   return good;
 }
 
+// Reads from another image, since a mount may answer for its root although its server is gone, and
+// the page cache for the beginning of an archive.
+bool another_answers(const Dataset& set, std::size_t i) {
+  const std::size_t count = set.samples.size();
+  std::string byte;
+  try {
+    read_first_bytes(set, (i + count / 2) % count, 1, byte);
+  } catch (const UnreadableImage& fault) {
+    return !is_outage(fault.error);
+  } catch (const std::exception&) {  // it is bad, or memory or descriptors are exhausted
+  }
+  return true;
+}
+
 }  // namespace
 
 LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu) {
@@ -308,37 +322,43 @@ double FolderWatch::read(const Dataset& set, std::size_t i, std::string& buffer,
     const Stopwatch watch;
     try {
       read_image_bytes(set, i, buffer);
-    } catch (const ImageFault&) {
-      if (attempt == kReadAttempts || !answers(set, i, closing)) throw;
+    } catch (const ImageFault& fault) {
+      const auto* unreadable = dynamic_cast<const UnreadableImage*>(&fault);
+      const bool is_lost = unreadable != nullptr && is_outage(unreadable->error);
+      if (attempt == kReadAttempts || !answers(set, i, is_lost, closing)) throw;
       continue;
     }
     const double took = watch.seconds();
-    if (state_ == State::kGivenUp) answers(set, i, closing);
+    if (state_ == State::kGivenUp) answers(set, i, /*is_lost=*/false, closing);
     return took;
   }
 }
 
 // Waits until the storage responds, according to a look that began after the call. False if the
-// wait has reached its limit. Throws ReadCutShort.
-bool FolderWatch::answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing) {
+// wait has reached its limit. `is_lost`: the image itself failed as in an outage. Throws
+// ReadCutShort.
+bool FolderWatch::answers(const Dataset& set, std::size_t i, bool is_lost,
+                          const std::atomic<bool>& closing) {
   std::unique_lock lock(mutex_);
   const std::size_t looks_before = looks_begun_;
   for (;;) {
     const bool is_due = Clock::now() >= next_look_;
     if (state_ == State::kGivenUp && !is_due) return false;
-    if (is_due && looks_begun_ == looks_done_) look(set, i, lock);
+    if (is_due && looks_begun_ == looks_done_) look(set, i, is_lost, lock);
     if (looks_done_ > looks_before && state_ != State::kAwaited) return state_ == State::kAnswers;
     if (closing || stop_signal() != 0) throw ReadCutShort();
     looked_.wait_for(lock, kBetweenQuestions);
   }
 }
 
-void FolderWatch::look(const Dataset& set, std::size_t i, std::unique_lock<std::mutex>& lock) {
+void FolderWatch::look(const Dataset& set, std::size_t i, bool is_lost,
+                       std::unique_lock<std::mutex>& lock) {
   ++looks_begun_;
   lock.unlock();
   const ArchiveMember* member = set.samples.member(i);
-  const bool answered = member != nullptr ? archive_answers(set.archives[member->archive].file)
-                                          : folder_answers(root_);
+  const bool answered = (member != nullptr ? archive_answers(set.archives[member->archive].file)
+                                           : folder_answers(root_)) &&
+                        (!is_lost || another_answers(set, i));
   lock.lock();
   looks_done_ = looks_begun_;
   learn(answered);

@@ -54,10 +54,11 @@ class FolderWatch {
   FolderWatch(std::filesystem::path root, Limits limits, Warn warn)
       : root_(std::move(root)), limits_(limits), warn_(std::move(warn)) {}
 
-  // As read_image_bytes(), but if that fails and the storage does not respond either, waits until
-  // it does and reads again. When the wait reaches its limit the image counts as bad, and no
-  // further waiting is done until the storage has responded again. Throws ReadCutShort on a stop
-  // signal, and once `closing` is set. Returns the seconds that the last attempt took.
+  // As read_image_bytes(), but if that fails and the storage does not respond either (the folder,
+  // or for an image that is there but cannot be read another image), waits until it does and reads
+  // again. When the wait reaches its limit the image counts as bad, and no further waiting is done
+  // until the storage has responded again. Throws ReadCutShort on a stop signal, and once `closing`
+  // is set. Returns the seconds that the last attempt took.
   double read(const Dataset& set, std::size_t i, std::string& buffer,
               const std::atomic<bool>& closing);
 
@@ -65,8 +66,8 @@ class FolderWatch {
   using Clock = std::chrono::steady_clock;
   enum class State { kAnswers, kAwaited, kGivenUp };
 
-  bool answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing);
-  void look(const Dataset& set, std::size_t i, std::unique_lock<std::mutex>& lock);
+  bool answers(const Dataset& set, std::size_t i, bool is_lost, const std::atomic<bool>& closing);
+  void look(const Dataset& set, std::size_t i, bool is_lost, std::unique_lock<std::mutex>& lock);
   void learn(bool answered);
 
   const std::filesystem::path root_;

@@ -207,6 +207,7 @@ ScoreFile::ScoreFile(fs::path path)
       progress_path_(part_path_.string() + ".json") {
   if (path_.empty()) return;
   require_place_for(path_);
+  rehearse_write(progress_path_);
   as_error([&] { part_.emplace(part_path_, AppendedFile::Begin::kAtEnd); });
   // After the file was opened here but before it was locked, another process may have renamed it to
   // `path_`.

@@ -304,6 +304,7 @@ OutputFolder take(const fs::path& path) {
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "--scored-dataset " + quoted_path(path) +
                     " is a directory of another type. Choose a new folder.");
+  rehearse_write(path / "probe");
   std::error_code failure;
   fs::create_directory(path / "schema", failure);  // writing the file in it reports a failure
   return folder;

@@ -329,7 +329,7 @@ void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   if (is_there(folder) && !is_folder(folder))
     refuse(folder, "it is a file. Choose another output.");
   make_folders(folder);
-  { DurableFile probe(folder / "probe"); }
+  rehearse_write(folder / "probe");
 }
 
 void prepare_image_output(const fs::path& folder, const fs::path& input) {

@@ -318,11 +318,18 @@ class Launch {
   bool killed_ = false;
 };
 
-void require_no_mpi_job() {
-  if (!detect_launch_environment().mpi) return;
-  throw Error(ErrorCode::kUserError,
-              "This process is already a rank of an MPI job, which determines the number of ranks: "
-              "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
+// Whatever started this process must not have started others that would launch ranks, too. With
+// hosts, it is the one of them that does.
+void require_no_other_launcher(const LaunchConfig& config) {
+  const LaunchEnvironment launcher = detect_launch_environment();
+  if (launcher.mpi)
+    throw Error(
+        ErrorCode::kUserError,
+        "This process is already a rank of an MPI job, which determines the number of ranks: "
+        "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
+  if (config.hosts.empty() && launcher.expected_size > 1)
+    throw Error(ErrorCode::kUserError,
+                "This job would launch ranks of its own, but " + launcher.expectation);
 }
 
 int choose_num_ranks(const LaunchConfig& config) {
@@ -364,7 +371,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
   } catch (const Error&) {
     return;  // whoever writes there will say so
   }
-  const int file = ::open(driver_log_of(log_path, 0).c_str(),
+  // Nobody reads or writes it: on SMB a lock keeps other descriptors from doing so.
+  const int file = ::open((std::filesystem::path(log_path) / ".kiln-lock").c_str(),
                           O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
   Descriptor lock(file);
   struct stat info {};
@@ -376,7 +384,8 @@ void lock_log_folder(const std::string& log_path, Process& process) {
     process.error_info.reset();
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "The log folder '" + log_path + "' is in use by another run, which is still " +
-                    "writing to it. Wait until it ends, or give each run its own --log-path.");
+                    "writing to it, or a host that died holds its lock, as on NFS for some " +
+                    "minutes. Wait until it ends, or give each run its own --log-path.");
   }
   if (result == LockResult::kNoLocks)
     process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +
@@ -411,7 +420,7 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 }
 
 int run(const LaunchConfig& config, Process& process) {
-  require_no_mpi_job();
+  require_no_other_launcher(config);
   // Before any library starts a thread: one started earlier would not have the signals blocked.
   JobSignals signals;
   MpirunJob job;

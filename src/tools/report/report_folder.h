@@ -23,7 +23,9 @@ inline OutputFolder open_report_folder(const std::filesystem::path& path,
                                                           " holds files other than " + what +
                                                           ", such as '" + std::string(entry.name) +
                                                           "'. Give another folder, or empty it.");
-  return OutputFolder(path);
+  OutputFolder folder(path);
+  rehearse_write(path / "probe");
+  return folder;
 }
 
 }  // namespace kiln

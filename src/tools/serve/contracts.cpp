@@ -28,14 +28,14 @@ std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) 
   return row + "}";
 }
 
-// Answered as JSON: the row of an image that was sent alone, with status 422 if it is bad; else
+// Answered as JSON: the row of an image that was sent alone, with `bad_status` if it is bad; else
 // {"predictions": [rows]}.
-Question question_of(AskedImages asked) {
-  const auto respond = [is_alone = asked.is_alone](
+Question question_of(AskedImages asked, int bad_status = 422) {
+  const auto respond = [is_alone = asked.is_alone, bad_status](
                            const ServedModel& model,
                            const std::vector<ServedAnswer>& answers) -> HttpResponse {
     if (is_alone)
-      return {.status = answers[0].score.best.empty() ? 422 : 200,
+      return {.status = answers[0].score.best.empty() ? bad_status : 200,
               .body = row_of_answer(model, answers[0]) + "\n"};
     std::string rows;
     for (const ServedAnswer& answer : answers)
@@ -64,11 +64,18 @@ HttpResponse tell_page(const ServerState& state, const HttpRequest&) {
           .headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}}};
 }
 
-// A batch transform asks how it may send its records.
+// One record that is not answered with 200 fails a whole batch transform.
+Question ask_about_record(HttpRequest request) {
+  return question_of(read_images(std::move(request)), /*bad_status=*/200);
+}
+
+// A batch transform asks how it may send its records: at most 100 MB at a time.
 HttpResponse tell_execution_parameters(const ServerState& state, const HttpRequest&) {
-  return {.body = formatted("{\"MaxConcurrentTransforms\": 8, \"BatchStrategy\": "
+  constexpr long long kMostAtATime = 100;
+  const long long payload = std::min(kMostAtATime, state.max_body_mib());
+  return {.body = formatted("{\"MaxConcurrentTransforms\": %lld, \"BatchStrategy\": "
                             "\"SINGLE_RECORD\", \"MaxPayloadInMB\": %lld}\n",
-                            std::min(100LL, state.max_body_mib()))};
+                            std::min(8LL, kMostAtATime / payload), payload)};
 }
 
 Question ask_about_instances(HttpRequest request) {
@@ -97,9 +104,11 @@ std::vector<Route> own_routes() {
           {.method = "GET", .path = "/", .is_open = true, .tell = tell_page}};
 }
 
-std::vector<Route> sagemaker_routes() {
+std::vector<Route> sagemaker_routes(const ServingPlace& place) {
   return {{.method = "GET", .path = "/ping", .is_open = true, .tell = tell_readiness},
-          {.method = "POST", .path = "/invocations", .ask = ask_about_body},
+          {.method = "POST",
+           .path = "/invocations",
+           .ask = place.is_batch_transform ? ask_about_record : ask_about_body},
           {.method = "GET", .path = "/execution-parameters", .tell = tell_execution_parameters}};
 }
 

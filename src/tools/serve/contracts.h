@@ -48,7 +48,7 @@ extern const std::string_view kServePageHtml;
 // The rows of each contract.
 std::vector<Route> inference_protocol_routes();  // contract_inference_protocol.cpp
 std::vector<Route> own_routes();                 // contracts.cpp, as all that follows
-std::vector<Route> sagemaker_routes();
+std::vector<Route> sagemaker_routes(const ServingPlace& place);
 std::vector<Route> azure_routes();
 std::vector<Route> vertex_routes(const ServingPlace& place);
 

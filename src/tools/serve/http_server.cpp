@@ -3,6 +3,7 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/platform/serving.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -300,11 +302,18 @@ void HttpServer::Core::run() {
 HttpServer::HttpServer(const std::string& host, int port, const HttpLimits& limits, Log& log)
     : core_(std::make_unique<Core>(limits, log)) {
   try {
-    const auto found =
-        Tcp::resolver(core_->context).resolve(host, std::to_string(port), Tcp::resolver::passive);
-    core_->acceptor.open(found->endpoint().protocol());
+    Tcp::endpoint place(Tcp::v6(), static_cast<unsigned short>(port));
+    Failure no_ipv6;
+    if (host == kEveryInterface) core_->acceptor.open(place.protocol(), no_ipv6);
+    if (core_->acceptor.is_open()) {
+      core_->acceptor.set_option(asio::ip::v6_only(false));
+    } else {
+      place = *Tcp::resolver(core_->context)
+                   .resolve(host, std::to_string(port), Tcp::resolver::passive);
+      core_->acceptor.open(place.protocol());
+    }
     core_->acceptor.set_option(Tcp::acceptor::reuse_address(true));
-    core_->acceptor.bind(*found);
+    core_->acceptor.bind(place);
     core_->acceptor.listen();
   } catch (const boost::system::system_error& failure) {
     throw Error(ErrorCode::kUserError,

@@ -38,7 +38,7 @@ constexpr double kSecondsListening = 2, kSecondsQuiet = 0.5, kMaxSecondsEnding =
 
 std::vector<Route> all_routes(const ServingPlace& place) {
   std::vector<Route> all;
-  for (std::vector<Route> routes : {vertex_routes(place), own_routes(), sagemaker_routes(),
+  for (std::vector<Route> routes : {vertex_routes(place), own_routes(), sagemaker_routes(place),
                                     azure_routes(), inference_protocol_routes()})
     std::ranges::move(routes, std::back_inserter(all));
   return all;

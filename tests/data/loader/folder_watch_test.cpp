@@ -2,6 +2,7 @@
 #include "data/loader/loader_threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -115,6 +116,34 @@ TEST_F(FolderWatchTest, AMissingFileIsBadAtOnce) {
   EXPECT_EQ(rest_of(loader), kImages - 1);
   EXPECT_EQ(loader.take_faults().size(), 1U);
   EXPECT_FALSE(loader.was_cut_short());
+  EXPECT_EQ(num_told_, 0);
+}
+
+// Opening a socket is ENXIO, one of the errors of a device that is gone.
+TEST_F(FolderWatchTest, ImagesThatCannotBeReadAreAnOutageThoughTheirFolderAnswers) {
+  const fs::path link = scratch_ / "link", next = scratch_ / "next";
+  const auto mount = [&](const fs::path& folder) {
+    fs::create_directory_symlink(folder, next);
+    fs::rename(next, link);
+  };
+  fs::create_directory(away_);
+  for (int i = 0; i < kImages; ++i)
+    ASSERT_EQ(::mknod((away_ / (std::to_string(i) + ".ppm")).c_str(), S_IFSOCK | 0666, 0), 0);
+  mount(away_);
+  set_.root = link;
+  LoaderThreads threads(pool(kLong));
+  BatchLoader loader(set_, threads, plan());
+  wait_until_told(1);
+  mount(root_);
+  EXPECT_EQ(rest_of(loader), kImages);
+  EXPECT_EQ(num_told_, 2) << "that it is away, and that it is back";
+}
+
+TEST_F(FolderWatchTest, OneImageThatCannotBeReadIsBadAtOnce) {
+  LoaderThreads threads(pool(kLong));
+  fs::remove(root_ / "3.ppm");
+  ASSERT_EQ(::mknod((root_ / "3.ppm").c_str(), S_IFSOCK | 0666, 0), 0);
+  EXPECT_EQ(good_images(threads), kImages - 1);
   EXPECT_EQ(num_told_, 0);
 }
 
