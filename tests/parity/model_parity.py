@@ -27,9 +27,9 @@ if "--timm" in sys.argv and not os.path.isdir(os.path.join(TIMM_FOLDER, "timm"))
     sys.exit(77)
 sys.path.append(TIMM_FOLDER)
 
-import torch
-import torchvision
-from safetensors.torch import load_file, save_file
+import torch  # noqa: E402
+import torchvision  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 if "--timm" in sys.argv:
     import timm
