@@ -19,6 +19,7 @@ cmake --preset tsan >/dev/null
 cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_stream_test --gtest_brief=1
+build/tsan/kiln_store_test --gtest_filter='CheckpointWriter*' --gtest_list_tests | grep '^  ' >/dev/null  # there are some
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_server_test --gtest_brief=1
 

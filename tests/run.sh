@@ -35,7 +35,9 @@ for case in sorted(cases, key=lambda case: -float(case.get("time")))[:20]:
 # What CTest counts as passed, and what is lost above, once more at the end.
 for case in cases:
     lines = case.findtext("system-out", "").splitlines()
-    for name in sorted({line.split("]")[1].split()[0] for line in lines if line.startswith("[  SKIPPED ]") and "." in line}):
+    skipped = {line.split("]")[1].split()[0] for line in lines if line.startswith("[  SKIPPED ]") and "." in line}
+    skipped |= {line[8:] for line in lines if line.startswith("SKIPPED ")}  # of Python's
+    for name in sorted(skipped):
         print(f"SKIPPED {case.get('name')} {name}")
     if case.get("status") == "fail":
         told = [line for line in lines if not line.startswith(("[ RUN ", "[       OK", "[-----", "ok "))]

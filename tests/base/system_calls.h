@@ -2,9 +2,12 @@
 // one can fail, or be where the process is killed. Nothing is really synced.
 #pragma once
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <vector>
@@ -36,5 +39,23 @@ bool is_killed_after(int num_calls, Action&& action) {
   ::waitpid(child, &status, 0);
   return WIFSIGNALED(status);
 }
+
+// While it lives, permissions bind this thread, also where it is root's.
+class BoundByPermissions {
+ public:
+  BoundByPermissions() {
+    ::syscall(SYS_capget, &header_, before_.data());
+    auto none = before_;
+    for (__user_cap_data_struct& half : none) half.effective = 0;
+    ::syscall(SYS_capset, &header_, none.data());
+  }
+  ~BoundByPermissions() { ::syscall(SYS_capset, &header_, before_.data()); }
+  BoundByPermissions(const BoundByPermissions&) = delete;
+  BoundByPermissions& operator=(const BoundByPermissions&) = delete;
+
+ private:
+  __user_cap_header_struct header_{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> before_{};
+};
 
 }  // namespace kiln::test

@@ -83,6 +83,7 @@ class Engine:
         return json.loads(self.check("podman", "inspect", image))[0]
 
     def close(self):
-        self.podman("rm", "--all", "--force", "--time", "0")
-        self.podman("rmi", "--all", "--force")
+        if shutil.which("podman"):
+            self.podman("rm", "--all", "--force", "--time", "0")
+            self.podman("rmi", "--all", "--force")
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -9,7 +9,8 @@
 //     HOW     from (and all later ones), once, short (a write of half the bytes, once), or slow
 //             (none fails, each takes ERRNO milliseconds more)
 //     PREFIX  of the paths whose calls count, where they have paths
-//   KILN_FAULT_COUNTS=FILE  each process appends lines "CALL NUMBER"
+//   KILN_FAULT_COUNTS=FILE  each process appends lines "CALL NUMBER"; CALL own:
+//                           new in Kiln's own library
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -98,35 +99,22 @@ bool fails_on_file(std::string_view call, int descriptor) {
   return is_counted && fails_now(call);
 }
 
-// ---- allocations: of the program itself and of its standard library ----
+// ---- allocations: of Kiln's library and of the standard library ----
 
-struct Range {
-  std::uintptr_t begin = 0, end = 0;
-};
-std::array<Range, 16> own_code;
-std::size_t num_ranges = 0;
+std::atomic<long> num_own_allocations = 0;
 
-int note_code(dl_phdr_info* object, std::size_t /*size*/, void* /*data*/) {
-  const std::string_view name = object->dlpi_name;
-  if (!name.empty() && name.find("libstdc++") == name.npos) return 0;
-  for (int i = 0; i < object->dlpi_phnum && num_ranges < own_code.size(); ++i) {
-    const auto& part = object->dlpi_phdr[i];
-    if (part.p_type == PT_LOAD && (part.p_flags & PF_X) != 0)
-      own_code[num_ranges++] = {object->dlpi_addr + part.p_vaddr,
-                                object->dlpi_addr + part.p_vaddr + part.p_memsz};
-  }
-  return 0;
-}
-
-bool is_own(const void* caller) {
-  const auto at = reinterpret_cast<std::uintptr_t>(caller);
-  for (std::size_t i = 0; i < num_ranges; ++i)
-    if (own_code[i].begin <= at && at < own_code[i].end) return true;
-  return false;
+bool fails_to_allocate(const void* caller) {
+  if (!is_planned("new")) return false;
+  dl_find_object found{};  // without a lock
+  if (::_dl_find_object(const_cast<void*>(caller), &found) != 0) return false;
+  const std::string_view file = found.dlfo_link_map->l_name;
+  const bool is_own = file.ends_with("/libkiln.so");
+  if (is_own) ++num_own_allocations;
+  return (is_own || file.find("libstdc++") != file.npos) && fails_now("new");
 }
 
 void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
-  if (is_planned("new") && is_own(caller) && fails_now("new")) return nullptr;
+  if (fails_to_allocate(caller)) return nullptr;
   if (size == 0) size = 1;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
   return ::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -150,6 +138,7 @@ void tell_count() {
   if (file < 0) return;
   for (std::size_t i = 0; i < kCalls.size(); ++i)
     ::dprintf(file, "%s %ld\n", kCalls[i].data(), num_calls[i].load());
+  ::dprintf(file, "own %ld\n", num_own_allocations.load());
   ::close(file);
 }
 
@@ -165,7 +154,6 @@ int run_main(int count, char** arguments, char** environment) {
   if (text != nullptr && is_the_program() &&
       std::sscanf(text, "%15s %d %ld %15s %1023s", plan.call.data(), &plan.error, &plan.first,
                   plan.how.data(), plan.prefix.data()) >= 4) {
-    ::dl_iterate_phdr(note_code, nullptr);
     is_counting = std::string_view(plan.call.data()) == "count";
     armed = true;
   }

@@ -59,7 +59,7 @@ class Job:
 
     def stop_after(self, steps, with_signal=signal.SIGTERM, checkpointed=False):
         """Starts it, and sends the signal once its record has so many steps, and if asked for once there is a checkpoint: to
-        the program, or to all of the group for SIGKILL. Returns exit code and output."""
+        the program, or to all of the group for SIGKILL. That is what ends it."""
         process = self.start()
         end = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < end and (
@@ -68,7 +68,8 @@ class Job:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL) if with_signal == signal.SIGKILL else process.send_signal(with_signal)
         output, _ = process.communicate(timeout=PATIENCE)
-        return process.returncode, output
+        expected = -with_signal if with_signal == signal.SIGKILL else 128 + with_signal
+        assert process.returncode == expected, f"exit code {process.returncode}, not {expected}: {output}"
 
 
 def assert_refused(test, job, *names, exit_code=1):

@@ -1,6 +1,7 @@
 """Images in archives, through the real binary: what good ones train to, and what bad ones are told."""
 import io
 import os
+import pathlib
 import signal
 import struct
 import subprocess
@@ -116,11 +117,14 @@ class ArchiveTest(FlowTest):
         run = subprocess.Popen([KILN, *self.train_arguments(train_data_path=path, epochs=1000)],
                                env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.PIPE, text=True)
         self.addCleanup(run.stdout.close)
-        for line in driver_log(run, self.folder / "logs"):
-            if "is compressed" in line:
-                self.assertIn(str(temporary), line)
-            if "Iter:" in line:
-                break
+        self.addCleanup(run.kill)
+        log = driver_log(run, self.folder / "logs")
+        self.assertTrue(any("is compressed" in line and str(temporary) in line for line in log), "it was not unpacked")
+        self.assertTrue(any("Iter:" in line for line in log), "it never trained")
+        run.send_signal(signal.SIGSTOP)
+        os.waitpid(run.pid, os.WUNTRACED)
+        open_files = [os.readlink(link) for link in pathlib.Path(f"/proc/{run.pid}/fd").iterdir()]
+        self.assertTrue(any(name.startswith(f"{temporary.resolve()}/") for name in open_files), open_files)
         run.send_signal(signal.SIGKILL)
         run.wait()
         self.assertEqual(list(temporary.iterdir()), [])

@@ -1,6 +1,5 @@
 """Runs that decide themselves how given weights are used: a head on frozen features, then fine-tuning if that is better."""
 import json
-import signal
 import struct
 
 import weight_files
@@ -49,8 +48,7 @@ class AutoTest(FlowTest):
     def test_a_stop_in_the_second_part_resumes_to_the_bit(self):
         straight, resumed = self.job("straight"), self.job("resumed")
         self.assertRegex(self.ended(straight), r"two parts: +one pass through the frozen network")
-        code, output = resumed.stop_after(4, signal.SIGTERM)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        resumed.stop_after(4)
         self.ended(resumed)
         self.assertEqual(differences(straight, resumed), [])
         self.assertEqual([event["epoch"] for event in resumed.events("epoch")], [1, 2, 3])

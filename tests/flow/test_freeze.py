@@ -2,7 +2,6 @@
 import json
 import random
 import shutil
-import signal
 
 from flow import FlowTest, files_below, kiln, main, seen_images
 from resumed_runs import Job, assert_refused, differences
@@ -129,8 +128,7 @@ class EpochsTest(FreezeTest):
         options = {"augment": "flip", "head_learning_rate": 0.02, "checkpoint_path": "checkpoints"}
         straight, resumed = self.job("straight", **options), self.job("resumed", **options)
         self.ended(straight)
-        code, output = resumed.stop_after(5, signal.SIGTERM)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        resumed.stop_after(5)
         self.ended(resumed)
         self.assertEqual(differences(straight, resumed), [])
 

@@ -1,7 +1,6 @@
 """An option that is given with its default, where leaving it out lets the run settle it: what repeats a run, and what resumes it."""
 import json
 import re
-import signal
 
 from flow import FlowTest, kiln, main
 from resumed_runs import ENVIRONMENT, Job, assert_refused
@@ -51,8 +50,7 @@ class ResumeTest(GivenTest):
 
     def test_another_schedule_than_that_of_the_steps_is_refused(self):
         job = self.job(epochs=None, steps=8, image_size=64)
-        code, output = job.stop_after(2)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        job.stop_after(2)
         assert_refused(self, self.job(epochs=5, steps=8, image_size=64), "--epochs was 4 and is now 5")
         self.ended(job)
 
@@ -65,8 +63,7 @@ class ResumeTest(GivenTest):
     def test_auto_that_an_option_would_turn_off_is_refused(self):
         options = {"weights": self.trained_model, "train_data_path": None, "valid_data_path": None, "data_path": "data/train"}
         job = self.job(epochs=None, image_size=64, **options)
-        code, output = job.stop_after(2)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        job.stop_after(2)
         assert_refused(self, self.job(epochs=5, image_size=64, **options), "--auto", "True", "False")
         self.ended(job)
 
@@ -85,8 +82,7 @@ class ResumeTest(GivenTest):
 class WeightsTest(GivenTest):
     def test_weights_that_are_not_yet_averages_are_told(self):
         job = self.job(ema=0.9, checkpoint_every="1step", image_size=64, batch_size=12)
-        code, output = job.stop_after(2)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        job.stop_after(2)
         told = json.loads(kiln("inspect", job.folder / "checkpoints", "--json").stdout)
         self.assertEqual(told["epochs_done"], 0)
         result = self.train(untrained_model_path=None, model_name="resnet18", weights=job.folder / "checkpoints")

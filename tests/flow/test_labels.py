@@ -112,6 +112,7 @@ class LabelsTest(FlowTest):
         for job in jobs:
             code, output = job.run()
             self.assertEqual(code, 0, output)
+        self.assertEqual([len(job.events("resume")) for job in jobs], [1, 0])
         self.assertEqual(*[(job.folder / "model/model").read_bytes() for job in jobs])
 
     def test_a_column_gives_both_sets_and_another_weighs_the_loss(self):

@@ -1,7 +1,6 @@
 """The parts of a recipe in whole runs: they resume and repeat to the bit, are told in the first lines, and are refused where they
 make no sense."""
 import json
-import signal
 
 from flow import FlowTest, kiln, main
 from resumed_runs import ENVIRONMENT, Job, differences
@@ -24,8 +23,7 @@ class ResumeTest(RecipeTest):
     def assert_goes_on(self, **options):
         straight, resumed = self.job("straight", **options), self.job("resumed", **options)
         self.ended(straight)
-        code, output = resumed.stop_after(5, signal.SIGTERM)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        resumed.stop_after(5)
         self.ended(resumed)
         self.assertEqual(differences(straight, resumed), [])
 
@@ -42,8 +40,7 @@ class ResumeTest(RecipeTest):
 
     def test_another_recipe_is_refused(self):
         first = self.job("run", ema=0.9)
-        code, output = first.stop_after(2, signal.SIGTERM)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        first.stop_after(2)
         code, output = self.job("run", ema=0.99, optimizer="adamw").run()
         self.assertEqual(code, 1)
         self.assert_names(output, "--ema", "0.99", "--optimizer", "adamw")

@@ -110,7 +110,7 @@ class ServeTest(FlowTest):
                 self.assertEqual(parameters["MaxPayloadInMB"], most)
                 self.assertTrue(1 <= parameters["MaxConcurrentTransforms"] <= min(8, 100 / most))
                 status, row = server.json("POST", "/invocations", b"no image", Content_Type="application/x-image")
-                self.assertEqual((status, row["label"]), (200, None))
+                self.assertEqual(status, 200)
                 self.assertTrue(row["fault"])
                 if payload == "0":
                     self.assertEqual(server.status("POST", "/invocations", self.photos[0] + bytes(30 << 20)), 200)

@@ -221,8 +221,7 @@ class EqualTest(StreamTest):
                 (job.folder / f"train_{epoch}").write_bytes(tar_of(self.images))
         straight, resumed = jobs
         self.ended(straight)
-        code, output = resumed.stop_after(6, signal.SIGTERM)
-        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        resumed.stop_after(6)
         self.ended(resumed)
         self.assertEqual(differences(straight, resumed), [])
 

@@ -1,6 +1,5 @@
 """Runs that end by their time, and the file that repeats a run to the bit."""
 import json
-import re
 import signal
 
 from flow import FlowTest, kiln, main
@@ -53,21 +52,17 @@ class TimeLimitTest(LengthTest):
 
     def test_less_than_a_step_makes_one_and_a_model(self):
         """And the step after which it struck is repeated."""
-        job = self.job("run", checkpoint_path=None, checkpoint_every=None, time_limit="1s", image_size=128)
+        job = self.job("run", checkpoint_path=None, checkpoint_every=None, time_limit="1s", image_size=384)
         output = self.ended(job)
         self.record_of_end(job)
-        epochs = job.events("epoch")
-        self.assertEqual(len(epochs), 1)
-        if epochs[0]["num_steps"] == 1:
-            self.assertIn("is too short: one step and one validation", output)
-        text = self.assert_repeats(job)
-        self.assertEqual(int(re.search(r"(?m)^steps: (\d+)", text)[1]), epochs[0]["num_steps"])
+        self.assertEqual([epoch["num_steps"] for epoch in job.events("epoch")], [1])
+        self.assertIn("is too short: one step and one validation", output)
+        self.assertRegex(self.assert_repeats(job), r"(?m)^steps: 1\b")
 
     def test_the_time_of_earlier_processes_counts(self):
         limit = 20  # killed in its second step, which on a busy machine took 4 s to come
         job = self.job("run", time_limit=f"{limit}s")
-        code, output = job.stop_after(2, signal.SIGKILL, checkpointed=True)
-        self.assertEqual(code, -signal.SIGKILL, output)
+        job.stop_after(2, signal.SIGKILL, checkpointed=True)
         newest = max(job.folder.glob("checkpoints/checkpoint-*"))
         usage, = (line for line in (newest / "metrics.jsonl").read_text().splitlines() if '"event":"usage"' in line)
         self.ended(job)

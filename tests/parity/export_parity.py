@@ -1,9 +1,10 @@
 """`kiln export`, run by the libraries that its files are for, beside what `kiln score` answers.
 
-    export_parity.py KILN
+    export_parity.py KILN            all but MLflow
+    export_parity.py KILN mlflow     MLflow's models alone
 
 ONNX: onnx.checker, and ONNX Runtime on photos of any size and on normalized pixels. By day one network of each kind and every
-24th photo; with KILN_NIGHTLY=1 all of them. Exit code 77: no onnxruntime (environment/install.sh).
+24th photo; with KILN_NIGHTLY=1 all of them. Exit code 77: no onnxruntime, or no MLflow (environment/install.sh).
 """
 import base64
 import contextlib
@@ -24,6 +25,7 @@ if not os.path.isdir(os.path.join(PACKAGES, "onnxruntime")):
     print(f"skipped: no onnxruntime in {PACKAGES}; run environment/install.sh")
     sys.exit(77)
 sys.path.append(PACKAGES)
+MLFLOW_PACKAGES = os.path.join(torch_packages.ROOT, ".deps", "mlflow")
 
 import numpy  # noqa: E402
 import onnx  # noqa: E402
@@ -316,15 +318,11 @@ print(json.dumps(dict(zip(names, model.predict(table)["probabilities"].tolist())
 
 def check_mlflow(kiln, model, photos):
     """pyfunc.load_model and `mlflow models predict` on photos."""
-    packages = os.path.join(torch_packages.ROOT, ".deps", "mlflow")
-    if not os.path.isdir(packages):
-        print(f"MLflow: skipped, not in {packages}")
-        return
     folder = model.export(kiln, ".mlflow", "--format", "mlflow")
     scores = model.score(kiln, photos)
     names = list(scores)[:8]
     scores = {name: scores[name] for name in names}
-    paths = os.pathsep.join([packages, torch_packages.PACKAGES, PACKAGES])
+    paths = os.pathsep.join([MLFLOW_PACKAGES, torch_packages.PACKAGES, PACKAGES])
     settings = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
 
     def python(*words):
@@ -362,11 +360,17 @@ def take_photos(kiln, folder):
     return photos, crops
 
 
-def main(kiln):
+def main(kiln, *what):
+    if what == ("mlflow",) and not os.path.isdir(MLFLOW_PACKAGES):
+        print(f"skipped: no {MLFLOW_PACKAGES}; run environment/install.sh")
+        sys.exit(77)
     print(f"onnx {onnx.__version__}, ONNX Runtime {onnxruntime.__version__}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         photos, crops = take_photos(kiln, folder)
+        if what == ("mlflow",):
+            check_mlflow(kiln, Model(folder / MODELS[0], MODELS[0], sorted(photos.iterdir()), with_output_layer=True), photos)
+            return
         for name in OF_PIXELS + (OTHERS_OF_PIXELS if NIGHTLY else []):
             model = Model(folder / name, name, sorted(crops.iterdir()))
             worst = check_pixels(kiln, model, crops, FROM_PIXELS_OF_ALL if NIGHTLY else FROM_PIXELS)
@@ -378,11 +382,9 @@ def main(kiln):
             model = Model(folder / name, name, sorted(photos.iterdir()), with_output_layer=name == "resnet18")
             if name in MODELS:
                 check_torchvision(kiln, model, photos)
-            if name == MODELS[0]:
-                check_mlflow(kiln, model, photos)
             worst = check_onnx(kiln, model, photos, crops)
             print(f"{name}, {len(list(photos.iterdir()))} photos: probabilities within {worst[0]:.1e} of score's, with float16 "
                   f"weights {worst[1]:.1e}, from pixels {worst[2]:.1e}")
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -1,15 +1,15 @@
 """Kiln's networks against torchvision's, or timm's where it has none: fresh weights, tensor by tensor; logits in float32, and in
 float64 with the weights of either side; class maps, against Grad-CAM by autograd; gradients, BatchNorm statistics and loss of one
 training step in float64 (DenseNet with recomputation), without drops and with Kiln's own. By day one network of each kind; with
-KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. Then files of timm's, through `kiln
-init-model`: its weights of the same networks, which answer as timm's do, and those of relatives, which are refused by name. What
-is timm's is left out, with a line that says so, where timm is not installed (beside torchvision, or KILN_TIMM).
+KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks. With --timm those that timm alone has, and
+files of timm's, through `kiln init-model`: its weights of the same networks, which answer as timm's do, and those of relatives,
+which are refused by name.
 
-    model_parity.py --tool build/release/kiln_model_tool [--kiln build/release/kiln] [--models NAME …]
+    model_parity.py --tool build/release/kiln_model_tool [--timm --kiln build/release/kiln] [--models NAME …]
                     [--device cuda] [--logits-limit X] [--step-limit X]
 
 Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
-(KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
+(KILN_PARITY_PACKAGES overrides, KILN_TIMM for timm). Exit 77, a skip, when what is asked for is not there.
 """
 import argparse
 import os
@@ -19,17 +19,20 @@ import tempfile
 import time
 import unittest.mock
 
-import torch_packages  # noqa: F401, before torch
+import torch_packages  # before torch
 
-import torch
-import torchvision
-from safetensors.torch import load_file, save_file
+TIMM_FOLDER = os.environ.get("KILN_TIMM", torch_packages.PACKAGES)
+if "--timm" in sys.argv and not os.path.isdir(os.path.join(TIMM_FOLDER, "timm")):
+    print(f"skipped: no timm in {TIMM_FOLDER}; run environment/install.sh")
+    sys.exit(77)
+sys.path.append(TIMM_FOLDER)
 
-sys.path.append(os.environ.get("KILN_TIMM", torch_packages.PACKAGES))
-try:
+import torch  # noqa: E402
+import torchvision  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+if "--timm" in sys.argv:
     import timm
-except ImportError:
-    timm = None
 
 # Beside the first network of each family: bottlenecks, groups, wide, and dense with other widths.
 MODELS = ["resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet161", "efficientnet_v2_s", "vit_s_14"]
@@ -51,10 +54,6 @@ RELATIVES = [("convnext_tiny", "convnextv2_tiny", "those of a ConvNeXt V2"),
              ("convnext_tiny", "convnext_small", "those of convnext_small")]
 SIZE = 64
 SIZES = {"vit_s_14": 70, "vit_b_14": 70}
-
-
-def has_reference(name):
-    return name not in TIMM or timm is not None
 
 
 def reference(name):
@@ -330,7 +329,8 @@ def check_relative(arguments, name, relative, said, failures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
-    parser.add_argument("--kiln", help="the program; without it, no files of timm's")
+    parser.add_argument("--timm", action="store_true", help="what needs timm, in place of what does not")
+    parser.add_argument("--kiln", help="the program, for files of timm's")
     parser.add_argument("--models", nargs="+", help="these alone")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the tool; Python computes on the CPU")
     parser.add_argument("--logits-limit", type=float, default=1e-4, help="TF32 needs a higher one")
@@ -343,22 +343,20 @@ def main():
     steps = STEP_MODELS + [name for name in first if known[name] not in {known[other] for other in STEP_MODELS}]
     if not known or not set(arguments.models or []) <= set(known):
         parser.error(f"the tool knows {', '.join(known)}")
-    if left_out := [name for name in known if not has_reference(name)]:
-        print(f"left out, since timm is not installed (KILN_TIMM): {', '.join(left_out)}")
-    known = {name: family for name, family in known.items() if has_reference(name)}
-    first = [name for name in first if name in known]
+    known = {name: family for name, family in known.items() if (name in TIMM) == arguments.timm}
     models = arguments.models or (known if os.environ.get("KILN_NIGHTLY") == "1" else MODELS + first)
     failures = []
     fresh = [name for name, family in known.items() if family not in DESIGNERS]
-    files = TIMM_NAMES if arguments.kiln and timm is not None else []
-    for kind, check_model, names in (("fresh", check_fresh, fresh), ("logits", check_logits, known), ("maps", check_maps, first),
-                                     ("step", check_step, steps), ("timm", check_timm, files)):
+    files = TIMM_NAMES if arguments.timm else []
+    kinds = (("fresh", check_fresh, fresh), ("logits", check_logits, known), ("maps", check_maps, first),
+             ("step", check_step, steps), ("timm", check_timm, files))
+    for kind, check_model, names in kinds:
         for name in (name for name in names if name in models):
             begin = time.time()
             share = check_model(arguments, name, failures)
             print(f"{kind:6} {name:18} largest difference {share:.2g} of the largest value, "
                   f"{time.time() - begin:.1f} s", flush=True)
-    for name, relative, said in RELATIVES if arguments.kiln and timm is not None else []:
+    for name, relative, said in RELATIVES if arguments.timm else []:
         if name in models:
             check_relative(arguments, name, relative, said, failures)
             print(f"weights of {relative} are refused as those of {name}")

@@ -29,14 +29,19 @@ def check_pods(test, manifest, count):
 
 
 def check_arguments(test, container, ranks):
-    """kiln accepts the arguments; its only error is that /data does not exist."""
+    """kiln accepts the arguments; its only errors are that the folders below /data do not exist."""
     test.assertEqual(container["command"], ["kiln"])
     test.assertIn(f"--ranks={ranks}", container["args"])
     test.assertIn(f"--expect-ranks={ranks}", container["args"])
-    train = container["args"][container["args"].index("--") + 1:]
-    done = subprocess.run([KILN, *(word for word in train if not word.startswith("--log-path"))], capture_output=True, text=True,
-                          cwd=test.enterContext(tempfile.TemporaryDirectory()))
-    test.assertNotEqual(done.returncode, 2, done.stderr)
+    train = [word for word in container["args"][container["args"].index("--") + 1:]
+             if not word.startswith(("--log-path", "--expect-ranks"))]
+    done = subprocess.run([KILN, *train], capture_output=True, text=True, cwd=test.enterContext(tempfile.TemporaryDirectory()))
+    test.assertEqual(done.returncode, 1, done.stderr)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    missing = [word.partition("=")[2] for word in train if "=/data/" in word]
+    test.assertEqual((len(missing), len(errors)), (3, 3), done.stderr)
+    for path in missing:
+        test.assertTrue(any(f"'{path}'" in line for line in errors), done.stderr)
 
 
 def launcher_pod(manifest):

@@ -3,9 +3,8 @@
 import json
 import subprocess
 import tarfile
-import unittest
 
-from release_case import BUILD, LIMITS, OUT, ROOT, ReleaseTest, require_night, start_engine
+from release_case import BUILD, LIMITS, OUT, ROOT, ReleaseTest, main, require_night, start_engine
 
 
 def setUpModule():
@@ -31,4 +30,4 @@ class ImageTest(ReleaseTest):
 
 if __name__ == "__main__":
     require_night()
-    unittest.main()
+    main()

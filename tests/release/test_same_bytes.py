@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 import unittest
 
-from release_case import ROOT, require_night
+from release_case import ROOT, main, require_night
 
 
 class SameBytesTest(unittest.TestCase):
@@ -30,4 +30,4 @@ class SameBytesTest(unittest.TestCase):
 
 if __name__ == "__main__":
     require_night()
-    unittest.main()
+    main()

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import zipfile
 
-from release_case import ROOT, made, require_night
+from release_case import ROOT, made, main, require_night
 
 sys.path.insert(0, str(ROOT / "environment"))
 import symbols
@@ -71,4 +71,4 @@ assert len(set(random.raw)) > 16
 
 if __name__ == "__main__":
     require_night()
-    unittest.main()
+    main()

@@ -2,9 +2,8 @@
 """The wheel beside an installed torch, wherever pip puts it, and after pip has removed it. No Python runs but pip's."""
 import os
 import pathlib
-import unittest
 
-from release_case import FIRST_MINUTE, ReleaseTest, made, require_night, start_engine
+from release_case import FIRST_MINUTE, ReleaseTest, made, main, require_night, start_engine
 
 TORCH = pathlib.Path(os.environ.get("KILN_TORCH_ROOT", "")).resolve()
 
@@ -80,4 +79,4 @@ pip --python venv/bin/python uninstall --quiet --yes kiln-trainer
 
 if __name__ == "__main__":
     require_night()
-    unittest.main()
+    main()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import unittest
 
+from tree import main
+
 KILN = os.environ.get("KILN", "build/release/kiln")
 
 
@@ -55,4 +57,4 @@ class BinaryTest(unittest.TestCase):
 if __name__ == "__main__":
     if shutil.which("readelf") is None or not os.path.exists(KILN):
         sys.exit(77)
-    unittest.main()
+    main()

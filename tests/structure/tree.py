@@ -5,6 +5,10 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/flow"))
+
+from flow import main  # noqa: E402, F401
+
 SRC = ROOT / "src"
 
 
@@ -41,8 +45,3 @@ class TreeTest(unittest.TestCase):
         """Fails and shows `faults`, a list of lines, unless it is empty."""
         if faults:
             self.fail(what + ":\n  " + "\n  ".join(faults))
-
-
-def main():
-    program = unittest.main(exit=False, verbosity=2, module="__main__")
-    sys.exit(0 if program.result.wasSuccessful() and program.result.testsRun > 0 else 1)

@@ -363,7 +363,7 @@ const CudaModule* open_cuda_module(std::string* fault) {
   auto* entry = symbol<const CudaModule*()>(library, kCudaModuleSymbol);
   const CudaModule* module = entry == nullptr ? nullptr : entry();
   if (module == nullptr || module->version != kCudaModuleVersion) {
-    *fault = "'" + module_path() + "' is from a different build of kiln: install both again";
+    *fault = module_path() + " is from a different build of kiln: install both again";
     return nullptr;
   }
   return module;

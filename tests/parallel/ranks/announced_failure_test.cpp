@@ -42,7 +42,7 @@ TEST(AnnouncedFailure, EndsTheWaitsOfTheOthersWhileTheCommunicatorExists) {
     EXPECT_TRUE(world->announce_failure("disk full", 3));
     const Stopwatch watch;
     EXPECT_TRUE(world->announce_failure("disk full", 3));
-    EXPECT_LT(watch.seconds(), 0.25);                      // the first call waits half a second
+    EXPECT_LT(watch.seconds(), 0.5);                       // the first call waits so long
     communicator->wait(communicator->all_reduce(values));  // so that MPI can be finalized
     return;
   }
