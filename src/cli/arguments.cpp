@@ -260,7 +260,7 @@ class DocumentLines : public YAML::EventHandler {
   std::vector<int> lines_;
 };
 
-// JSON as YAML: "\\ud83d\\ude00", two halves of a character, becomes "\\U0001f600".
+// JSON as YAML: a character in two halves, \ud83d\ude00, becomes \U0001f600.
 std::string with_whole_characters(const std::string& text) {
   if (!trimmed(text).starts_with('{')) return text;
   const auto half_at = [&](std::size_t at) -> unsigned {

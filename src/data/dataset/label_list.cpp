@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <unordered_set>
 
 #include "base/content_hash.h"
 #include "base/files.h"
@@ -468,9 +469,8 @@ void ListRows::settle(Dataset& set) {
   const bool has_class_label = set.found.named_by.starts_with("ClassLabel");
   const std::vector<std::string> own = set.found.names;
   if (is_given) take_given_names(context, set);
-  const auto is_name = [&](const std::string& label) {
-    return std::ranges::count(set.found.names, label) > 0;
-  };
+  const std::unordered_set<std::string> names(set.found.names.begin(), set.found.names.end());
+  const auto is_name = [&](const std::string& label) { return names.contains(label); };
   if (own.empty() && !labels_.empty() && std::ranges::all_of(labels_, is_whole) &&
       std::ranges::none_of(labels_, is_name)) {
     for (std::string& label : labels_) label.resize(label.size() - 2);

@@ -387,14 +387,14 @@ Rung device_rung(const RunRecord& run, const RunSummary& summary, std::optional<
   if (!was_on_gpu(run))
     return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
   const bool is_fp32 = run.start.precision == "fp32";
-  if (busy < kIdle && busy)
+  if (busy && *busy < kIdle)
     return {true, std::string("Device: a slower and cheaper GPU, or CPUs (`--device cpu`), ") +
                       (waits ? "would keep up with the loader."
                              : "may train this network as fast: try them.") +
                       (is_fp32 ? " The work is too small for mixed precision to help." : "") +
                       cheaper_processor(run, summary.images_per_second)};
   if (is_fp32) return {true, "Device: `--precision auto` uses the GPU's tensor cores."};
-  return {busy >= kBusy,
+  return {busy && *busy >= kBusy,
           std::string("Device: a faster GPU") +
               (busy ? "." : "; this one does not tell how busy it was (a MIG slice?).")};
 }
