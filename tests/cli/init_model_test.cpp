@@ -91,7 +91,7 @@ TEST(InitModel, PretrainedNeedsWeights) {
                       "resnet50-11ad3fa6.pth of its newer recipe"),
             std::string::npos);
   EXPECT_NE(fault(init_model({"densenet161", "--pretrained", "True"}))
-                .find("publishes https://download.pytorch.org/models/densenet161-8d451a50.pth)"),
+                .find("published: https://download.pytorch.org/models/densenet161-8d451a50.pth)"),
             std::string::npos);
   EXPECT_EQ(fault(init_model({"resnet18", "--pretrained=True", "--weights", "w"})), "no fault");
   EXPECT_EQ(parse_as<InitModelConfig>(init_model({"resnet18", "--weights", "w"})).weights, "w");

@@ -81,7 +81,7 @@ class ReportTest(FlowTest):
         while not handles(alive.pid, signal.SIGINT) and time.monotonic() < end:
             time.sleep(0.02)
         alive.send_signal(signal.SIGINT)
-        self.assertEqual((alive.wait(20), alive.stderr.read()), (0, ""))
+        self.assertEqual((alive.wait(20), alive.stderr.read()), (130, ""))
         alive.stderr.close()
 
     def test_compare_prints_a_table(self):

@@ -260,7 +260,7 @@ class PrecisionTest(FlowTest):
                 self.assertIn("--precision " + precision, result.stderr)
                 self.assertEqual([path.name for path in self.folder.iterdir()], ["logs"])
                 self.assertEqual([name for name in files_below(self.folder / "logs") if not name.startswith("70_driver_log")],
-                                 ["module_statistics/error_info.json"])
+                                 [".kiln-lock", "module_statistics/error_info.json"])
 
     def test_the_choice_and_its_reason_are_told(self):
         result, training = self.trained(precision="auto", image_size=128)

@@ -269,9 +269,10 @@ std::string settings_html(const RunRecord& run) {
     if (label == kTimeLimitLabel) results.emplace_back(label, text);
   return section(
       "again", "Reproduce",
-      element("p", prose("This command began the run. `kiln train --config repeat.yaml "
-                         "--trained-model-path DIR --log-path LOGS`, with the file of this name "
-                         "beside the log, repeats it with what it decided on its way.")) +
+      element("p", prose("This command began the run. `kiln train --config repeat.yaml`, with the "
+                         "file of this name beside the log and with other folders for "
+                         "`--trained-model-path` and `--log-path`, repeats it with what it decided "
+                         "on its way.")) +
           element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +
           pairs_table("The run", "", results) +
           folded("All options", pairs_table("Options", "option", start.options)) +
