@@ -206,9 +206,9 @@ class MultiLabelTest(FlowTest):
         self.assert_refused(kiln("audit", self.lists["val"], *model, "--output-path", self.folder / "audit"), 1, "--task multi-label")
         rows, planted = self.rows(self.lists["train"]), {}
         for number, row in enumerate(rows):
-            if number % 16 in (2, 7):  # of a disk alone, and of all three
+            if number % 24 in (1, 4):  # of a bar alone, and of a square
                 planted[row["path"]] = row["label"]
-                row["label"] = {2: "square", 7: "bar;disk"}[number % 16]
+                row["label"] = {1: "disk", 4: "bar"}[number % 24]
         with open(self.folder / "shapes/planted.csv", "w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
