@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Submit a job with the AWS command line, with the metrics that Kiln prints: submit.sh [job.json]
 #
-#   job.json        one host with GPUs (the default: the one beside this script)
+#   job.json        one host with GPUs; each is looked for here, then beside this script
 #   cpu-hosts.json  four hosts without GPUs, each with its own shards of the training images
 #   gpu-hosts.json  two hosts of eight GPUs
 #
@@ -9,7 +9,8 @@
 # model that you already have. Several hosts (InstanceCount) need a private image with a key; docs/platforms.md says how.
 # KILN: the program, or an image: KILN="docker run --rm REGISTRY/kiln:TAG" submit.sh
 set -euo pipefail
-job=${1:-$(dirname "$0")/job.json}
+job=${1:-job.json}
+[ -e "$job" ] || job=$(dirname "$0")/$job
 read -ra kiln <<<"${KILN:-kiln}"
 metrics=$("${kiln[@]}" describe --format sagemaker-metrics)
 specification=$(python3 - "$job" "$metrics" <<'PYTHON'

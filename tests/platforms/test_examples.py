@@ -161,11 +161,11 @@ class SlurmTest(ExampleTest):
 class SageMakerTest(ExampleTest):
     def test_job(self):
         """sagemaker/submit.sh sends sagemaker/job.json with metrics; kiln trains in the folders that SageMaker makes of it."""
-        self.program("aws", 'echo "$1 $2 $3"; printf %s "$4" > request.json\n')
+        self.program("aws", f'echo "$1 $2 $3"; printf %s "$4" > "{self.folder}/request.json"\n')
         copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
         done = self.run_example(copy / "submit.sh", KILN=f"nice {KILN}")  # two words, as of an image
         self.assertEqual(done.stdout, "sagemaker create-training-job --cli-input-json\n", done.stderr)
-        request = json.loads((copy / "request.json").read_text())
+        request = json.loads((self.folder / "request.json").read_text())
         self.assertEqual(request["AlgorithmSpecification"]["MetricDefinitions"], json.loads(describe("sagemaker-metrics")))
         self.assertTrue(all(isinstance(value, str) for value in request["HyperParameters"].values()))
         tree = self.lay_out(request)
@@ -180,7 +180,7 @@ class SageMakerTest(ExampleTest):
     def test_jobs_of_several_hosts(self):
         """sagemaker/cpu-hosts.json and sagemaker/gpu-hosts.json: what kiln makes of them on the leading host, until it
         misses the key by which hosts meet."""
-        self.program("aws", 'printf %s "$4" > request.json\n')
+        self.program("aws", f'printf %s "$4" > "{self.folder}/request.json"\n')
         copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
         for name, told in (("cpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--shard-by=train", "--gradient-dtype=bf16"]),
                            ("gpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--precision=auto",
@@ -188,7 +188,7 @@ class SageMakerTest(ExampleTest):
             with self.subTest(name=name):
                 done = self.run_example(copy / "submit.sh", name)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                request = json.loads((copy / "request.json").read_text())
+                request = json.loads((self.folder / "request.json").read_text())
                 self.assertGreater(request["ResourceConfig"]["InstanceCount"], 1)
                 self.assertTrue(all(isinstance(value, str) for value in request["HyperParameters"].values()))
                 tree = self.lay_out(request)
