@@ -14,14 +14,13 @@ cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
 tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 2)"
 
-# The threads of the loader, of checkpoints and of the server.
+# The threads of the loader and of checkpoints.
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_stream_test --gtest_brief=1
 build/tsan/kiln_store_test --gtest_filter='CheckpointWriter*' --gtest_list_tests | grep '^  ' >/dev/null  # there are some
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
-TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_server_test --gtest_brief=1
 
 # What tests/run.sh leaves out, and more kills than there, at other moments.
 KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 20) KILN_SEED=2 OMP_WAIT_POLICY=passive \
