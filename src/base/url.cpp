@@ -105,6 +105,11 @@ std::string without_secrets(const std::string& text) {
   return has_user || text.find_first_of("?#") != text.npos ? shown_url(text) : text;
 }
 
+std::vector<std::string> without_secrets(std::vector<std::string> words) {
+  for (std::string& word : words) word = without_secrets(word);
+  return words;
+}
+
 std::string file_name_of_url(std::string_view url) {
   const std::string path = is_url(url) ? parts_of(url).path : "";
   std::string name = path.substr(path.rfind('/') + 1);

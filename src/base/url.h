@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
@@ -24,6 +25,8 @@ std::string shown_url(std::string_view url);
 // For records: the text of an option, or a word of a command line such as --weights=URL; if it is a
 // URL, or ends in one, without what shown_url() leaves out.
 std::string without_secrets(const std::string& text);
+// Of each word.
+std::vector<std::string> without_secrets(std::vector<std::string> words);
 
 // The last component of the URL's path, with every character but letters, digits, '.', '_', '-' and
 // '+' replaced by '_'. "file" if the path ends in a slash. Only the last 100 bytes are kept. Of a

@@ -476,13 +476,14 @@ void ListRows::settle(Dataset& set) {
     for (std::string& label : labels_) label.resize(label.size() - 2);
     set.notes.emplace_back("labels such as '0.0' and '1.0' are read as 0 and 1");
   }
-  if (!has_class_label) take_texts(labels_, set.found);
-  for (const std::string& label : labels_) {
-    if (!has_class_label) break;
-    const std::int64_t number = class_number(label);  // of a name, by which the given ones go
-    set.found.labels.push_back(is_given ? RawLabel{.text = own[static_cast<std::size_t>(number)]}
-                                        : RawLabel{.number = number});
-  }
+  if (has_class_label)
+    for (const std::string& label : labels_) {
+      const std::int64_t number = class_number(label);  // of a name, by which the given ones go
+      set.found.labels.push_back(is_given ? RawLabel{.text = own[static_cast<std::size_t>(number)]}
+                                          : RawLabel{.number = number});
+    }
+  else
+    take_texts(labels_, set.found);
   set.found.where = context.name + " '" + context.root.string() + "'";
   set.labels.sets = sets_.sets();
   if (!labels_.empty()) settle_labels(set, context.records.first_label);

@@ -177,9 +177,7 @@ class Launch {
     say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
         (job.num_ranks == 1 ? " rank" : " ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-    std::vector<std::string> shown = call_.words;
-    for (std::string& word : shown) word = without_secrets(word);
-    mpi_log_.add("launch", joined(shown, " "));
+    mpi_log_.add("launch", joined(without_secrets(call_.words), " "));
   }
 
   int run(JobSignals& signals) {

@@ -352,9 +352,8 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
-  std::vector<std::string> shown = job.command;
-  for (std::string& word : shown) word = without_secrets(word);
-  if (!shown.empty()) log.info("equivalent command: kiln " + shell_words(shown));
+  if (!job.command.empty())
+    log.info("equivalent command: kiln " + shell_words(without_secrets(job.command)));
   for (const std::string& warning : job.warnings) log.warning(warning);
   pass_on(job.mpi, log);
   return job;
