@@ -39,6 +39,9 @@ for case in cases:
     skipped |= {line[8:] for line in lines if line.startswith("SKIPPED ")}  # of Python's
     for name in sorted(skipped):
         print(f"SKIPPED {case.get('name')} {name}")
+    for line in lines:
+        if line.startswith("EXPECTED FAILURE "):
+            print(f"EXPECTED FAILURE {case.get('name')} {line[17:]}")
     if case.get("status") == "fail":
         told = [line for line in lines if not line.startswith(("[ RUN ", "[       OK", "[-----", "ok "))]
         print(f"\nFAILED {case.get('name')}, its last lines:\n" + "\n".join(told[-60:]))
