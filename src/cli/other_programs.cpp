@@ -24,6 +24,7 @@ struct ForeignWords {
 };
 
 constexpr const char* kFromWeights = "URL";  // a value: the published weights of the network
+constexpr const char* kNameInProject = "experiment name";  // the folder is in --project's
 constexpr const char* kFixedSchedules = "its schedules are fixed";
 
 constexpr ForeignWords kForeignWords[] = {
@@ -77,7 +78,8 @@ constexpr ForeignWords kForeignWords[] = {
     {"topk", "top-k"},
     {"out output output-dir save-dir project o", "output-path"},
     {"out output output-dir save-dir project o", "untrained-model-path", "", "init-model"},
-    {"out output output-dir save-dir project o", "trained-model-path", "", "train"},
+    {"out output output-dir save-dir project o", "run-path"},
+    {kNameInProject, "run-path"},
     {"log-dir logdir experiment name", "log-path"},
     {"num-classes nc", "", "it counts the classes"},
     {"train-split=", "", "give the folder that has train and val"},
@@ -230,9 +232,16 @@ class Translation {
       missing_.push_back(typed.shown + (typed.shown[0] == '-' && !given.empty()
                                             ? " " + excerpt(without_secrets(given))
                                             : ""));
+    if (run_folder_ && option->name == "run-path") {
+      const bool is_inside = has_word(kNameInProject, typed.name);
+      std::string& folder = line_[*run_folder_];
+      folder = is_inside ? folder + "/" + value : value + "/" + folder;
+      return;
+    }
     if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
     on_line_.push_back(option);
     if (value == kFromWeights) published_ = line_.size() + 1;
+    if (option->name == "run-path") run_folder_ = line_.size() + 1;
     const bool is_first = option == first_bare_option();
     if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
       add_bare(without_secrets(value));
@@ -267,7 +276,8 @@ class Translation {
   std::vector<const Option*> on_line_;
   std::vector<std::string> line_, bare_, missing_;
   std::string network_ = std::string(kUsualNetwork);
-  std::optional<std::size_t> published_;  // where the URL of its weights goes
+  std::optional<std::size_t> published_;   // where the URL of its weights goes
+  std::optional<std::size_t> run_folder_;  // where that of another program is
 };
 
 }  // namespace

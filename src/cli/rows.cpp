@@ -11,6 +11,7 @@
 #include "base/path_pattern.h"
 #include "base/text.h"
 #include "model/catalogue.h"
+#include "record/run_file.h"
 
 namespace kiln {
 namespace {
@@ -354,6 +355,12 @@ std::vector<std::string> items_of(const std::string& list) {
 
 Reader<std::string> path(std::string value_name) {
   return {{.value_name = std::move(value_name)}, path_value, same_text};
+}
+
+Reader<std::string> model_path(std::string value_name) {
+  return {{.value_name = std::move(value_name)},
+          [](const auto&... text) { return model_of(path_value(text...)).string(); },
+          same_text};
 }
 
 Reader<std::string> regular_expression() {

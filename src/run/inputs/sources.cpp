@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
+#include "record/earlier_run.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
 
@@ -483,6 +485,7 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 }
 
 void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!collects_outputs()) set_aside(output.log_path, "split");
   if (!sources.split) return;
   log.info("split:            " + sources.split->summary);
   const std::filesystem::path folder = output.log_path;

@@ -271,7 +271,7 @@ StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& optio
                 .patience = config.patience,
                 .warmup_epochs = config.num_warmup_steps,
                 .is_automatic = plan.is_automatic,
-                .writes_checkpoints = !plan.checkpoint.path.empty(),
+                .writes_checkpoints = plan.checkpoint.is_lasting(),
                 .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
                                                 ranks / config.batch_size),
                 .accumulate = config.accumulate};
