@@ -163,7 +163,7 @@ void save(Run& run) {
   const std::vector<OutputFile> files = model_files(run, std::move(best), std::move(seen));
   run.outputs.predecessor.keep_model(run.console);
   write_model(*run.outputs.model, plan.output.log_path, files);
-  remove_temporary_checkpoints(plan.checkpoint);
+  remove_temporary_checkpoints(run);
   if (run.outputs.explanations) explain_mistakes(run, run.log.most_wrong());
   run.log.saved();
 }

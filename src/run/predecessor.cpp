@@ -121,7 +121,7 @@ void set_best_aside(const std::string& log_path, double resumed, Log& log) {
   const std::string model = description_of(best), aside = best.string() + ".before";
   if (model.empty() || holds_model_of(best, resumed)) return;
   std::error_code fault;
-  fs::remove_all(aside, fault);
+  if (may_hold_model(aside)) fs::remove_all(aside, fault);
   fs::rename(best, aside, fault);
   if (!fault)
     log.info("The best epoch of a run that did not end is kept in '" + aside + "': " + model + ".");

@@ -182,11 +182,13 @@ void Checkpoints::keep_best() {
   best_seconds_ = since_best_.seconds();
 }
 
-void remove_temporary_checkpoints(const CheckpointConfig& config) {
+void remove_temporary_checkpoints(Run& run) {
+  const CheckpointConfig& config = run.plan.checkpoint;
   if (!config.is_temporary) return;
   std::error_code fault;
-  fs::remove_all(config.path, fault);
-  fs::remove_all(best_beside(config), fault);
+  if (run.checkpoint_folder) fs::remove_all(config.path, fault);
+  if (holds_model_of(best_beside(config), run.log.started()))
+    fs::remove_all(best_beside(config), fault);
 }
 
 void Checkpoints::skip_while_busy() {

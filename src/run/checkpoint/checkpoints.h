@@ -73,7 +73,7 @@ class Checkpoints {
 
 // Removes what a run without --checkpoint-path has left in its log folder; call on rank 0 once its
 // model is saved.
-void remove_temporary_checkpoints(const CheckpointConfig& config);
+void remove_temporary_checkpoints(Run& run);
 
 // The properties of this process's machine and setup that affect results bit for bit.
 SavedMachine saved_machine(const Machine& machine, const World& world);

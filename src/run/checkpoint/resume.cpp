@@ -271,7 +271,7 @@ void FoundCheckpoint::set_aside(const CheckpointConfig& config, World& world, Lo
     if (!world.leads()) return;
     const std::string aside = config.path + ".before";
     std::error_code fault;
-    std::filesystem::remove_all(aside, fault);
+    if (is_checkpoint(aside)) std::filesystem::remove_all(aside, fault);
     std::filesystem::rename(config.path, aside, fault);
     log.info("This run starts over, since the checkpoint in '" + config.path +
              "' does not fit it: " + misfit + "." +

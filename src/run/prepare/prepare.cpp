@@ -177,8 +177,7 @@ struct Read {
   Outputs outputs;
   std::vector<Choice> choices;
   std::optional<Plan> plan = {};
-  std::string misfit =
-      {};  // why the checkpoint is none of this run; empty: it is, or there is none
+  std::string misfit = {};  // why the checkpoint is none of this run; empty: it is
 };
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
@@ -403,8 +402,9 @@ Read read_and_plan(TrainConfig& config, const std::optional<ResumePoint>& resume
 std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
   Machine machine = choose_machine(config, world);
-  const TrainConfig asked = config;
+  TrainConfig asked = config;
   FoundCheckpoint found = find_checkpoint(config, world, log);
+  asked.checkpoint = config.checkpoint;
   if (found.resume && found.resume->is_finished && found.resume->is_complete) {
     log.info("This run has already finished; its model is in '" + config.output.trained_model_path +
              "': there is nothing to do.");
@@ -418,7 +418,7 @@ std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
       read_and_plan(config, found.resume, valid_stream, machine, world, log);
   if (const std::string misfit = opened->misfit; !misfit.empty()) {
     opened.reset();  // its locks
-    config = asked;
+    config = std::move(asked);
     found.start_over(misfit);
     opened.emplace(read_and_plan(config, found.resume, valid_stream, machine, world, log));
   }
