@@ -32,7 +32,8 @@ struct Point {
 };
 
 bool in_disc(Point point, Point center, double radius) {
-  return std::hypot(point.x - center.x, point.y - center.y) < radius;
+  const double x = point.x - center.x, y = point.y - center.y;
+  return std::sqrt(x * x + y * y) < radius;
 }
 
 bool in_box(Point point, Point low, Point high) {
@@ -54,7 +55,7 @@ bool in_triangle(Point point) {
 bool in_star(Point point) {
   constexpr double kTip = 1.1, kInner = 0.45, kHalf = std::numbers::pi / 5;
   const double angle = std::abs(std::remainder(std::atan2(point.x, -point.y), 2 * kHalf));
-  const double radius = std::hypot(point.x, point.y);
+  const double radius = std::sqrt(point.x * point.x + point.y * point.y);
   const double inner_x = kInner * std::cos(kHalf), inner_y = kInner * std::sin(kHalf);
   const double x = radius * std::cos(angle), y = radius * std::sin(angle);
   return (inner_x - kTip) * y - inner_y * (x - kTip) > 0;
