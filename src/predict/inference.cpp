@@ -197,8 +197,10 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
   }
   return {.exif = stored.exif,
           .output = {stored.height, stored.width},
+          .fit = stored.fit,
           .short_side = stored.resize_short_side,
-          .keep_exact = stored.keep_exact_size};
+          .keep_exact = stored.keep_exact_size,
+          .fill = stored.fill};
 }
 
 void Predictor::require_large_enough(ImageSize size) const {

@@ -297,7 +297,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionOfLabels = 2;
+constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionWithFit = 3, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr double kMaxTemperature = 1e6;
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
@@ -408,6 +408,20 @@ std::array<double, 3> channels(const JsonFile& file, const char* key) {
   return values;
 }
 
+void read_fit(const JsonFile& file, Preprocessing& result) {
+  const Json& name = file.at("fit");
+  const auto fit = fit_named(name.is_string() ? name.get<std::string>() : "");
+  if (!fit || *fit == Fit::kCrop) file.refuse("fit", "\"pad\" or \"stretch\"");
+  if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with fit");
+  result.fit = *fit;
+  if (*fit != Fit::kPad) return;
+  const std::array<double, 3> fill = channels(file, "fill");
+  for (std::size_t c = 0; c < fill.size(); ++c) {
+    result.fill[c] = static_cast<std::uint8_t>(std::clamp(fill[c], 0.0, 255.0));
+    if (result.fill[c] != fill[c]) file.refuse("fill", "three whole numbers from 0 to 255");
+  }
+}
+
 bool is_count(const Json& value) {
   return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
 }
@@ -427,11 +441,12 @@ bool is_bin(const Json& value, double before) {
 Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "preprocessing", 1 << 16, "64 KiB");
   const Json& version = file.at("version");
-  if (version != kVersion && version != kVersionWithTransforms)
-    file.refuse_version("versions 1 and 2");
-  const bool has_transforms = version == kVersionWithTransforms;
+  const bool has_transforms = version == kVersionWithTransforms,
+             has_fit = version == kVersionWithFit;
+  if (version != kVersion && !has_transforms && !has_fit) file.refuse_version("versions 1 to 3");
   file.refuse_unknown_keys({"version", "exif", "resize_short_side", "keep_exact_size", "input_size",
-                            "mean", "std", has_transforms ? kTransforms : "version"});
+                            "mean", "std", has_transforms ? kTransforms : "version",
+                            has_fit ? "fit" : "version", has_fit ? "fill" : "version"});
   Preprocessing result;
   read_exif(file, result);
   read_input_size(file, result);
@@ -442,6 +457,7 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
     if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with transforms");
     result.transforms = operations.dump();
   }
+  if (has_fit) read_fit(file, result);
   result.normalization = {channels(file, "mean"), channels(file, "std")};
   for (const double value : result.normalization.std)
     if (value <= 0) file.refuse("std", "three numbers above 0");
@@ -525,8 +541,11 @@ std::string format_calibration(const Calibration& calibration) {
 std::string format_preprocessing(const Preprocessing& preprocessing) {
   const int side = preprocessing.resize_short_side;
   const bool has_transforms = !preprocessing.transforms.empty();
+  const bool has_fit = preprocessing.fit != Fit::kCrop;
   nlohmann::ordered_json json = {
-      {"version", has_transforms ? kVersionWithTransforms : kVersion},
+      {"version", has_transforms ? kVersionWithTransforms
+                  : has_fit      ? kVersionWithFit
+                                 : kVersion},
       {"exif", exif_name(preprocessing.exif)},
       {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
       {"keep_exact_size", preprocessing.keep_exact_size},
@@ -534,6 +553,8 @@ std::string format_preprocessing(const Preprocessing& preprocessing) {
       {"mean", preprocessing.normalization.mean},
       {"std", preprocessing.normalization.std}};
   if (has_transforms) json[kTransforms] = nlohmann::ordered_json::parse(preprocessing.transforms);
+  if (has_fit) json["fit"] = fit_name(preprocessing.fit);
+  if (preprocessing.fit == Fit::kPad) json["fill"] = preprocessing.fill;
   return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 

@@ -84,6 +84,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     backbone.normalization = stored->normalization;
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
     backbone.pixels.exif = stored->exif;
+    backbone.pixels.fit = stored->fit;
+    backbone.pixels.fill = stored->fill;
   }
   network.require_size(backbone.pixels.output.height, backbone.pixels.output.width,
                        "give another --image-size");

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "data/image/resample.h"
 #include "predict/explanations.h"
 #include "record/evaluation.h"
 #include "store/model_directory.h"
@@ -131,6 +132,7 @@ PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Dec
     else
       std::memcpy(prepared.input.get(), decoder.pixels.data(), input_bytes_);
     if (image.wants_heat_map) prepared.pixels = decoder.pixels;
+    prepared.picture = decoder.path.picture();
   } catch (const ImageFault& fault) {
     prepared.fault = fault.what();
   }
@@ -167,7 +169,8 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     const auto place = static_cast<std::int64_t>(i);
     const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];
     if (map.numel() > 1)
-      answers[i].heat_map = with_heat_map({pixels_.output, images[i]->pixels}, map);
+      answers[i].heat_map =
+          cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);
   }
   num_unanswered_ = 0;
   return answers;
