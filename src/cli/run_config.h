@@ -110,7 +110,8 @@ struct DataConfig {
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
   ImageSizes image_size;
   Augment augment = Augment::kNone;
-  int eval_resize = 0;  // 0: auto
+  std::optional<Fit> fit;  // empty: chosen by the images
+  int eval_resize = 0;     // 0: auto
   CropSize eval_crop;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;

@@ -227,6 +227,8 @@ Json data_json(const RunRecord& run) {
        {"augment", data.augment},
        {"eval_size", {data.eval_height, data.eval_width}},
        {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
+       {"fit", data.fit},
+       {"cut_away", as_json(data.cut_away)},
        {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}});
   return json;
 }

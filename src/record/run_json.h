@@ -141,8 +141,8 @@ void visit_fields(Is<DataRecord> auto& data, auto&& field) {
          data.valid_counts, "image_height", data.image_height, "image_width", data.image_width,
          "resize_short_side", data.resize_short_side, "augment", data.augment, "eval_height",
          data.eval_height, "eval_width", data.eval_width, "eval_resize_short_side",
-         data.eval_resize_short_side, "normalization", data.normalization, "mean", data.mean, "std",
-         data.std);
+         data.eval_resize_short_side, "fit", data.fit, "cut_away", data.cut_away, "normalization",
+         data.normalization, "mean", data.mean, "std", data.std);
 }
 
 void visit_fields(Is<RunStart> auto& start, auto&& field) {

@@ -31,6 +31,8 @@ struct DataRecord {
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream
+  std::string fit = "crop";                           // fit_name(); of earlier versions, too
+  std::optional<double> cut_away;  // by a center crop from a typical image, as a share of it
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()

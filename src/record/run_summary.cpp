@@ -283,6 +283,10 @@ std::string percent(double share) {
   return formatted("%.1f %%", std::clamp(100 * share, 0.1, 99.9));
 }
 
+std::string cut_text(double share) {
+  return "a center crop cuts away " + percent(share) + " of a typical image";
+}
+
 std::string utc_text(double unix_seconds) {
   if (!(unix_seconds > 0 && unix_seconds < 253402300800.0)) return "unknown";
   const auto seconds = static_cast<std::time_t>(unix_seconds);

@@ -125,6 +125,7 @@ class Finder {
     }
     class_counts();
     shared_images();
+    cut_away();
     bad_images();
     cores();
     std::ranges::stable_sort(found_, std::ranges::greater{}, &Finding::judged);
@@ -264,6 +265,12 @@ class Finder {
     warn(grouped(summary_.num_valid_in_train) + " of " + grouped(summary_.num_valid) +
          " validation images are also training images, byte for byte: the accuracy on new images "
          "is probably lower.");
+  }
+
+  void cut_away() {
+    const DataRecord& data = run_.start.data;
+    if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
+      warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
   }
 
   // Warns if the compute threads got too little CPU time and did not just wait for images.

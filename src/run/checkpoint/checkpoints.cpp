@@ -171,6 +171,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.options_in_effect = run_.plan.options_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
+  run.fit = fit_name(run_.plan.pixels.train.fit);
   const auto& [mean, std] = run_.plan.pixels.normalization;
   run.mean.assign(mean.begin(), mean.end());
   run.std.assign(std.begin(), std.end());

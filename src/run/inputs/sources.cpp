@@ -11,6 +11,7 @@
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
+#include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
 
@@ -134,10 +135,20 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
   pixels.size_reason = "after the operations of --transform-path";
 }
 
+constexpr Fit kForElongated = Fit::kPad;
+
+FitChoice fit_of(const DataConfig& config, const Sources& sources, ImageSize output) {
+  const std::optional<double> cut = share_cut_away(sources.train, output);
+  const bool keeps_all = cut.value_or(0) > kMuchCutAway && !sources.train.is_image_directory;
+  return {config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), cut};
+}
+
 // Requires that pixels.train is set.
 void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   TransformSpec& valid = pixels.valid;
   valid = pixels.train;
+  valid.augment = Augment::kNone;
+  if (valid.fit != Fit::kCrop) return;  // --eval-crop of a recipe is for crops
   int crop = config.eval_crop.side;
   if (config.eval_crop.is_larger && pixels.train.short_side > 0)
     crop = larger_crop(pixels.train.output.height, size_step);
@@ -391,7 +402,7 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     choose_size(config, pixels);
-    choose_valid_pixels(config, size_step(sources), pixels);
+    take_fit(config, sources, fit_of(config, sources, pixels.train.output), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(config, sources, pixels);
@@ -400,13 +411,20 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
   return pixels;
 }
 
+void take_fit(const DataConfig& config, const Sources& sources, const FitChoice& choice,
+              PixelPlan& pixels) {
+  pixels.fit = choice;
+  pixels.train.fit = choice.fit;
+  choose_valid_pixels(config, size_step(sources), pixels);
+}
+
 void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
   pixels.normalization = normalization;
   pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
                               : normalization == Normalization{}      ? "half"
                                                                       : "given";
   for (std::size_t c = 0; c < 3; ++c)
-    pixels.train.erased[c] =
+    pixels.train.fill[c] = pixels.valid.fill[c] =
         static_cast<std::uint8_t>(std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
 }
 
@@ -415,19 +433,25 @@ Preprocessing preprocessing_of(const PixelPlan& pixels) {
   return {.exif = plan.exif,
           .height = plan.output.height,
           .width = plan.output.width,
-          .resize_short_side = plan.short_side,
+          .resize_short_side = plan.fit == Fit::kCrop ? plan.short_side : 0,
           .keep_exact_size = plan.keep_exact,
           .normalization = pixels.normalization,
-          .transforms = plan.chain ? plan.chain->whole.to_json() : ""};
+          .transforms = plan.chain ? plan.chain->whole.to_json() : "",
+          .fit = plan.fit,
+          .fill = plan.fit == Fit::kPad ? plan.fill : std::array<std::uint8_t, 3>{}};
 }
 
 PixelChoice choice_of(const PixelPlan& pixels) {
   const auto sizes = [](const TransformSpec& plan) {
     return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
   };
-  return {pixels.train.exif,     sizes(pixels.train),
-          sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
-          pixels.smallest_batch, pixels.normalization};
+  return {pixels.train.exif,
+          pixels.fit,
+          sizes(pixels.train),
+          sizes(pixels.valid),
+          pixels.whole_image.value_or(ImageSize{}),
+          pixels.smallest_batch,
+          pixels.normalization};
 }
 
 PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
@@ -441,6 +465,8 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   if (choice.whole_image.height > 0) pixels.whole_image = choice.whole_image;
   if (sources.transform) choose_by_transformation(config, *sources.transform, pixels);
   pixels.train.exif = pixels.valid.exif = choice.exif;
+  pixels.fit = choice.fit;
+  pixels.train.fit = pixels.valid.fit = choice.fit.fit;
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";

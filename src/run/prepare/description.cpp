@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/options.h"
+#include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
@@ -34,12 +35,15 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
                                     division.has_own_valid ? &division.valid : nullptr);
   data.image_height = pixels.train.output.height;
   data.image_width = pixels.train.output.width;
-  data.resize_short_side = pixels.train.short_side;
+  const bool is_cropped = pixels.train.fit == Fit::kCrop;
+  data.fit = fit_name(pixels.train.fit);
+  data.cut_away = pixels.fit.cut_away;
+  data.resize_short_side = is_cropped ? pixels.train.short_side : 0;
   data.augment =
       sources.transform ? sources.transform->summary() : augment_name(pixels.train.augment);
   data.eval_height = pixels.valid.output.height;
   data.eval_width = pixels.valid.output.width;
-  data.eval_resize_short_side = pixels.valid.short_side;
+  data.eval_resize_short_side = is_cropped ? pixels.valid.short_side : 0;
   data.normalization = pixels.normalization_name;
   std::copy(pixels.normalization.mean.begin(), pixels.normalization.mean.end(), data.mean);
   std::copy(pixels.normalization.std.begin(), pixels.normalization.std.end(), data.std);
@@ -81,6 +85,8 @@ std::string size_text(const TransformSpec& pixels) {
 }
 
 std::string center_text(const TransformSpec& pixels) {
+  if (pixels.fit == Fit::kPad) return "padded";
+  if (pixels.fit == Fit::kStretch) return "stretched";
   return formatted("short side to %d, center crop", pixels.short_side);
 }
 
@@ -102,6 +108,9 @@ void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan)
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size",
                       size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
+  if (pixels.fit.cut_away.value_or(0) > 0 || train.fit != Fit::kCrop)
+    plan.emplace_back("fit",
+                      fit_name(train.fit) + " (" + cut_text(pixels.fit.cut_away.value_or(0)) + ")");
   plan.emplace_back("EXIF orientation", exif_text(train.exif));
   if (train.chain) {
     plan.emplace_back("transformation", train.chain->whole.summary());

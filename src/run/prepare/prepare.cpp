@@ -62,10 +62,12 @@ std::unique_ptr<ImageModel> build_model(const std::string& untrained_model_path,
   return model;
 }
 
-// `config` with only what this rank reads itself. `exif`: of the checkpoint, if the run resumes.
-DataConfig part_of_rank(const DataConfig& config, std::optional<Exif> exif, const World& world) {
+// `config` with only what this rank reads itself. A run that resumes keeps what auto chose.
+DataConfig part_of_rank(const DataConfig& config, const std::optional<ResumePoint>& resume,
+                        const World& world) {
   DataConfig part = config;
-  if (exif) part.records.exif = exif;
+  if (resume) part.records.exif = exif_named(resume->run.exif);
+  if (resume) part.fit = fit_named(resume->run.fit);
   const std::string place = DataConfig::kRankPlace;
   const std::size_t at = part.train_path.find(place);
   if (config.has_train_shard && at != std::string::npos)
@@ -263,8 +265,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
 Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
                     const Machine& machine, World& world, Log& log) {
   const OpenFile valid_stream = spool_valid_stream(world, config, log);
-  DataConfig part = part_of_rank(
-      config.data, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt, world);
+  DataConfig part = part_of_rank(config.data, resume, world);
   std::optional<Choice> network;
   if (std::string& name = part.network.model_name; name == kAutoNetwork)
     name = world.from_leader([&] {

@@ -124,6 +124,7 @@ void report_preprocessing(const Preprocessing& pixels, Report& report) {
   report["resize_short_side"] =
       pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
   report["keep_exact_size"] = pixels.keep_exact_size;
+  report["fit"] = fit_name(pixels.fit);
   if (!pixels.transforms.empty()) report["transforms"] = Report::parse(pixels.transforms);
 }
 

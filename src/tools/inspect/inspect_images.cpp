@@ -24,6 +24,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "predict/inference.h"
+#include "record/run_summary.h"
 #include "report/console.h"
 #include "report/page/page.h"
 #include "tools/inspect/step_probe.h"
@@ -360,6 +361,10 @@ int inspect_images(const InspectConfig& config, Log& log, InspectReport& report)
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
+  const std::optional<double> cut = share_cut_away(set, size_of(config, set));
+  report["cut_away"] = cut ? Report(*cut) : Report();
+  if (cut.value_or(0) > kMuchCutAway)
+    report["notes"].push_back(cut_text(*cut) + ": see --fit of kiln train");
   report_input_mode(set, report);
   const int bad = config.check ? check_images(set, report) : 0;
   const int leaks = report_leaks(config, set, report);
