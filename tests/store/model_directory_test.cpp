@@ -50,6 +50,7 @@ TEST(CalibrationFile, OfSeveralLabelsHasEachClass) {
        {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [[1]]})",
         R"({"version": 2, "classes": [[1, 2, []]]})", R"({"version": 2, "classes": [[0, 1, []]]})",
         R"({"version": 2, "classes": [[1, 0.5]]})",
+        R"({"version": 2, "classes": [[1e-300, 0.5, []]]})",
         R"({"version": 2, "classes": [[1, 0.5, [[0.5, 2, 3]]]]})"})
     EXPECT_THROW(parse_calibration(bad, "x"), Error) << bad;
 }
@@ -66,7 +67,7 @@ TEST(CalibrationFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_model_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
   expect_model_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
                      "'more' is unknown");
-  for (const std::string value : {"0", "-1", "1e7", "null", "\"1\""})
+  for (const std::string value : {"0", "-1", "1e7", "1e-7", "1e-300", "null", "\"1\""})
     expect_model_fault(R"({"version": 1, "answers": [], "temperature": )" + value + "}",
                        "'temperature' is");
   expect_model_fault(with_answers("{}"), "'answers' is {}");
