@@ -178,6 +178,9 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     notes_.push_back(formatted("The model has no %s: its classes are named 0, 1 and so on.",
                                std::string(kLabelMapFile).c_str()));
   }
+  if (!is_there(folder / kCalibrationFile))
+    notes_.push_back(formatted("The model has no %s: its confidence is not calibrated.",
+                               std::string(kCalibrationFile).c_str()));
   if (!directory_.preprocessing)
     notes_.push_back(
         formatted("The model has no %s: images are resized to the size of the first one, which "
