@@ -112,7 +112,7 @@ Rows<PredictionConfig> prediction_rows() {
   return {
       opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kParameter},
           "Fail if more images than this (or than this percentage, but at least 1) cannot be "
-          "decoded. Until then each one is logged with its reason."),
+          "decoded. auto: 3 images or 1 %, whichever is more, but less than half."),
       opt(&Config::precision, "precision", kPrecisions, {kMachine, kParameter},
           "Numeric precision, as in training."),
       opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), {kMachine, kParameter},
@@ -135,11 +135,11 @@ int part_number(const std::string& text) {
 
 JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
   path_value(option, text, where);
-  if (text == "auto") return part_of_job();
+  if (text == "auto") return part_of_job(0);
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string number = text.substr(0, slash);
   const int count = part_number(text.substr(std::min(slash + 1, text.size())));
-  if (number == "auto" && count > 0) return part_of_indexed_job(count);
+  if (number == "auto" && count > 0) return part_of_job(count);
   const JobPart part{.number = part_number(number), .count = count};
   if (part.number >= 1 && part.number <= part.count) return part;
   refuse_text(where + " is '" + excerpt(text) +
@@ -148,50 +148,52 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
 
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
-  return {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
-              "ModelDirectory of a trained model, as written by `kiln train`.")
-              .otherwise("model"),
-          opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
-              "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
-              "ImageDirectory, a COCO folder, or a single image."),
-          opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
-              "Only the images listed in this file (-: standard input), one path per line, or "
-              "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
-              "the working directory."),
-          opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-              "File for the predictions, one row per image, in the order of the images: .csv, "
-              ".jsonl or .parquet. Default: readable lines on standard output."),
-          opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
-              "Folder for the predictions in the format of the designer's Score Image Model, a "
-              "DataFrameDirectory; bad images are omitted."),
-          opt(&Config::explain, "explain", path("DIR"), kPaths,
-              "Folder for heat maps of the images that the model is least sure of and of those it "
-              "got wrong: what in the image led to the prediction."),
-          opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
-              kPaths,
-              "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
-              "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
-              "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),
-          opt(&Config::resume, "resume",
-              {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
-              "auto: continue after the rows that a killed job left in --output-path, if it had "
-              "the same model, images and options. never: start over."),
-          opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
-              "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
-              "readable lines."),
-          opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
-              "Write the probability of every class, one column each."),
-          opt(&Config::raw, "raw", on_off(), kAnswers,
-              "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
-              "temperature fitted on the validation images. The labels stay the same, unless "
-              "--min-confidence is given. --scored-dataset always holds the plain softmax."),
-          opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-              "Confidence threshold: below it the label is empty, and the column guess holds the "
-              "most probable class."),
-          opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-              "The same, at the threshold that gave this accuracy on the validation images of "
-              "training. A lower value answers more images."),
-          within(&Config::prediction, prediction_rows())};
+  return {
+      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+          "ModelDirectory of a trained model, as written by `kiln train`.")
+          .otherwise("model"),
+      opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
+          "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
+          "ImageDirectory, a COCO folder, or a single image."),
+      opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+          "Only the images listed in this file (-: standard input), one path per line, or "
+          "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
+          "the working directory."),
+      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+          "File for the predictions, one row per image, in the order of the images: .csv, "
+          ".jsonl or .parquet. Default: readable lines on standard output."),
+      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
+          "Folder for the predictions in the format of the designer's Score Image Model, a "
+          "DataFrameDirectory; bad images are omitted."),
+      opt(&Config::explain, "explain", path("DIR"), kPaths,
+          "Folder for heat maps of the images that the model is least sure of and of those it "
+          "got wrong: what in the image led to the prediction."),
+      opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
+          kPaths,
+          "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
+          "auto: the part of this task of a Slurm array from 0 or 1, host of a SageMaker job, or "
+          "RANK of WORLD_SIZE. auto/N: of a task of any whole array of N, or by "
+          "JOB_COMPLETION_INDEX of Kubernetes."),
+      opt(&Config::resume, "resume",
+          {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
+          "auto: continue after the rows that a killed job left in --output-path, if it had "
+          "the same model, images and options. never: start over."),
+      opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
+          "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
+          "readable lines."),
+      opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
+          "Write the probability of every class, one column each."),
+      opt(&Config::raw, "raw", on_off(), kAnswers,
+          "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
+          "temperature fitted on the validation images. The labels stay the same, unless "
+          "--min-confidence is given. --scored-dataset always holds the plain softmax."),
+      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+          "Confidence threshold: below it the label is empty, and the column guess holds the "
+          "most probable class."),
+      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+          "The same, at the threshold that gave this accuracy on the validation images of "
+          "training. A lower value answers more images."),
+      within(&Config::prediction, prediction_rows())};
 }
 
 // "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are

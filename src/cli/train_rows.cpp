@@ -125,7 +125,7 @@ Rows<DataConfig> image_rows() {
           "Skip images that cannot be decoded, or fail at the first one."),
       opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kFree, kParameter},
           "Fail if more images of a dataset than this (or than this percentage, but at least 1) "
-          "cannot be decoded."),
+          "cannot be decoded. auto: 3 images or 1 %, whichever is more, but less than half."),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           {kMachine, kFree, kMayDiffer},
           "Threads that load and decode images. auto: half of the processors at first, then as "

@@ -146,11 +146,9 @@ class CacheEntry {
   void record(const std::string& hash) const {
     const std::string text = std::string(kRecordBegin) + hash + "\n";
     if (::ftruncate(descriptor_.number(), 0) != 0) fail_to_write(record_, errno);
-    errno = ENOSPC;  // of a partial write
-    if (::pwrite(descriptor_.number(), text.data(), text.size(), 0) !=
-            static_cast<ssize_t>(text.size()) ||
-        ::fsync(descriptor_.number()) != 0)
-      fail_to_write(record_, errno);
+    ::lseek(descriptor_.number(), 0, SEEK_SET);
+    write_all(descriptor_.number(), text, record_);
+    if (::fsync(descriptor_.number()) != 0) fail_to_write(record_, errno);
   }
 
  private:

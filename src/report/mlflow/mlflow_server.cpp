@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "record/run_json.h"
 
 namespace kiln {
@@ -120,6 +121,11 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
                               std::string* password) {
   const std::size_t colon = tracking_uri.find("://");
   const std::string scheme = tracking_uri.substr(0, std::min(colon, tracking_uri.find(':')));
+  if (scheme.starts_with("databricks"))
+    refuse("names a workspace of Databricks, whose logins are not supported");
+  if (colon == std::string::npos && scheme != "file" && !scheme.starts_with('/') &&
+      (tracking_uri.find_first_of(":@") != std::string::npos || scheme == "localhost"))
+    refuse("is a host without http:// or https:// before it");
   if (scheme == "file" || colon == std::string::npos)
     refuse("names a folder, not a server: MLflow's file stores are not supported");
   if (scheme != "http" && scheme != "https" && scheme != "azureml")
@@ -190,6 +196,10 @@ void MlflowServer::fail(const HttpAnswer& answer) const {
   std::string text = failure_text(answer);
   if (const std::string message = message_of(answer.body, settings_.login); !message.empty())
     text += " (" + message + ")";
+  if (!answer.location.empty())
+    text += ": it redirects to " + shown_url(answer.location) +
+            ", which is not followed; set "
+            "MLFLOW_TRACKING_URI to the server there";
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
   if (answer.status == 404) throw NotFound(text);

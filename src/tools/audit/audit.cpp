@@ -229,7 +229,7 @@ struct Parts {
 
 // Refuses a folder whose doubtful.csv a person has edited, so that the edits are not overwritten.
 OutputFolder open_output(const std::string& path) {
-  OutputFolder output = open_report_folder(path, kAuditFileName, "an audit");
+  OutputFolder output = open_report_folder(path, kAuditFileName);
   const fs::path doubtful = output.path() / kDoubtfulName, audit = output.path() / kAuditFileName;
   if (is_there(doubtful) && is_there(audit) && was_edited(read_file(doubtful), read_file(audit)))
     throw Error(

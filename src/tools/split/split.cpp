@@ -63,13 +63,13 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
 }
 
 // Puts all outputs in place together, when the last one is complete.
-void write_parts(const PartedDataset& split, const std::vector<std::string>& paths, Log& log) {
+void write_parts(const PartedDataset& split, std::vector<OutputFolder> folders, Log& log) {
   std::vector<ImageDirectoryOutput> outputs;
-  outputs.reserve(paths.size());
-  for (std::size_t p = 0; p < paths.size(); ++p) {
+  outputs.reserve(folders.size());
+  for (std::size_t p = 0; p < folders.size(); ++p) {
     std::vector<bool> keep(split.parts.size());
     for (std::size_t i = 0; i < keep.size(); ++i) keep[i] = split.parts[i] == p;
-    outputs.emplace_back(split.set, keep, paths[p]);
+    outputs.emplace_back(split.set, keep, std::move(folders[p]));
   }
   for (ImageDirectoryOutput& output : outputs) {
     if (const std::string note = output.left_out().note(); !note.empty()) log.warning(note);
@@ -90,8 +90,9 @@ int run(const SplitImagesConfig& config, Process& process) {
     tell_unused(config.records, set);
     check_parts(request, set);
   });
+  std::vector<OutputFolder> folders;
   for (const std::string& path : config.part_paths)
-    problems.collect([&] { prepare_image_output(path, config.src_path); });
+    problems.collect([&] { folders.push_back(take_image_output(path, config.src_path)); });
   problems.throw_if_any();
   const PartedDataset split =
       split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
@@ -99,7 +100,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   warn_of_lost_columns(split.set, log);
   warn_of_undecodable(split.set, log);
   if (const std::string note = note_of_turned_images(split.set); !note.empty()) log.warning(note);
-  write_parts(split, config.part_paths, log);
+  write_parts(split, std::move(folders), log);
   log.info("Split '" + config.src_path + "' into " + split.summary + ".");
   log.info("Wrote the ImageDirectories " +
            quoted_names(config.part_paths, config.part_paths.size()) + ".");

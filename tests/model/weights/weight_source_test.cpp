@@ -249,7 +249,7 @@ TEST_F(Sources, AStateDictSaysNothingOfClasses) {
 }
 
 TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   expect_the_model(read_weight_source(folder_ / "m"));
   ModelDirectory untrained;
   untrained.state = {tensor("model.fc.bias")};
@@ -257,7 +257,7 @@ TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
 }
 
 TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   for (const char* name : {"model", "model.safetensors"})
     expect_the_model(read_weight_source(folder_ / "m" / name));
   const fs::path before = fs::current_path();
@@ -271,14 +271,14 @@ TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
 }
 
 TEST_F(Sources, AModelThatIsReplacedMeanwhileIsReadAgainWithWhatIsBesideIt) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   TrainedModel other = model();
   other.state = {tensor("model.fc.bias", 4)};
   other.labels = {"fir", "oak"};
   bool is_replaced = false;
   const std::function<void(const fs::path&)> replace = [&](const fs::path& path) {
     if (path.filename() != kLabelMapFile || std::exchange(is_replaced, true)) return;
-    write_directory(folder_ / "m", trained_model_files(other));
+    write_directory(OutputFolder(folder_ / "m"), trained_model_files(other));
   };
   test::before_open = &replace;
   const WeightSource source = read_weight_source(folder_ / "m/model.safetensors");
