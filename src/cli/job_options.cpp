@@ -186,7 +186,7 @@ CommandInfo describe_command(const std::vector<std::string>& names) {
            "The command to describe; or, for component files, fine-tune: train with weights and "
            "one folder of images.")
            .shown_as("COMMAND"),
-       opt(&DescribeConfig::image, "image", path("IMAGE"), kReporting,
+       opt(&DescribeConfig::image, "image", free_text("IMAGE"), kReporting,
            "Container image of a component, with registry and tag. Default: kiln, tagged with this "
            "version.")});
 }

@@ -32,7 +32,7 @@ const char* const kWeightsHashHelp =
     "name of a downloaded file, if it has any.";
 
 Reader<std::string> sha256() {
-  Reader<std::string> reader = path("HEX");
+  Reader<std::string> reader = free_text("HEX");
   reader.parse = sha256_value;
   return reader;
 }
@@ -40,7 +40,7 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights) {
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
-    given.refuse("weights", "'" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+    given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
 }
 
 void check_weights_hash(Given& given) {

@@ -1,3 +1,4 @@
+#include "base/url.h"
 #include "tools/commands.h"
 
 #include <fcntl.h>
@@ -25,7 +26,6 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "tools/launch/mpirun_job.h"
@@ -177,7 +177,7 @@ class Launch {
     say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
         (job.num_ranks == 1 ? " rank" : " ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-    mpi_log_.add("launch", joined(without_secrets(call_.words), " "));
+    mpi_log_.add("launch", for_people(joined(call_.words, " ")));
   }
 
   int run(JobSignals& signals) {

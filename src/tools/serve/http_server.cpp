@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/platform/serving.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -66,7 +67,7 @@ std::string_view HttpRequest::header(std::string_view name) const {
 
 HttpResponse error_response(int status, const std::string& sentence) {
   HttpResponse response{.status = status,
-                        .body = "{\"error\": " + quote_json(printable(sentence)) + "}\n"};
+                        .body = "{\"error\": " + quote_json(for_people(sentence)) + "}\n"};
   if (status == 503) response.headers.push_back({"Retry-After", "1"});
   return response;
 }
