@@ -113,7 +113,8 @@ struct Log::Sinks {
   // Called under the mutex when the file cannot be written.
   void note_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
-    file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
+    file_fault =
+        for_people("'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1));
     warnings.push_back(file_fault + ". Training continues without it.");
     errors.write("warning: " + warnings.back() + "\n");
   }
@@ -189,9 +190,8 @@ void Log::open_file(const std::filesystem::path& path) {
     sink->set_formatter(std::move(formatter));
     auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
-    logger->set_error_handler([sinks = sinks_.get()](const std::string& reason) {
-      sinks->note_lost_line(for_people(reason));
-    });
+    logger->set_error_handler(
+        [sinks = sinks_.get()](const std::string& reason) { sinks->note_lost_line(reason); });
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);
     sinks_->file_path = path.string();

@@ -13,7 +13,7 @@ namespace {
 // "node1:2,node2": node1 has two slots, and node2 has one.
 std::vector<RankHost> hosts_value(const Option& option, const std::string& text,
                                   const std::string& where) {
-  path_value(option, text, where);
+  text_value(option, text, where);
   std::vector<RankHost> hosts;
   for (const std::string& item : items_of(text)) {
     const std::size_t colon = item.find(':');

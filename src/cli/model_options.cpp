@@ -20,7 +20,7 @@ using enum Effect;
 constexpr std::size_t kSha256Digits = 64;
 
 std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string hash = in_small_letters(path_value(option, text, where));
+  std::string hash = in_small_letters(text_value(option, text, where));
   if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
     return hash;
   refuse_text(where + " is '" + text +
@@ -134,7 +134,7 @@ int part_number(const std::string& text) {
 }
 
 JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
-  path_value(option, text, where);
+  text_value(option, text, where);
   if (text == "auto") return part_of_job();
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string number = text.substr(0, slash);

@@ -56,8 +56,8 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
     std::string images;
     for (const std::uint32_t i : leak.images)
       if (split.parts[i] == p)
-        images +=
-            (images.empty() ? "" : ", ") + quote_json(as_utf8(split.set.samples.file_name(i)));
+        images += (images.empty() ? "" : ", ") +
+                  quote_json(as_utf8(std::string(split.set.samples.file_name(i))));
     if (!images.empty()) line += ", " + quote_json(names[p]) + ": [" + images + "]";
   }
   return line + "}\n";
