@@ -66,16 +66,19 @@ bool is_odd_host(std::string_view host) {
 }
 
 // The end of the URL whose scheme begins in a text: the quote of the same kind as before it;
-// otherwise a blank, without the marks of the sentence before that. Rather too far than too early.
+// otherwise a blank, without the marks of the sentence before that; of the value of an option,
+// which begins with it, the end. Rather too far than too early.
 std::size_t end_of_url(std::string_view text, std::size_t begin, std::size_t host) {
   const char before = begin == 0 ? ' ' : text[begin - 1];
   for (std::size_t at = host; std::string_view("'\"`").find(before) != text.npos; ++at) {
     at = text.find(before, at);
     if (at == text.npos) break;
-    const char after = at + 1 < text.size() ? text[at + 1] : ' ';  // of a quote within a word: more
-    if (!is_letter(after) && !is_digit(after) && after != '\\' && after != before) return at;
+    const char after = at + 1 < text.size() ? text[at + 1] : ' ';  // else it is within a word
+    if (after != before && std::string_view(" \t\r\n.,;:!)]}>'\"`").find(after) != text.npos)
+      return at;
   }
-  const std::size_t end = std::min(text.find_first_of(" \t\r\n", host), text.size());
+  const std::size_t end =
+      begin == 0 ? text.size() : std::min(text.find_first_of(" \t\r\n", host), text.size());
   return host + text.substr(host, end - host).find_last_not_of(".,;:!?'\"`)]}>") + 1;
 }
 

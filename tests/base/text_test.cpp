@@ -45,7 +45,7 @@ TEST(Printable, EscapesWhatEndsOrReordersALineOfUnicode) {
 }
 
 TEST(ForPeople, HasNoSecretsNoControlsAndNoEndlessWords) {
-  EXPECT_EQ(for_people("see 'https://u:w@host/a?b'\x1b"), "see 'https://host/a?…'\\x1b");
+  EXPECT_EQ(for_people("see 'https://u:w@host/a?b'.\x1b"), "see 'https://host/a?…'.\\x1b");
   const std::string word(1000, 'x');
   EXPECT_EQ(for_people("a " + word + " b"), "a " + word + " b");
   EXPECT_EQ(for_people(word + "yz b " + word + word).substr(0, 1007), word + "… b x");

@@ -67,6 +67,7 @@ TEST(Url, LosesItsSecretsInAnyText) {
            {"C:\\photos\\a?b and C://u:w@a?b", "C:\\photos\\a?b and C://u:w@a?b"},
            {"/usr/bin:/bin?", "/usr/bin:/bin?"},
            {"--columns=path=a?b", "--columns=path=a?b"},
+           {"https://host/a?b c\nd", "https://host/a?…"},
            {"://", "://"},
            {"", ""}}) {
     EXPECT_EQ(without_secrets(text), shown);
