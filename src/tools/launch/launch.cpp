@@ -1,4 +1,3 @@
-#include "base/url.h"
 #include "tools/commands.h"
 
 #include <fcntl.h>
@@ -26,6 +25,7 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "tools/launch/mpirun_job.h"
