@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -155,7 +156,8 @@ int exit_code(ErrorCode code) {
   }
 }
 
-Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+Error::Error(ErrorCode code, std::string message)  // NOLINT: its callers give temporaries
+    : code_(code), message_(for_people(message)) {}
 
 void Problems::throw_if_any() const {
   if (!empty()) throw *this;

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -181,7 +182,7 @@ void fail_to_write(const std::filesystem::path& path, int error) {
 }
 
 std::string quoted_path(const std::filesystem::path& path) {
-  const std::string text = path.string();
+  const std::string text = without_secrets(path.string());
   return "'" + (text.size() <= kShownBytes ? text : cut_to_bytes(text, kShownBytes) + "…") + "'";
 }
 

@@ -266,6 +266,7 @@ Json schema_of(const Option& option) {
       return pattern("^[0-9]+(s|min|h)$");
     case ValueKind::kImageSize:
       return {{"anyOf", {integer_type(option), pattern("^\\[ *[0-9]+ *, *[0-9]+ *\\]$")}}};
+    case ValueKind::kText:
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }

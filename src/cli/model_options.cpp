@@ -20,7 +20,7 @@ using enum Effect;
 constexpr std::size_t kSha256Digits = 64;
 
 std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string hash = in_small_letters(path_value(option, text, where));
+  std::string hash = in_small_letters(text_value(option, text, where));
   if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
     return hash;
   refuse_text(where + " is '" + text +
@@ -32,7 +32,7 @@ const char* const kWeightsHashHelp =
     "name of a downloaded file, if it has any.";
 
 Reader<std::string> sha256() {
-  Reader<std::string> reader = path("HEX");
+  Reader<std::string> reader = free_text("HEX");
   reader.parse = sha256_value;
   return reader;
 }
@@ -40,7 +40,7 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights) {
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
-    given.refuse("weights", "'" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+    given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
 }
 
 void check_weights_hash(Given& given) {
@@ -134,7 +134,7 @@ int part_number(const std::string& text) {
 }
 
 JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
-  path_value(option, text, where);
+  text_value(option, text, where);
   if (text == "auto") return part_of_job(0);
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string number = text.substr(0, slash);

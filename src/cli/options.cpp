@@ -246,6 +246,7 @@ std::string range_text(const Option& option) {
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
       return "True or False";
+    case ValueKind::kText:
     case ValueKind::kPath:
     case ValueKind::kFlag:
       return "";

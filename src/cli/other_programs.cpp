@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 
@@ -180,9 +179,9 @@ class Translation {
     } else if (row != nullptr) {
       take_foreign(*row, *typed);
     } else if (!word.starts_with('-')) {
-      add_bare(without_secrets(word));
+      add_bare(word);
     } else {
-      line_.push_back(without_secrets(word));
+      line_.push_back(word);
     }
   }
 
@@ -227,15 +226,14 @@ class Translation {
                         : usual.empty()                 ? option->default_text
                                                         : std::string(usual);
     if (value.empty() && option->kind != ValueKind::kModelName)
-      missing_.push_back(typed.shown + (typed.shown[0] == '-' && !given.empty()
-                                            ? " " + excerpt(without_secrets(given))
-                                            : ""));
+      missing_.push_back(typed.shown +
+                         (typed.shown[0] == '-' && !given.empty() ? " " + excerpt(given) : ""));
     if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
     on_line_.push_back(option);
     if (value == kFromWeights) published_ = line_.size() + 1;
     const bool is_first = option == first_bare_option();
     if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
-      add_bare(without_secrets(value));
+      add_bare(value);
     else
       add(*option, value);
   }
@@ -258,7 +256,7 @@ class Translation {
       network_ = find_network(value)->name;
     }
     line_.push_back("--" + option.name);
-    if (!value.empty()) line_.push_back(without_secrets(value));
+    if (!value.empty()) line_.push_back(value);
   }
 
   const CommandInfo& command_;
@@ -281,9 +279,9 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
   const std::size_t dashes = word.starts_with("--") ? 2 : is_dashed(word) ? 1 : 0;
   const std::size_t equals = word.find('=');
   if (dashes == 0 && equals == word.npos) return {};
-  TypedWord typed{.name = word.substr(dashes, equals - dashes),
-                  .shown = dashes == 0 ? "'" + excerpt(word) + "'"
-                                       : excerpt(without_secrets(word.substr(0, equals)))};
+  TypedWord typed{
+      .name = word.substr(dashes, equals - dashes),
+      .shown = dashes == 0 ? "'" + excerpt(word) + "'" : excerpt(word.substr(0, equals))};
   if (equals != word.npos) typed.value = word.substr(equals + 1);
   const std::string letter = typed.name.substr(0, 1), rest = typed.name.substr(letter.size());
   if (dashes == 1 && equals == word.npos && is_number(rest) && is_foreign(command, letter)) {

@@ -228,7 +228,7 @@ std::string every_text(const Option& option, const CheckpointEvery& value) {
 }
 
 std::string pattern_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string pattern = path_value(option, text, where);
+  std::string pattern = text_value(option, text, where);
   try {
     const PathPattern valid(pattern);
   } catch (const std::invalid_argument& fault) {
@@ -328,7 +328,7 @@ std::string choice_value(const Option& option, const std::string& text, const st
   fail_to_parse(text, where, join_choices(option.choices));
 }
 
-std::string path_value(const Option& option, const std::string& text, const std::string& where) {
+std::string text_value(const Option& option, const std::string& text, const std::string& where) {
   if (text.empty())
     fail_to_parse(text, where, option.value_name == "REGEX" ? "a regular expression" : "a path");
   return text;
@@ -355,8 +355,12 @@ std::vector<std::string> items_of(const std::string& list) {
   return items;
 }
 
-Reader<std::string> path(std::string value_name) {
-  return {{.value_name = std::move(value_name)}, path_value, same_text};
+Reader<std::string> free_text(std::string value_name) {
+  return path(std::move(value_name), ValueKind::kText);
+}
+
+Reader<std::string> path(std::string value_name, ValueKind kind) {
+  return {{.value_name = std::move(value_name), .kind = kind}, text_value, same_text};
 }
 
 Reader<std::string> regular_expression() {

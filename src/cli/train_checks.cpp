@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 #include "train/exchange/catalogue.h"
@@ -380,7 +379,7 @@ void note_choices(Given& given, bool has_named_network) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
     if (const RawValue* value = given.find(option.name))
-      words.insert(words.end(), {"--" + option.name, without_secrets(value->text)});
+      words.insert(words.end(), {"--" + option.name, value->text});
   if (given.has_bare_path) note("in full:", shell_words(words));
   const RawValue* name = given.find("model-name");
   if (name == nullptr) return;

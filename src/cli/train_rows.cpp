@@ -354,7 +354,7 @@ Rows<OutputConfig> tracking_rows() {
   return {
       opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"),
+      opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
           {kReporting, kFree, kKubeflowRun, kForOneRun},
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
           "epoch's metrics go to its output of type Metrics.")};

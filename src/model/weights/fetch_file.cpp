@@ -90,7 +90,7 @@ std::string size_text(std::uint64_t bytes) {
 [[noreturn]] void fail(const std::string& url, const std::string& reason,
                        const std::string& advice) {
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice +
+              "'" + url + "' cannot be downloaded: " + reason + ". " + advice +
                   " Or download it elsewhere and give the file, or leave --weights out.");
 }
 
@@ -219,9 +219,8 @@ class Arrival {
   std::string finish() {
     const double seconds = watch_.seconds();
     if (size_ == 0)
-      throw Error(
-          ErrorCode::kFailedToDownloadFiles,
-          "'" + shown_url(request_.url) + "' cannot be used: it is an empty file. Check the URL.");
+      throw Error(ErrorCode::kFailedToDownloadFiles,
+                  "'" + request_.url + "' cannot be used: it is an empty file. Check the URL.");
     file_->finish();
     log_.info("Fetched " + size_text(size_) + " in " + duration_text(seconds));
     try {
@@ -243,7 +242,7 @@ class Arrival {
     check_size(total_);
     check_space();
     file_.emplace(path_);
-    log_.info("Downloading '" + shown_url(request_.url) + "'" +
+    log_.info("Downloading '" + request_.url + "'" +
               (total_ > 0 ? " (" + size_text(total_) + ")" : "") + " to " +
               quoted_path(path_.parent_path()));
     watch_.lap();
@@ -262,8 +261,8 @@ class Arrival {
     const fs::space_info space = fs::space(path_.parent_path(), fault);
     if (fault || space.available >= total_) return;
     throw Error(ErrorCode::kFailedToWriteOutputs,
-                "'" + shown_url(request_.url) + "' cannot be downloaded: it needs " +
-                    size_text(total_) + " in " + quoted_path(path_.parent_path()) + ", where " +
+                "'" + request_.url + "' cannot be downloaded: it needs " + size_text(total_) +
+                    " in " + quoted_path(path_.parent_path()) + ", where " +
                     size_text(space.available) + " are free. Free some space there.");
   }
 
@@ -292,7 +291,7 @@ void check_redirect(const std::string& first, const std::string& from, const std
   if (fault.empty() && is_plain_http(to) && !is_plain_http(from))
     fault = "http:// is not encrypted";
   if (!fault.empty())
-    fail(first, "it redirects to '" + shown_url(to) + "', which is not followed (" + fault + ")",
+    fail(first, "it redirects to '" + to + "', which is not followed (" + fault + ")",
          "Give the URL of the file itself.");
 }
 
@@ -342,7 +341,7 @@ void check_hash(const FetchRequest& request, const Expected& expected, const std
                                    "init-model --weights-sha256`."
                                  : "Check the URL and the hash.";
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "The file from '" + shown_url(request.url) + "' has the SHA-256 " + hash + ", but " +
+              "The file from '" + request.url + "' has the SHA-256 " + hash + ", but " +
                   expected.source + " says " + expected.digits +
                   ": it is damaged or a different file, and was removed. " + advice);
 }

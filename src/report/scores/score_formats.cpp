@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "base/url.h"
 #include "data/dataset/label_list.h"
 
 namespace kiln {
@@ -128,7 +129,7 @@ class ReadableLines : public ScoreEncoder {
     if (score.best.empty()) line += "cannot be classified: " + score.fault;
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
     if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
-    return printable(line) + "\n";
+    return for_people(line) + "\n";
   }
 };
 

@@ -301,9 +301,9 @@ int run(const InspectConfig& config, Process& process) {
   if (!config.valid_data_path.empty() && !report.contains("leaks"))
     throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +
                                            "' has none: leave it out, or give a dataset.");
-  std::istringstream lines(config.json
-                               ? report.dump(2, ' ', false, Report::error_handler_t::replace)
-                               : table_text(report));
+  if (config.json)
+    process.log.echo(report.dump(2, ' ', true, Report::error_handler_t::replace), false);
+  std::istringstream lines(config.json ? "" : table_text(report));
   for (std::string line; std::getline(lines, line);) process.log.info(line);
   return bad > 0 ? 1 : 0;
 }

@@ -25,6 +25,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "base/url.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/dataset/unused_options.h"
@@ -150,7 +151,7 @@ std::string switch_text(bool is_on) {
 std::string where_images_are(const RecordOptions& records) {
   std::vector<std::string> texts;
   for (const auto& [beginning, folder] : records.list_roots)
-    texts.push_back(as_utf8(beginning) + "=" + full_path(folder));
+    texts.push_back(as_utf8(without_secrets(beginning)) + "=" + full_path(folder));
   return joined(texts, ",");
 }
 

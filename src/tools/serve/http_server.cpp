@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/platform/serving.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -65,7 +66,7 @@ HttpResponse error_response(int status, const std::string& sentence,
                             std::vector<HttpHeader> headers) {
   if (status == 503) headers.push_back({"Retry-After", "1"});
   return {.status = status,
-          .body = "{\"error\": " + quote_json(printable(sentence)) + "}\n",
+          .body = "{\"error\": " + quote_json(for_people(sentence)) + "}\n",
           .headers = std::move(headers)};
 }
 

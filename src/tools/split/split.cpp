@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
@@ -55,8 +56,8 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
     std::string images;
     for (const std::uint32_t i : leak.images)
       if (split.parts[i] == p)
-        images +=
-            (images.empty() ? "" : ", ") + quote_json(printable(split.set.samples.file_name(i)));
+        images += (images.empty() ? "" : ", ") +
+                  quote_json(as_utf8(std::string(split.set.samples.file_name(i))));
     if (!images.empty()) line += ", " + quote_json(names[p]) + ": [" + images + "]";
   }
   return line + "}\n";
