@@ -1,6 +1,7 @@
 // The options of the commands that write and use models: `kiln init-model`, `score`, `evaluate` and
 // `audit`; and those of `kiln train` that describe a network.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -9,7 +10,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 
 namespace kiln {
 namespace {
@@ -37,7 +38,11 @@ Reader<std::string> sha256() {
   return reader;
 }
 
-void check_weights(Given& given, const std::string& weights) {
+// `network`: its name, if it is known already.
+void check_weights(Given& given, const std::string& weights, const std::string& network) {
+  const KnownNetwork* known = find_network(network);
+  if (names_torchvision(weights) && known != nullptr)
+    given.check(given.position("weights"), [&] { torchvisions_url(*known, weights); });
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
@@ -51,7 +56,8 @@ void check_weights_hash(Given& given) {
 const std::string kInitialWeights =
     "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model directory, "
     "SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which is downloaded "
-    "once and cached in ~/.cache/kiln/weights. Of several state dicts in a file, such as "
+    "once and cached in ~/.cache/kiln/weights, as is `torchvision`, what torchvision publishes for "
+    "the network (torchvision:v2: its second file). Of several state dicts in a file, such as "
     "state_dict and state_dict_ema, FILE#NAME takes one. ";
 const std::string kZeroInitHelp =
     "ResNet only: zero-initialize the last BatchNorm of every residual branch.";
@@ -70,32 +76,18 @@ void check_zero_init(Given& given, const std::string& model_name, bool zero_init
                  "applies to ResNets only, but the model is " + model_name + ": leave it out.");
 }
 
-// Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
-// recipe".
-std::string published_files(const KnownNetwork& network) {
-  const auto& [file, newer] = network.published;
-  return weights_url(file) +
-         (newer.empty() ? "" : ", or " + weights_url(newer) + " of its newer recipe");
-}
-
 void check_pretrained(Given& given, const InitModelConfig& config) {
-  const KnownNetwork* network = find_network(config.model_name);
   if (config.pretrained == true && !given.has("weights"))
-    given.refuse(
-        "pretrained",
-        "is True, but Kiln has no default weights to download: give a file or its URL with "
-        "--weights" +
-            (network == nullptr || network->published[0].empty()
-                 ? ""
-                 : " (published: " + published_files(*network) + ")") +
-            ", or set --pretrained False.",
-        ErrorCode::kFailedToDownloadFiles);
+    given.refuse("pretrained",
+                 "is True, but no weights are given: add --weights torchvision, or a file or its "
+                 "URL, or set --pretrained False.",
+                 ErrorCode::kFailedToDownloadFiles);
   if (given.has("weights") && config.pretrained == false)
     given.refuse("pretrained", "is False, but --weights is given: leave one of them out.");
 }
 
 void check_init_model(Given& given, InitModelConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_weights_hash(given);
   check_zero_init(given, config.model_name, config.zero_init_residual);
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
@@ -245,7 +237,24 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
 }
 
+// Refuses a file name whose ending means other contents than those of --format.
+void check_ending(Given& given, const ExportConfig& config) {
+  constexpr std::array<std::string_view, 12> kOthers{
+      ".pt2", ".ts",      ".safetensors", ".tflite", ".pb",   ".keras",
+      ".h5",  ".mlmodel", ".mlpackage",   ".engine", ".plan", ".xml"};
+  const std::string ending =
+      in_small_letters(std::filesystem::path(config.output_path).extension().string());
+  const bool is_torchs = ending == ".pt" || ending == ".pth";
+  const std::string format = ending == ".onnx" ? "onnx" : is_torchs ? "torchvision" : "";
+  if (format == config.format || (format.empty() && std::ranges::count(kOthers, ending) == 0))
+    return;
+  given.refuse("output-path", "ends in " + ending + ", which --format " + config.format +
+                                  " does not write: give another name" +
+                                  (format.empty() ? "." : ", or --format " + format + "."));
+}
+
 void check_export(Given& given, ExportConfig& config) {
+  check_ending(given, config);
   if (config.format != "onnx")
     for (const char* option : {"input", "half"})
       if (given.has(option))
@@ -262,7 +271,7 @@ void imply_backbone(Given& given, const AuditConfig& config) {
 }
 
 void check_backbone(Given& given, const AuditConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_weights_hash(given);
   const bool has_model = given.has("trained-model-path"), has_name = given.has("model-name"),
              has_weights = given.has("weights");
@@ -272,9 +281,8 @@ void check_backbone(Given& given, const AuditConfig& config) {
         "--trained-model-path includes network and weights: leave --model-name and --weights out.");
   if (!has_model && !(has_name && has_weights))
     given.fault("trained-model-path",
-                "No pretrained network is given: add --trained-model-path DIR, or --weights " +
-                    weights_url(find_network(kUsualNetwork)->published[0]) +
-                    " (or a file, or another network with --model-name).");
+                "No pretrained network is given: add --trained-model-path DIR, or --weights "
+                "torchvision (or a file or URL; another network with --model-name).");
 }
 
 void check_audit(Given& given, AuditConfig& config) {
@@ -333,12 +341,13 @@ std::string_view network_begun(std::string_view file) {
 }  // namespace
 
 std::string network_of(const std::string& weights) {
+  if (names_torchvision(weights)) return std::string(kUsualNetwork);
   if (const KnownNetwork* stored = network_in(weights)) return std::string(stored->name);
   return std::string(network_begun(std::filesystem::path(weights).filename().string()));
 }
 
 void check_network(Given& given, const NetworkConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_zero_init(given, config.model_name, config.zero_init_residual);
   if (given.has("model-name")) return;
   for (const char* option : {"weights", "zero-init-residual"})

@@ -22,7 +22,6 @@ struct ForeignWords {
   const char* commands = "";  // those that the row is for; empty: all
 };
 
-constexpr const char* kFromWeights = "URL";  // a value: the published weights of the network
 constexpr const char* kFixedSchedules = "its schedules are fixed";
 
 constexpr ForeignWords kForeignWords[] = {
@@ -47,7 +46,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"model arch a", "model-name", "", "train init-model inspect"},
     {"model checkpoint weights", "trained-model-path", "", "score serve evaluate audit export"},
     {"arch a", "model-name"},
-    {"pretrained", "weights", kFromWeights},
+    {"pretrained", "weights", "torchvision"},
     {"initial-checkpoint", "weights"},
     {"data data-dir source input", "data-path"},
     {"data data-dir data-path source input", "path"},
@@ -164,7 +163,6 @@ class Translation {
 
   std::string text() {
     while (++next_ < words_.size()) take(words_[next_]);
-    if (published_) line_[*published_] = weights_url(find_network(network_)->published[0]);
     return "type `kiln " + command_.name + (line_.empty() ? "" : " ") + shell_words(line_) + "`." +
            (missing_.empty() ? "" : " Kiln has nothing like " + joined(missing_, ", ") + ".");
   }
@@ -230,7 +228,6 @@ class Translation {
                          (typed.shown[0] == '-' && !given.empty() ? " " + excerpt(given) : ""));
     if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
     on_line_.push_back(option);
-    if (value == kFromWeights) published_ = line_.size() + 1;
     const bool is_first = option == first_bare_option();
     if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
       add_bare(value);
@@ -251,10 +248,8 @@ class Translation {
   }
 
   void add(const Option& option, const std::string& value) {
-    if (option.kind == ValueKind::kModelName) {
-      if (find_network(value) == nullptr) return;  // that of another program
-      network_ = find_network(value)->name;
-    }
+    if (option.kind == ValueKind::kModelName && find_network(value) == nullptr)
+      return;  // that of another program
     line_.push_back("--" + option.name);
     if (!value.empty()) line_.push_back(value);
   }
@@ -264,8 +259,6 @@ class Translation {
   std::size_t next_ = 0;  // the first word is the command's
   std::vector<const Option*> on_line_;
   std::vector<std::string> line_, bare_, missing_;
-  std::string network_ = std::string(kUsualNetwork);
-  std::optional<std::size_t> published_;  // where the URL of its weights goes
 };
 
 }  // namespace

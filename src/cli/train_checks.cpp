@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
@@ -385,11 +385,6 @@ void note_choices(Given& given, bool has_named_network) {
   if (name == nullptr) return;
   if (!has_named_network)
     note("network:", name->text + "; --model-name takes another, such as resnet50");
-  const KnownNetwork* network = find_network(name->text);
-  if (given.has_bare_path && !given.has("weights") && network != nullptr &&
-      !network->published[0].empty())
-    note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
-                         " it starts from a trained network");
 }
 
 }  // namespace
@@ -397,7 +392,8 @@ void note_choices(Given& given, bool has_named_network) {
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
-  if (network.model_name == kAutoNetwork && given.has("weights")) {
+  if (network.model_name == kAutoNetwork && given.has("weights") &&
+      !names_torchvision(network.weights)) {
     std::erase_if(given.values,
                   [](const RawValue& value) { return value.option->name == "model-name"; });
     given.imply("model-name", network_of(network.weights));

@@ -22,6 +22,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "model/published.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -410,7 +411,14 @@ static void check_file(const std::string& path, const std::string& sha256) {
                   ": it is damaged or a different file. Check both.");
 }
 
-std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log) {
+std::string resolve_weights(const std::string& weights, const std::string& sha256,
+                            const std::string& network, Log& log) {
+  if (names_torchvision(weights)) {
+    const std::string url = torchvisions_url(known_network(network), weights);
+    log.info("--weights " + weights + ": " + file_name_of_url(url) +
+             ", trained on ImageNet; license not stated by torchvision");
+    return resolve_weights(url, sha256, network, log);
+  }
   const auto [file, part] = file_and_part(weights);
   if (is_url(weights))
     return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)

@@ -67,8 +67,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   std::optional<Preprocessing> stored;
   WeightSource source;
   if (config.trained_model_path.empty()) {
-    source = read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
-                                config.model_name);
+    source = read_weight_source(
+        resolve_weights(config.weights, config.weights_sha256, model_name, log), model_name);
   } else {
     ModelDirectory directory = read_model(config.trained_model_path);
     model_name = directory.spec.model_name;

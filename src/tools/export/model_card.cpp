@@ -106,6 +106,9 @@ std::string training_text(const fs::path& folder, const Predictor& model) {
   } catch (const JsonFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
                 quoted_path(path) + " " + fault.what() + ": copy the whole model again.");
+  } catch (const std::length_error& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                std::string(fault.what()) + ": copy the whole model again.");
   } catch (const Json::exception&) {
     throw Error(
         ErrorCode::kInvalidModelDirectory,

@@ -15,6 +15,7 @@
 #include "base/url.h"
 #include "data/dataset/unused_options.h"
 #include "model/image_model.h"
+#include "model/published.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
@@ -27,8 +28,9 @@ namespace {
 // The weights to start from, if any are given.
 std::optional<WeightSource> read_source(const InitModelConfig& config, Log& log) {
   if (config.weights.empty()) return std::nullopt;
-  return read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
-                            config.model_name);
+  return read_weight_source(
+      resolve_weights(config.weights, config.weights_sha256, config.model_name, log),
+      config.model_name);
 }
 
 // A model keeps its classes. Without names of classes, no dataset gives any yet, so the network has
@@ -75,7 +77,8 @@ int run(const InitModelConfig& config, Process& process) {
   const auto take_output = [&] {
     if (!folder) folder.emplace(prepare_model_output(config.untrained_model_path));
   };
-  if (is_url(config.weights)) take_output();  // before a download, which may take long
+  if (is_url(config.weights) || names_torchvision(config.weights))
+    take_output();  // before a download, which may take long
   problems.collect([&] {
     std::optional<WeightSource> source = read_source(config, process.log);
     spec = spec_of(config, source);

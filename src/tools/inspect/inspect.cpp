@@ -19,6 +19,7 @@
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
+#include "model/weights/starting_weights.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
@@ -130,6 +131,7 @@ void report_preprocessing(const Preprocessing& pixels, Report& report) {
 void inspect_model_directory(const fs::path& path, Report& report) {
   const ModelDirectory directory = read_model_directory(path);
   const ModelSpec& spec = directory.spec;
+  loaded_model(directory, (path / spec.model_file).string());  // or throws
   report["kind"] = spec.num_classes ? "ModelDirectory" : "UntrainedModelDirectory";
   report["path"] = path.string();
   report["model"] = spec.model_name;
