@@ -10,9 +10,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
@@ -395,17 +394,12 @@ void note_choices(Given& given, bool has_named_network) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
     if (const RawValue* value = given.find(option.name))
-      words.insert(words.end(), {"--" + option.name, without_secrets(value->text)});
+      words.insert(words.end(), {"--" + option.name, value->text});
   if (given.has_bare_path) note("in full:", shell_words(words));
   const RawValue* name = given.find("model-name");
   if (name == nullptr) return;
   if (!has_named_network)
     note("network:", name->text + "; --model-name takes another, such as resnet50");
-  const KnownNetwork* network = find_network(name->text);
-  if (given.has_bare_path && !given.has("weights") && network != nullptr &&
-      !network->published[0].empty())
-    note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
-                         " it starts from a trained network");
 }
 
 }  // namespace
@@ -413,7 +407,8 @@ void note_choices(Given& given, bool has_named_network) {
 void imply_usual(Given& given, const TrainConfig& config) {
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
-  if (network.model_name == kAutoNetwork && given.has("weights")) {
+  if (network.model_name == kAutoNetwork && given.has("weights") &&
+      !names_torchvision(network.weights)) {
     std::erase_if(given.values,
                   [](const RawValue& value) { return value.option->name == "model-name"; });
     given.imply("model-name", network_of(network.weights));

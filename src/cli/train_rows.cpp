@@ -134,7 +134,7 @@ Rows<DataConfig> image_rows() {
           "Skip images that cannot be decoded, or fail at the first one."),
       opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kFree, kParameter},
           "Fail if more images of a dataset than this (or than this percentage, but at least 1) "
-          "cannot be decoded."),
+          "cannot be decoded. auto: 3 images or 1 %, whichever is more, but less than half."),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           {kMachine, kFree, kMayDiffer},
           "Threads that load and decode images. auto: half of the processors at first, then as "
@@ -363,7 +363,7 @@ Rows<OutputConfig> tracking_rows() {
   return {
       opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"),
+      opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
           {kReporting, kFree, kKubeflowRun, kForOneRun},
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
           "epoch's metrics go to its output of type Metrics.")};

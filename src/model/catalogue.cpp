@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "model/published.h"
+
 namespace kiln {
 
 const std::vector<NetworkFamily>& network_families() {
@@ -62,6 +65,31 @@ const std::vector<KnownNetwork>& known_networks() {
 std::string weights_url(std::string_view published_file) {
   return (published_file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
          std::string(published_file);
+}
+
+bool names_torchvision(std::string_view weights) {
+  return weights == "torchvision" || weights == "torchvision:v1" || weights == "torchvision:v2";
+}
+
+bool is_torchvisions(const KnownNetwork& network) {
+  const std::string_view file = network.published[0];
+  return !file.empty() && !file.starts_with("https://");
+}
+
+std::string torchvisions_url(const KnownNetwork& network, std::string_view word) {
+  const auto file_of = [&](const KnownNetwork& any) {
+    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : "";
+  };
+  if (!file_of(network).empty()) return weights_url(file_of(network));
+  const std::string name(network.name);
+  std::vector<std::string> others;
+  for (const KnownNetwork& other : known_networks())
+    if (!file_of(other).empty()) others.emplace_back(other.name);
+  std::string text = "--weights " + std::string(word) + ": torchvision has no such weights of " +
+                     name + ", but of " + joined(others, ", ");
+  if (!is_torchvisions(network) && !network.published[0].empty())
+    text += "; those of " + name + " are --weights " + std::string(network.published[0]);
+  throw Error(ErrorCode::kUserError, text + ".");
 }
 
 bool NetworkFamily::allows(std::string_view option) const {

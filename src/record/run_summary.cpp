@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 
@@ -297,7 +298,7 @@ std::string utc_text(double unix_seconds) {
 }
 
 std::string shortened(std::string_view text, std::size_t most) {
-  std::string shown = printable(text);
+  std::string shown = for_people(text);
   std::size_t characters = 0;
   std::size_t end_of_shortened = 0;
   for (std::size_t i = 0; i < shown.size(); ++i) {

@@ -29,6 +29,7 @@ Error meta_fault(const std::string& where, const std::string& fault) {
 }
 
 constexpr std::size_t kMaxSpec = 1 << 16;
+constexpr double kMinDivisor = 1e-6, kMaxDivisor = 1e6;  // beyond, answers are no numbers
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
 constexpr std::string_view kModulePrefix =
@@ -155,7 +156,8 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
     reader.fail("its key '" + key + "' is not a list of three numbers");
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
-    if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0))
+    const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
+    if (!is_number || !(values[i] >= least && values[i] <= kMaxDivisor))
       reader.fail("its key '" + key + "' is not a list of three valid numbers");
   }
   return values;
@@ -299,7 +301,7 @@ using Json = nlohmann::json;
 
 constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionWithFit = 3, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
-constexpr double kMaxTemperature = 1e6;
+constexpr const char* kDivisors = "from 0.000001 to 1000000";
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
 constexpr const char* kTransforms = "transforms";
 constexpr const char* kOutOfFold = "out_of_fold";
@@ -396,15 +398,16 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
     file.refuse("keep_exact_size", "true if nothing is resized");
 }
 
-std::array<double, 3> channels(const JsonFile& file, const char* key) {
+std::array<double, 3> channels(const JsonFile& file, const char* key, double least,
+                               const std::string& due) {
   const Json& list = file.at(key);
   std::array<double, 3> values{};
   bool right = list.is_array() && list.size() == values.size();
   for (std::size_t i = 0; right && i < values.size(); ++i) {
-    right = list[i].is_number();
-    if (right) values[i] = list[i].get<double>();
+    if (list[i].is_number()) values[i] = list[i].get<double>();
+    right = list[i].is_number() && values[i] >= least && values[i] <= kMaxDivisor;
   }
-  if (!right) file.refuse(key, "three numbers");
+  if (!right) file.refuse(key, "three numbers " + due);
   return values;
 }
 
@@ -415,10 +418,10 @@ void read_fit(const JsonFile& file, Preprocessing& result) {
   if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with fit");
   result.fit = *fit;
   if (*fit != Fit::kPad) return;
-  const std::array<double, 3> fill = channels(file, "fill");
+  const std::array<double, 3> fill = channels(file, "fill", 0, "from 0 to 255");
   for (std::size_t c = 0; c < fill.size(); ++c) {
     result.fill[c] = static_cast<std::uint8_t>(std::clamp(fill[c], 0.0, 255.0));
-    if (result.fill[c] != fill[c]) file.refuse("fill", "three whole numbers from 0 to 255");
+    if (result.fill[c] != fill[c]) file.refuse("fill", "three whole numbers, each a byte");
   }
 }
 
@@ -458,9 +461,8 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
     result.transforms = operations.dump();
   }
   if (has_fit) read_fit(file, result);
-  result.normalization = {channels(file, "mean"), channels(file, "std")};
-  for (const double value : result.normalization.std)
-    if (value <= 0) file.refuse("std", "three numbers above 0");
+  result.normalization = {channels(file, "mean", -kMaxDivisor, "from -1000000 to 1000000"),
+                          channels(file, "std", kMinDivisor, kDivisors)};
   return result;
 }
 
@@ -493,9 +495,10 @@ std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
                          one[1].is_number() && one[2].is_array();
     const double temperature = has_all ? one[0].get<double>() : 0;
     const double threshold = has_all ? one[1].get<double>() : 0;
-    if (!(temperature > 0 && temperature <= kMaxTemperature && threshold >= 0 && threshold <= 1))
-      file.fail("its key 'classes' has " + shown(one) +
-                " instead of a temperature above 0, a threshold from 0 to 1 and a list of answers");
+    if (!(temperature >= kMinDivisor && temperature <= kMaxDivisor && threshold >= 0 &&
+          threshold <= 1))
+      file.fail("its key 'classes' has " + shown(one) + " instead of a temperature " + kDivisors +
+                ", a threshold from 0 to 1 and a list of answers");
     labels.push_back({temperature, threshold, parse_answers(file, "classes", one[2])});
   }
   return labels;
@@ -511,8 +514,8 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   file.refuse_unknown_keys({"version", "temperature", "answers", kOutOfFold});
   const Json& temperature = file.at("temperature");
   Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
-  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
-    file.refuse("temperature", "a number above 0");
+  if (!(calibration.temperature >= kMinDivisor && calibration.temperature <= kMaxDivisor))
+    file.refuse("temperature", std::string("a number ") + kDivisors);
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
   calibration.answers = parse_answers(file, "answers", answers);

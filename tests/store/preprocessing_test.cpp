@@ -82,6 +82,8 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("0.485", "1e999", "not valid JSON");
   expect_fault("0.229", "0", "'std' is [0,");
   expect_fault("0.229", "-0.229", "'std' is [-0.229");
+  expect_fault("0.229", "1e-300", "'std' is [1e-300");
+  expect_fault("0.485", "1e300", "'mean' is [1e+300");
 }
 
 TEST(PreprocessingFile, TheColorOfPaddingIsThreeBytes) {

@@ -313,6 +313,8 @@ class Adviser {
     if (summary_.kept == nullptr) return {};
     if (run_.details.verdict.text.empty() && run_.start.data.classes.size() == 1)
       return {"Add images of a second class."};
+    if (const std::string line = better_start(run_.start); !line.empty())
+      add(line + ", which helps most with so few photos.");
     data();
     if (trend_ == Trend::kDiverged)
       add("Lower `--learning-rate` by a factor of 3 to 10, or add warm-up epochs with "
@@ -369,7 +371,7 @@ class Adviser {
     else
       add("Start from pretrained weights (`--model-name` with `--weights`), or add training "
           "images: these are too few to learn from scratch.");
-    if (trend_ != Trend::kOverfitting && !has_weights)
+    if (trend_ != Trend::kOverfitting && !has_weights && better_start(run_.start).empty())
       add("With fewer than a few hundred images per class, start from pretrained weights "
           "(`--model-name` with `--weights`).");
   }
@@ -421,6 +423,11 @@ Finding verdict(const RunRecord& run) {
                                percent(summary.largest_share) + ".";
   if (has_learned(run, summary)) return {Judged::kGood, "It learned: " + baseline};
   return {Judged::kWarning, "There is no evidence that it learned: " + baseline};
+}
+
+std::string better_start(const RunStart& start) {
+  const auto found = std::ranges::find(start.plan, "better start", &TextPairs::value_type::first);
+  return found == start.plan.end() ? "" : found->second;
 }
 
 std::vector<Finding> findings(const RunRecord& run) {

@@ -7,7 +7,9 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/options.h"
+#include "model/published.h"
 #include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -173,6 +175,33 @@ void plan_model(bool weights_given, const Run& run, long long num_parameters, Te
           (pixels.normalization_reason.empty() ? "" : " (" + pixels.normalization_reason + ")"));
 }
 
+// What to type where pretrained weights help most: few photos are learned from scratch.
+void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& plan) {
+  constexpr int kSmallSide = 64;
+  constexpr std::size_t kFewPhotos = 50'000, kFewInClass = 1000;
+  const Sources& sources = run.sources;
+  const ImageSize size = run.plan.pixels.train.output;
+  const std::size_t images = sources.train.samples.size();
+  const KnownNetwork& network = known_network(sources.spec().model_name);
+  if (!config.data.network.weights.empty() || !sources.weights_text.empty() ||
+      sources.spec().pretrained || sources.train.is_stream() || !is_torchvisions(network) ||
+      std::min(size.height, size.width) <= kSmallSide ||
+      images >= std::min(kFewPhotos, kFewInClass * sources.num_classes()))
+    return;
+  const std::string& untrained = config.data.untrained_model_path;
+  std::string line = "kiln init-model " + sources.spec().model_name + " --untrained-model-path " +
+                     shell_word(untrained + "-pretrained");
+  if (untrained.empty()) {
+    line = "kiln";
+    for (const std::string& word : config.ranks.arguments)
+      line += " " + shell_word(without_secrets(word));
+    if (!config.checkpoint.path.empty()) line += " --resume never";
+  }
+  plan.emplace_back(
+      "better start",
+      "`" + line + " --weights torchvision` begins with torchvision's trained network");
+}
+
 // The device, precision, data loading and ranks.
 void plan_machine(const Run& run, TextPairs& plan) {
   const int num_ranks = run.world.size();
@@ -275,6 +304,7 @@ TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_param
   TextPairs plan;
   plan_data(run.sources, run.plan.pixels, plan);
   plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
+  plan_better_start(config, run, plan);
   plan_machine(run, plan);
   if (run.plan.uses_features)
     plan_features(config.optimization, run, plan);

@@ -109,11 +109,11 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (sources_.train.num_labels() == 1)
-      warn(
-          "there is only one class: every prediction will be correct, and the model learns "
-          "nothing");
     const std::vector<std::vector<int>>& sets = sources_.train.labels.sets;
+    if (sources_.train.num_labels() == 1)
+      warn(std::string(sets.empty() ? "there is only one class"
+                                    : "all training images have the same classes") +
+           ": every prediction will be correct, and the model learns nothing");
     if (!sets.empty() && std::ranges::all_of(sets, [](const auto& ids) { return ids.size() < 2; }))
       warn(
           "--task multi-label, but no training image has several classes: in a list, a ';' is "

@@ -148,8 +148,8 @@ void tell_replaced_model(const std::string& folder, const std::optional<ResumePo
     log.info("This run will replace the model in '" + folder + "': " + model + ".");
 }
 
-// What --model-name auto is, for weights from the seed: of the networks that so many images can
-// train, the largest that has time to see each 30 times.
+// What --model-name auto is, if the name of --weights does not tell: of the networks that so many
+// images can train, the largest that has time to see each 30 times.
 Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
   struct Candidate {
     const char* name;
@@ -166,7 +166,8 @@ Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
                 "network, such as resnet18.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
   const double side = data.image_size.last > 0 ? data.image_size.last : 224;
-  std::string name, reason = grouped(static_cast<long long>(images)) + " images, no weights";
+  std::string name, reason = grouped(static_cast<long long>(images)) + " images";
+  if (data.network.weights.empty()) reason += ", no weights";
   for (const Candidate& candidate : kCandidates) {
     if (images < candidate.images) continue;
     if (!name.empty()) reason += ", no time for " + name;
@@ -204,7 +205,7 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
       std::string& weights = own.network.weights;
       const std::string given = std::exchange(weights, "");
       if (given.empty()) return;
-      weights = resolve_weights(given, /*sha256=*/"", log);
+      weights = resolve_weights(given, /*sha256=*/"", own.network.model_name, log);
       if (std::optional<Choice> choice = weights_choice(given, weights))
         choose(read.choices, std::move(*choice));
     });

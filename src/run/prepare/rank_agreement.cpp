@@ -27,10 +27,13 @@ Facts facts_of(const OptionTexts& options) {
     return option.first == "shard-by" && option.second != "rank";
   });
   Facts facts = {"version", std::string(program_version())};
-  for (const auto& [name, value] : options)
-    if (!find_option(*find_command("train"), name)->may_differ &&
-        !(has_shards && name.ends_with("-data-path")))
-      facts.insert(facts.end(), {"--" + name, value});
+  for (const auto& [name, value] : options) {
+    const bool may_differ = find_option(*find_command("train"), name)->may_differ ||
+                            (has_shards && name.ends_with("-data-path"));
+    // Collectives depend on whether it is given.
+    const char* const given = value.empty() ? "not given" : "given";
+    facts.insert(facts.end(), {"--" + name, may_differ ? given : value});
+  }
   return facts;
 }
 
