@@ -177,7 +177,8 @@ Rows<TrainConfig> machine_rows() {
                   "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
                   "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
                   "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
-                  "bf16 with AMX or AVX512-BF16 for images of 128 pixels or more, else fp32."),
+                  "with AMX or AVX512-BF16 bf16 for images of 128 pixels or more, but fp32 for the "
+                  "networks that train faster in it (docs/performance.md); else fp32."),
               opt(&OptimizationConfig::save, "save",
                   {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
                   {kReporting, kResult, kParameter},

@@ -284,12 +284,12 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
   job.classes = std::max(2, static_cast<int>(set.classes.size()));
-  known_network(job.model_name)
-      .require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
+  const KnownNetwork& network = known_network(job.model_name);
+  network.require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
   PredictionConfig wanted;
   wanted.device = job.device;
   wanted.precision = choose_precision(job.precision, units_of(choose_device(job.device)),
-                                      std::max(size.width, size.height))
+                                      std::max(size.width, size.height), &network)
                          .precision;
   const Inference inference(wanted);
   const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
