@@ -163,6 +163,10 @@ void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
          fault.damaged);
 }
 
+void visit_fields(Is<Warning> auto& warning, auto&& field) {
+  fields(field, "text", warning.text, "doubts_accuracy", warning.doubts_accuracy);
+}
+
 void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
   fields(field, "time", interruption.time, "epoch", interruption.epoch, "step", interruption.step,
          "checkpoint_time", interruption.checkpoint_time, "last_seen", interruption.last_seen,

@@ -207,8 +207,7 @@ void Checkpoints::write(const std::string& finished) {
       world.gather_on_rank_0(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = gather_train_hashes(world, run_.plan, run_.sources),
                            valid_hashes;
-  // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
-  // were restored on every rank, count_valid_in_train() would count each image once per rank.
+  // Not needed before the end of epoch 1, whose validation reads all images anyway.
   if (state_.progress.epochs_done > 0)
     valid_hashes = gather_valid_hashes(world, run_.plan, run_.sources);
   if (!writer_) return;

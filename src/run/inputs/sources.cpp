@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
@@ -237,13 +238,6 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
-// What is read of a list whose column `split` names the set of each image.
-RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {
-  records.list_sets = std::move(sets);
-  records.requires_sets = false;
-  return records;
-}
-
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
 // the list of the images, and no longer a file of corrections.
 Dataset read_all(const IndexUse& use, SplitConfig& options) {
@@ -287,6 +281,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   }
   told.csv = format_split(split.set, split.sides, split.groups);
   told.summary = std::move(split.summary);
+  told.contradictions = std::move(split.contradictions);
   sources.train = part_of(split.set, trains);
   sources.valid = part_of(split.set, validates);
   sources.train.name = "Training dataset";
