@@ -129,11 +129,7 @@ class Finder {
       weakest_class();
     }
     class_counts();
-<<<<<<< HEAD
-    shared_images();
     cut_away();
-=======
->>>>>>> data
     bad_images();
     if (is_doubted(run_))
       std::erase_if(found_, [](auto& it) { return it.judged == Judged::kGood; });
@@ -277,40 +273,12 @@ class Finder {
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
   }
 
-<<<<<<< HEAD
-  void shared_images() {
-    if (summary_.num_valid_in_train == 0) return;
-    warn(grouped(summary_.num_valid_in_train) + " of " + grouped(summary_.num_valid) +
-         " validation images are also training images, byte for byte: the accuracy on new images "
-         "is probably lower.");
-  }
-
   void cut_away() {
     const DataRecord& data = run_.start.data;
     if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
       warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
   }
 
-  // Warns if the compute threads got too little CPU time and did not just wait for images.
-  void cores() {
-    double wall = 0, used = 0, waited = 0;
-    for (const EpochRecord& epoch : run_.epochs) {
-      if (epoch.cpu_share == 0) continue;
-      const double seconds = epoch.train_seconds + epoch.valid_seconds;
-      wall += seconds;
-      used += epoch.cpu_share * seconds;
-      waited += epoch.times.data_wait;
-    }
-    if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
-    // bfloat16 kernels busy-wait at barriers, even while the thread they wait for is not running.
-    const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16);
-    warn("The run got only " + percent(used / wall) +
-         " of the CPU time of its compute threads: other programs used the same cores." +
-         (is_bf16 ? " With small images, `--precision fp32` is faster there." : ""));
-  }
-
-=======
->>>>>>> data
   void bad_images() {
     if (const EpochRecord* last = summary_.last;
         last != nullptr && last->bad_train_images + last->bad_valid_images > 0)
