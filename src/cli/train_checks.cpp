@@ -11,9 +11,8 @@
 #include "base/files.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "record/run_file.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
@@ -28,6 +27,7 @@ void check_transform(Given& given, const DataConfig& config) {
   if (config.transform_path.empty()) return;
   const std::pair<const char*, bool> others[] = {
       {"image-size", config.image_size.last > 0},
+      {"fit", config.fit.has_value()},
       {"augment", config.augment != Augment::kNone},
       {"eval-resize", config.eval_resize > 0},
       {"eval-crop", config.eval_crop.side > 0 || config.eval_crop.is_larger}};
@@ -36,6 +36,20 @@ void check_transform(Given& given, const DataConfig& config) {
       given.refuse(name,
                    "cannot be used with --transform-path, whose operations resize, crop and "
                    "augment the images: leave one of the two out.");
+}
+
+// Settles --fit where the images do not matter. `keeps_crop`: the recipe's images are cropped.
+void check_fit(Given& given, bool keeps_crop, DataConfig& config) {
+  for (const char* name : {"eval-resize", "eval-crop"}) {
+    const RawValue* value = given.find(name);
+    if (value == nullptr || value->is_implied || value->text == "auto") continue;
+    if (config.fit.value_or(Fit::kCrop) != Fit::kCrop)
+      given.refuse(name, "cannot be used with --fit " + fit_name(*config.fit) +
+                             ", which shows whole images at the training size: leave one of the "
+                             "two out.");
+    keeps_crop = true;
+  }
+  if (!config.fit && (keeps_crop || !config.transform_path.empty())) config.fit = Fit::kCrop;
 }
 
 void check_cache(Given& given, const DataConfig& config) {
@@ -403,17 +417,12 @@ void note_choices(Given& given, bool has_named_network) {
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
     if (const RawValue* value = given.find(option.name); value != nullptr && !value->is_implied)
-      words.insert(words.end(), {"--" + option.name, without_secrets(value->text)});
+      words.insert(words.end(), {"--" + option.name, value->text});
   if (given.has_bare_path) note("in full:", shell_words(words));
   const RawValue* name = given.find("model-name");
   if (name == nullptr) return;
   if (!has_named_network)
     note("network:", name->text + "; --model-name takes another, such as resnet50");
-  const KnownNetwork* network = find_network(name->text);
-  if (given.has_bare_path && !given.has("weights") && network != nullptr &&
-      !network->published[0].empty())
-    note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
-                         " it starts from a trained network");
 }
 
 }  // namespace
@@ -422,7 +431,8 @@ void imply_usual(Given& given, const TrainConfig& config) {
   imply_paths_of_run(given, config.run_path);
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
-  if (network.model_name == kAutoNetwork && given.has("weights")) {
+  if (network.model_name == kAutoNetwork && given.has("weights") &&
+      !names_torchvision(network.weights)) {
     std::erase_if(given.values,
                   [](const RawValue& value) { return value.option->name == "model-name"; });
     given.imply("model-name", network_of(network.weights));
@@ -478,7 +488,8 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
   imply("no-decay", std::string(find_optimizer(optimization.recipe.optimizer)->modern_no_decay));
   imply("lr-schedule", "cosine");
-  if (!given.has("transform-path")) imply("eval-crop", "larger");
+  if (!given.has("transform-path") && config.data.fit.value_or(Fit::kCrop) == Fit::kCrop)
+    imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] :
        modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0, /*rate_of_ranks=*/1))
@@ -489,6 +500,11 @@ void imply_recipe(Given& given, const TrainConfig& config) {
 
 void check_train(Given& given, TrainConfig& config) {
   check_data(given, config.data);
+  const bool is_from_scratch = config.data.network.weights.empty();
+  check_fit(given,
+            config.optimization.recipe.name == "designer" &&
+                (is_from_scratch || given.is_set("recipe", "designer")),
+            config.data);
   check_optimization(given, config.optimization);
   check_checkpoint(given, config);
   config.ranks.arguments = given.words;

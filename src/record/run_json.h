@@ -141,8 +141,8 @@ void visit_fields(Is<DataRecord> auto& data, auto&& field) {
          data.valid_counts, "image_height", data.image_height, "image_width", data.image_width,
          "resize_short_side", data.resize_short_side, "augment", data.augment, "eval_height",
          data.eval_height, "eval_width", data.eval_width, "eval_resize_short_side",
-         data.eval_resize_short_side, "normalization", data.normalization, "mean", data.mean, "std",
-         data.std);
+         data.eval_resize_short_side, "fit", data.fit, "cut_away", data.cut_away, "normalization",
+         data.normalization, "mean", data.mean, "std", data.std);
 }
 
 void visit_fields(Is<RunStart> auto& start, auto&& field) {
@@ -161,6 +161,10 @@ void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
 void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
   fields(field, "data_set", fault.data_set, "file", fault.file, "fault", fault.fault, "used",
          fault.damaged);
+}
+
+void visit_fields(Is<Warning> auto& warning, auto&& field) {
+  fields(field, "text", warning.text, "doubts_accuracy", warning.doubts_accuracy);
 }
 
 void visit_fields(Is<Interruption> auto& interruption, auto&& field) {

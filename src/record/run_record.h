@@ -31,6 +31,8 @@ struct DataRecord {
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream
+  std::string fit = "crop";                           // fit_name(); of earlier versions, too
+  std::optional<double> cut_away;  // by a center crop from a typical image, as a share of it
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()
@@ -101,11 +103,17 @@ struct Interruption {
   std::string host = {};
 };
 
+struct Warning {
+  std::string text;
+  bool doubts_accuracy = false;  // a reason not to trust the accuracy
+  bool operator==(const Warning&) const = default;
+};
+
 struct RunRecord {
   RunStart start;                 // as last started, but with the time of the first start
   std::vector<StepRecord> steps;  // printed steps only; of a long run not all: is_recorded()
   std::vector<EpochRecord> epochs;
-  std::vector<std::string> warnings;
+  std::vector<Warning> warnings;
   ValidationDetails details;  // of the epoch whose model is kept
   std::vector<Interruption> interruptions;
   RunEnd end;             // for a resumed run that has not ended: the usage up to its checkpoint

@@ -216,6 +216,9 @@ class ConsoleSink : public RunSink {
     if (!end.replaced.empty()) result("replaced", end.replaced);
     if (std::ranges::count(run.whole_sinks, kReportName) > 0) result("report", place(page_));
     for (const std::string& loss : run.losses) result("lost", loss);
+    for (const Finding& finding : findings(run))
+      if (finding.doubts_accuracy) result("caution", finding.text);
+    if (const std::string line = better_start(run.start); !line.empty()) result("next", line);
     result("next",
            "kiln score photo.jpg" + (end.model_path == "model"
                                          ? ""

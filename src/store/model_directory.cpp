@@ -381,10 +381,6 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
   folder.replace(files, {kOwnFiles.begin(), kOwnFiles.end()});
 }
 
-void write_directory(const fs::path& folder, const std::vector<OutputFile>& files) {
-  write_directory(OutputFolder(folder), files);
-}
-
 namespace {
 
 constexpr std::string_view kMagic = "KILNSEEN";

@@ -98,7 +98,6 @@ OutputFolder prepare_model_output(const std::filesystem::path& folder);
 // Writes all files, of which `_meta.yaml` is the last. Replaces an earlier directory as a whole;
 // links in it are replaced, not followed.
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
-void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
 // Whether a folder is one that prepare_model_output() takes: it is missing, or holds nothing but an
 // earlier model.

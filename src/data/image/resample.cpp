@@ -109,7 +109,7 @@ ResampleAxis axis_of(int begin, int length, int resized) {
 }
 
 int other_side(std::int64_t side, int from, int other, ImageSize whole) {
-  const std::int64_t resized = side * other / from;
+  const std::int64_t resized = std::max<std::int64_t>(1, side * other / from);
   if (side * resized > kMaxImagePixels)
     throw ImageFault("too elongated to resize: " + text_of(whole));
   return static_cast<int>(resized);
@@ -122,6 +122,11 @@ ImageSize with_height(ImageSize from, int side) {
 
 ImageSize with_width(ImageSize from, int side) {
   return {other_side(side, from.width, from.height, from), side};
+}
+
+// Whether the image is at least as tall for its width.
+bool is_taller(ImageSize image, ImageSize than) {
+  return std::int64_t{image.height} * than.width >= std::int64_t{image.width} * than.height;
 }
 
 }  // namespace
@@ -141,9 +146,11 @@ ImageSize resized_size(ImageSize from, int short_side) {
 }
 
 ImageSize covering_size(ImageSize from, ImageSize out) {
-  const bool is_tall =
-      std::int64_t{from.height} * out.width >= std::int64_t{from.width} * out.height;
-  return is_tall ? with_width(from, out.width) : with_height(from, out.height);
+  return is_taller(from, out) ? with_width(from, out.width) : with_height(from, out.height);
+}
+
+ImageSize inner_size(ImageSize from, ImageSize out) {
+  return is_taller(from, out) ? with_height(from, out.height) : with_width(from, out.width);
 }
 
 Image resized(const Image& image, ImageSize to) {
@@ -152,6 +159,13 @@ Image resized(const Image& image, ImageSize to) {
   Image result{to, std::vector<std::uint8_t>(to.num_pixels() * 3)};
   Resampler().write({image.pixels.data(), whole}, rows, columns, /*mirror=*/false,
                     result.pixels.data());
+  return result;
+}
+
+Image cut_out(const Image& image, const Region& part) {
+  Image result{part.size, std::vector<std::uint8_t>(part.size.num_pixels() * 3)};
+  copy_region({image.pixels.data(), {0, 0, image.size}}, part, /*mirror=*/false,
+              result.pixels.data());
   return result;
 }
 

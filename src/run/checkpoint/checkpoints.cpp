@@ -225,6 +225,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.options_in_effect = run_.plan.options_in_effect;
   run.precision = precision_name(run_.plan.precision.precision);
   run.exif = exif_name(run_.plan.pixels.train.exif);
+  run.fit = fit_name(run_.plan.pixels.train.fit);
   const auto& [mean, std] = run_.plan.pixels.normalization;
   run.mean.assign(mean.begin(), mean.end());
   run.std.assign(std.begin(), std.end());
@@ -260,8 +261,7 @@ void Checkpoints::write(const std::string& finished) {
       world.gather_on_rank_0(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = gather_train_hashes(world, run_.plan, run_.sources),
                            valid_hashes;
-  // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
-  // were restored on every rank, count_valid_in_train() would count each image once per rank.
+  // Not needed before the end of epoch 1, whose validation reads all images anyway.
   if (state_.progress.epochs_done > 0)
     valid_hashes = gather_valid_hashes(world, run_.plan, run_.sources);
   if (!writer_) return;

@@ -43,7 +43,8 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
   for (const ChangedOption& option : changed_options(before, now)) {
     // why_not_bit_equal() and differing_options() compare the values in effect of these instead.
     if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
-        option.name == "device" || option.name == "precision" || option.name == "exif")
+        option.name == "device" || option.name == "precision" || option.name == "exif" ||
+        option.name == "fit")
       continue;
     changes.push_back(text_of(option));
   }
@@ -79,6 +80,8 @@ std::vector<std::string> differing_options(const TrainConfig& config, const Save
   if (const std::optional<Exif> now = config.data.records.exif;
       now && exif_name(*now) != saved.exif)
     differences.push_back("--exif was " + saved.exif + " and is now " + exif_name(*now));
+  if (const std::optional<Fit> now = config.data.fit; now && fit_name(*now) != saved.fit)
+    differences.push_back("--fit was " + saved.fit + " and is now " + fit_name(*now));
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
                       (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
   const OptimizationConfig& length = config.optimization;

@@ -79,13 +79,14 @@ void visit_fields(Is<AutomaticSize> auto& chosen, auto&& field) {
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   fields(field, "time", run.time, "started", run.started, "finished", run.finished, "machine",
          run.machine, "options", run.options, "options_in_effect", run.options_in_effect,
-         "precision", run.precision, "exif", run.exif, "mean", run.mean, "std", run.std,
-         "image_size", run.image_size, "model", run.model, "model_print", run.model_fingerprint,
-         "transforms", run.transforms, "global_batch", run.global_batch, "peak_learning_rate",
-         run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale", run.loss_scale,
-         "averaged_steps", run.averaged_steps, "epochs_done", run.progress.epochs_done, "best",
-         run.progress.best, "early_stopping", run.progress.early_stopping, "time_plan",
-         run.progress.time_plan, "automatic", run.progress.automatic);
+         "precision", run.precision, "exif", run.exif, "fit", run.fit, "mean", run.mean, "std",
+         run.std, "image_size", run.image_size, "model", run.model, "model_print",
+         run.model_fingerprint, "transforms", run.transforms, "global_batch", run.global_batch,
+         "peak_learning_rate", run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale",
+         run.loss_scale, "averaged_steps", run.averaged_steps, "epochs_done",
+         run.progress.epochs_done, "best", run.progress.best, "early_stopping",
+         run.progress.early_stopping, "time_plan", run.progress.time_plan, "automatic",
+         run.progress.automatic);
 }
 
 DatasetFingerprint fingerprint_of(const Dataset& set) {

@@ -66,6 +66,7 @@ struct SavedRun {
   OptionTexts options_in_effect;   // Plan's; empty if an earlier version saved the run
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
+  std::string fit = "crop";        // likewise; earlier versions had no other
   std::vector<double> mean, std;   // of the normalization, also if chosen by auto; or empty
   // PixelPlan::by_images, without its reason; empty too if an earlier version saved the run.
   std::optional<AutomaticSize> image_size;

@@ -9,10 +9,12 @@
 #include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
 #include "record/earlier_run.h"
+#include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
 
@@ -136,10 +138,20 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
   pixels.size_reason = "after the operations of --transform-path";
 }
 
+constexpr Fit kForElongated = Fit::kPad;
+
+FitChoice fit_of(const DataConfig& config, const Sources& sources, ImageSize output) {
+  const std::optional<double> cut = share_cut_away(sources.train, output);
+  const bool keeps_all = cut.value_or(0) > kMuchCutAway && !sources.train.is_image_directory;
+  return {config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), cut};
+}
+
 // Requires that pixels.train is set.
 void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   TransformSpec& valid = pixels.valid;
   valid = pixels.train;
+  valid.augment = Augment::kNone;
+  if (valid.fit != Fit::kCrop) return;  // --eval-crop of a recipe is for crops
   int crop = config.eval_crop.side;
   if (config.eval_crop.is_larger && pixels.train.short_side > 0)
     crop = larger_crop(pixels.train.output.height, size_step);
@@ -228,13 +240,6 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
-// What is read of a list whose column `split` names the set of each image.
-RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {
-  records.list_sets = std::move(sets);
-  records.requires_sets = false;
-  return records;
-}
-
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
 // the list of the images, and no longer a file of corrections.
 Dataset read_all(const IndexUse& use, SplitConfig& options) {
@@ -278,6 +283,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   }
   told.csv = format_split(split.set, split.sides, split.groups);
   told.summary = std::move(split.summary);
+  told.contradictions = std::move(split.contradictions);
   sources.train = part_of(split.set, trains);
   sources.valid = part_of(split.set, validates);
   sources.train.name = "Training dataset";
@@ -393,7 +399,7 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     choose_size(config, pixels);
-    choose_valid_pixels(config, size_step(sources), pixels);
+    take_fit(config, sources, fit_of(config, sources, pixels.train.output), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(config, sources, pixels);
@@ -402,13 +408,20 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
   return pixels;
 }
 
+void take_fit(const DataConfig& config, const Sources& sources, const FitChoice& choice,
+              PixelPlan& pixels) {
+  pixels.fit = choice;
+  pixels.train.fit = choice.fit;
+  choose_valid_pixels(config, size_step(sources), pixels);
+}
+
 void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
   pixels.normalization = normalization;
   pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
                               : normalization == Normalization{}      ? "half"
                                                                       : "given";
   for (std::size_t c = 0; c < 3; ++c)
-    pixels.train.erased[c] =
+    pixels.train.fill[c] = pixels.valid.fill[c] =
         static_cast<std::uint8_t>(std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
 }
 
@@ -417,19 +430,25 @@ Preprocessing preprocessing_of(const PixelPlan& pixels) {
   return {.exif = plan.exif,
           .height = plan.output.height,
           .width = plan.output.width,
-          .resize_short_side = plan.short_side,
+          .resize_short_side = plan.fit == Fit::kCrop ? plan.short_side : 0,
           .keep_exact_size = plan.keep_exact,
           .normalization = pixels.normalization,
-          .transforms = plan.chain ? plan.chain->whole.to_json() : ""};
+          .transforms = plan.chain ? plan.chain->whole.to_json() : "",
+          .fit = plan.fit,
+          .fill = plan.fit == Fit::kPad ? plan.fill : std::array<std::uint8_t, 3>{}};
 }
 
 PixelChoice choice_of(const PixelPlan& pixels) {
   const auto sizes = [](const TransformSpec& plan) {
     return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
   };
-  return {pixels.train.exif,     sizes(pixels.train),
-          sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
-          pixels.smallest_batch, pixels.normalization};
+  return {pixels.train.exif,
+          pixels.fit,
+          sizes(pixels.train),
+          sizes(pixels.valid),
+          pixels.whole_image.value_or(ImageSize{}),
+          pixels.smallest_batch,
+          pixels.normalization};
 }
 
 PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
@@ -443,6 +462,8 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   if (choice.whole_image.height > 0) pixels.whole_image = choice.whole_image;
   if (sources.transform) choose_by_transformation(config, *sources.transform, pixels);
   pixels.train.exif = pixels.valid.exif = choice.exif;
+  pixels.fit = choice.fit;
+  pixels.train.fit = pixels.valid.fit = choice.fit.fit;
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";

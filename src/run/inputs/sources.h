@@ -33,6 +33,7 @@ struct InputSplit {
   std::string summary;  // for the log
   // The result of groups_of(), by image of `train` and of `valid`; empty with --split.
   std::vector<std::uint32_t> train_groups, valid_groups;
+  std::string contradictions;  // as in SplitDataset
 };
 
 // The images and the network. During the run only the images' hashes change, which loaders note.
@@ -61,12 +62,20 @@ struct Sources {
   std::size_t num_classes() const { return train.classes.size(); }
 };
 
+// The fit of whole images, and what a center crop cuts away (share_cut_away()).
+struct FitChoice {
+  Fit fit = Fit::kCrop;
+  std::optional<double> cut_away;  // empty: unknown
+  bool operator==(const FitChoice&) const = default;
+};
+
 // How images are preprocessed.
 struct PixelPlan {
   TransformSpec train, valid;
   // What the images' sizes led to where options leave it to them; on ranks that have read them.
   std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
+  FitChoice fit;
   // The sides of growing training images, in order, each used for the same number of epochs; the
   // last one is that of `train`. Empty: all images are as in `train`.
   std::vector<int> sizes;
@@ -110,6 +119,10 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
 PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
                         const std::optional<AutomaticSize>& kept = {});
 
+// Adopts the fit, by which validation images are prepared.
+void take_fit(const DataConfig& config, const Sources& sources, const FitChoice& choice,
+              PixelPlan& pixels);
+
 // Adopts the normalization chosen by rank 0, which has read the weights.
 void take_normalization(const Normalization& normalization, PixelPlan& pixels);
 
@@ -129,6 +142,7 @@ struct SizeChoice {  // the sizes in a TransformSpec
 };
 struct PixelChoice {
   Exif exif = Exif::kIgnore;
+  FitChoice fit;
   SizeChoice train, valid;
   ImageSize whole_image;  // height 0: none
   int smallest_batch = 1;

@@ -62,10 +62,12 @@ std::unique_ptr<ImageModel> build_model(const std::string& untrained_model_path,
   return model;
 }
 
-// `config` with only what this rank reads itself. `exif`: of the checkpoint, if the run resumes.
-DataConfig part_of_rank(const DataConfig& config, std::optional<Exif> exif, const World& world) {
+// `config` with only what this rank reads itself. A run that resumes keeps what auto chose.
+DataConfig part_of_rank(const DataConfig& config, const std::optional<ResumePoint>& resume,
+                        const World& world) {
   DataConfig part = config;
-  if (exif) part.records.exif = exif;
+  if (resume) part.records.exif = exif_named(resume->run.exif);
+  if (resume) part.fit = fit_named(resume->run.fit);
   const std::string place = DataConfig::kRankPlace;
   const std::size_t at = part.train_path.find(place);
   if (config.has_train_shard && at != std::string::npos)
@@ -138,8 +140,8 @@ void use_processors(const TrainConfig& config, const std::optional<ResumePoint>&
   world.agree([&] { use_compute_threads(num_threads > 0 ? num_threads : num_processors); });
 }
 
-// What --model-name auto is, for weights from the seed: of the networks that so many images can
-// train, the largest that has time to see each 30 times.
+// What --model-name auto is, if the name of --weights does not tell: of the networks that so many
+// images can train, the largest that has time to see each 30 times.
 Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
   struct Candidate {
     const char* name;
@@ -156,7 +158,8 @@ Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
                 "network, such as resnet18.");
   const std::size_t images = read_dataset(path, "Training dataset").samples.size();
   const double side = data.image_size.last > 0 ? data.image_size.last : 224;
-  std::string name, reason = grouped(static_cast<long long>(images)) + " images, no weights";
+  std::string name, reason = grouped(static_cast<long long>(images)) + " images";
+  if (data.network.weights.empty()) reason += ", no weights";
   for (const Candidate& candidate : kCandidates) {
     if (images < candidate.images) continue;
     if (!name.empty()) reason += ", no time for " + name;
@@ -196,7 +199,7 @@ Read read_own(const TrainConfig& config, const DataConfig& part,
       std::string& weights = own.network.weights;
       const std::string given = std::exchange(weights, "");
       if (given.empty()) return;
-      weights = resolve_weights(given, /*sha256=*/"", log);
+      weights = resolve_weights(given, /*sha256=*/"", own.network.model_name, log);
       if (std::optional<Choice> choice = weights_choice(given, weights))
         choose(read.choices, std::move(*choice));
     });
@@ -256,8 +259,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
 // Reads the sources, and shares them between the ranks. A collective.
 Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
                     const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
-  DataConfig part = part_of_rank(
-      config.data, resume ? std::optional(exif_named(resume->run.exif)) : std::nullopt, world);
+  DataConfig part = part_of_rank(config.data, resume, world);
   std::optional<Choice> network;
   if (std::string& name = part.network.model_name; name == kAutoNetwork)
     name = world.from_leader([&] {
@@ -354,10 +356,11 @@ void open_loaders(const DataConfig& config, Run& run) {
 // RunLogger::resume().
 void begin_record(const TrainConfig& config, Run& run) {
   const RunStart start = describe_run(config, run);
-  std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
+  std::vector<Warning> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
-  if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
+  if (std::string lost = why_not_bit_equal(run); !lost.empty())
+    warnings.push_back({std::move(lost)});
   ResumedRecord from{.checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
                      .step = saved.steps()};

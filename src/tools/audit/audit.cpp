@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
@@ -67,8 +68,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   std::optional<Preprocessing> stored;
   WeightSource source;
   if (config.trained_model_path.empty()) {
-    source = read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
-                                config.model_name);
+    source = read_weight_source(
+        resolve_weights(config.weights, config.weights_sha256, model_name, log), model_name);
   } else {
     ModelDirectory directory = read_model(config.trained_model_path);
     model_name = directory.spec.model_name;
@@ -84,6 +85,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     backbone.normalization = stored->normalization;
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
     backbone.pixels.exif = stored->exif;
+    backbone.pixels.fit = stored->fit;
+    backbone.pixels.fill = stored->fill;
   }
   network.require_size(backbone.pixels.output.height, backbone.pixels.output.width,
                        "give another --image-size");
@@ -229,7 +232,7 @@ struct Parts {
 
 // Refuses a folder whose doubtful.csv a person has edited, so that the edits are not overwritten.
 OutputFolder open_output(const std::string& path) {
-  OutputFolder output = open_report_folder(path, kAuditFileName, "an audit");
+  OutputFolder output = open_report_folder(path, kAuditFileName);
   const fs::path doubtful = output.path() / kDoubtfulName, audit = output.path() / kAuditFileName;
   if (is_there(doubtful) && is_there(audit) && was_edited(read_file(doubtful), read_file(audit)))
     throw Error(
@@ -241,7 +244,11 @@ OutputFolder open_output(const std::string& path) {
 
 // Throws Error kInvalidDataset if all images are of a single class.
 Dataset read_images(const AuditConfig& config) {
-  Dataset set = read_labeled_dataset(config.data_path, "Images", config.prediction.records);
+  // One list may have both sets.
+  const RecordOptions& records = config.prediction.records;
+  Dataset set =
+      read_labeled_dataset(config.data_path, "Images",
+                           config.valid_data_path.empty() ? records : of_sets(records, {"train"}));
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::vector<std::string> present;
   for (std::size_t c = 0; c < counts.size(); ++c)
@@ -264,7 +271,7 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   if (!config.valid_data_path.empty())
     problems.collect([&] {
       parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images",
-                                         config.prediction.records);
+                                         of_sets(config.prediction.records, {"valid"}));
     });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();

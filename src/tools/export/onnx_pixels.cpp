@@ -48,26 +48,29 @@ class PixelNodes {
   }
 
   // The least size that covers `size` (covering_size()). An image of that size is left alone.
-  void cover(ImageSize size) {
-    const std::string height = side(0), width = side(1);
-    const std::string out_height = graph_.integers({size.height}),
-                      out_width = graph_.integers({size.width});
-    const std::string is_tall = graph_.add(
-        "GreaterOrEqual",
-        {graph_.add("Mul", {height, out_width}), graph_.add("Mul", {width, out_height})});
-    resize(scaled(graph_.add("Where", {is_tall, out_width, out_height}),
-                  graph_.add("Where", {is_tall, width, height})));
+  void cover(ImageSize size) { resize(with_equal_side(size, /*covers=*/true)); }
+
+  // The largest size inside of `size` (inner_size()), with `fill` around the image. Around the
+  // differences from it are zeros: Pad has one number for all channels.
+  void pad(ImageSize size, const std::array<std::uint8_t, 3>& fill) {
+    resize(graph_.add("Max", {with_equal_side(size, /*covers=*/false), graph_.integers({1, 1})}));
+    const std::string color = graph_.channels({1.0 * fill[0], 1.0 * fill[1], 1.0 * fill[2]});
+    const std::string all = graph_.add("Sub", {graph_.integers(both_sides(size)), size_});
+    const std::string before = half_of(all);
+    const std::string pads = graph_.add("Concat", {before, graph_.add("Sub", {all, before})},
+                                        {{"axis", std::int64_t{0}}});
+    const std::string difference = graph_.add("Sub", {pixels_, color});
+    const std::string padded = graph_.add("Pad", {difference, pads, "", graph_.integers({2, 3})});
+    pixels_ = graph_.add("Add", {padded, color});
+    size_ = graph_.integers(both_sides(size));
   }
 
   void resize(ImageSize size) { resize(graph_.integers(both_sides(size))); }
 
-  // The offset is half of the excess, rounded half to even (center_offset()), as Round does. The
-  // last node fails for an image that is smaller.
+  // The last node fails for an image that is smaller.
   void center_crop(ImageSize size) {
     const std::string wanted = graph_.integers(both_sides(size));
-    const std::string excess = graph_.cast(graph_.add("Sub", {size_, wanted}), OnnxType::kFloat);
-    const std::string start = graph_.cast(
-        graph_.add("Round", {graph_.add("Div", {excess, graph_.number(2)})}), OnnxType::kInt64);
+    const std::string start = half_of(graph_.add("Sub", {size_, wanted}));
     pixels_ = graph_.add(
         "Slice", {pixels_, start, graph_.add("Add", {start, wanted}), graph_.integers({2, 3})});
     pixels_ = graph_.add("Reshape", {pixels_, graph_.integers({0, 3, size.height, size.width})});
@@ -75,6 +78,24 @@ class PixelNodes {
   }
 
  private:
+  // Rounded half to even (center_offset()), as Round does.
+  std::string half_of(const std::string& excess) {
+    const std::string half =
+        graph_.add("Div", {graph_.cast(excess, OnnxType::kFloat), graph_.number(2)});
+    return graph_.cast(graph_.add("Round", {half}), OnnxType::kInt64);
+  }
+  // The size with the aspect ratio of the image and one side of `size`: that with which it covers
+  // `size`, or the other one.
+  std::string with_equal_side(ImageSize size, bool covers) {
+    const std::string height = side(0), width = side(1);
+    const std::string out_height = graph_.integers({size.height}),
+                      out_width = graph_.integers({size.width});
+    const std::string by_width = graph_.add(
+        covers ? "GreaterOrEqual" : "Less",
+        {graph_.add("Mul", {height, out_width}), graph_.add("Mul", {width, out_height})});
+    return scaled(graph_.add("Where", {by_width, out_width, out_height}),
+                  graph_.add("Where", {by_width, width, height}));
+  }
   std::string side(std::int64_t i) {
     return graph_.add("Slice", {size_, graph_.integers({i}), graph_.integers({i + 1})});
   }
@@ -148,6 +169,10 @@ std::string add_pixels(OnnxGraph& graph, const TransformSpec& spec,
   if (spec.chain) {
     add_chain(nodes, spec.chain->whole);
     nodes.cover(spec.output);
+  } else if (spec.fit == Fit::kPad) {
+    nodes.pad(spec.output, spec.fill);
+  } else if (spec.fit == Fit::kStretch) {
+    nodes.resize(spec.output);
   } else if (spec.short_side > 0) {
     nodes.resize_short_side(spec.short_side,
                             spec.keep_exact ? std::optional(spec.output) : std::nullopt);

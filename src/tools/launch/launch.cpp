@@ -178,7 +178,7 @@ class Launch {
     say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
         (job.num_ranks == 1 ? " rank" : " ranks") +
         (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
-    mpi_log_.add("launch", joined(without_secrets(call_.words), " "));
+    mpi_log_.add("launch", for_people(joined(call_.words, " ")));
   }
 
   int run(JobSignals& signals) {
