@@ -38,18 +38,20 @@ void check_transform(Given& given, const DataConfig& config) {
                    "augment the images: leave one of the two out.");
 }
 
-// Settles --fit where the images do not matter. `keeps_crop`: the recipe's images are cropped.
-void check_fit(Given& given, bool keeps_crop, DataConfig& config) {
+// Settles --fit where the images do not matter.
+void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
+  bool crops = !config.transform_path.empty() ||
+               (recipe.name == "designer" &&
+                (config.network.weights.empty() || given.is_set("recipe", "designer")));
   for (const char* name : {"eval-resize", "eval-crop"}) {
     const RawValue* value = given.find(name);
     if (value == nullptr || value->is_implied || value->text == "auto") continue;
+    crops = true;
     if (config.fit.value_or(Fit::kCrop) != Fit::kCrop)
       given.refuse(name, "cannot be used with --fit " + fit_name(*config.fit) +
-                             ", which shows whole images at the training size: leave one of the "
-                             "two out.");
-    keeps_crop = true;
+                             ", which shows whole images at the training size: leave one out.");
   }
-  if (!config.fit && (keeps_crop || !config.transform_path.empty())) config.fit = Fit::kCrop;
+  if (!config.fit && crops) config.fit = Fit::kCrop;
 }
 
 void check_cache(Given& given, const DataConfig& config) {
@@ -500,11 +502,7 @@ void imply_recipe(Given& given, const TrainConfig& config) {
 
 void check_train(Given& given, TrainConfig& config) {
   check_data(given, config.data);
-  const bool is_from_scratch = config.data.network.weights.empty();
-  check_fit(given,
-            config.optimization.recipe.name == "designer" &&
-                (is_from_scratch || given.is_set("recipe", "designer")),
-            config.data);
+  check_fit(given, config.optimization.recipe, config.data);
   check_optimization(given, config.optimization);
   check_checkpoint(given, config);
   config.ranks.arguments = given.words;

@@ -343,8 +343,8 @@ void add_choices(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
   if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
   if (!config.data.fit)
-    choose(plan.choices, {"fit", fit_name(plan.pixels.fit.fit),
-                          cut_text(plan.pixels.fit.cut_away.value_or(0)), /*has_line=*/true});
+    choose(plan.choices, {"fit", fit_name(plan.pixels.train.fit),
+                          cut_text(plan.pixels.cut_away.value_or(0)), /*has_line=*/true});
   if (config.data.normalization == NormalizationChoice::kAuto)
     add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
   if (!config.optimization.precision)
