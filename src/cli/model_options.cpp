@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 
 namespace kiln {
 namespace {
@@ -42,7 +42,7 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights, const std::string& network) {
   const KnownNetwork* known = find_network(network);
   if (names_torchvision(weights) && known != nullptr)
-    given.check(given.position("weights"), [&] { known->torchvisions_url(weights); });
+    given.check(given.position("weights"), [&] { torchvisions_url(*known, weights); });
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/published.h"
 
 namespace kiln {
 
@@ -25,71 +26,77 @@ const std::vector<KnownNetwork>& known_networks() {
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
   constexpr int kNever = 1 << 20;  // depthwise convolutions, whose gradients are slow in bfloat16
   static const std::vector<KnownNetwork> kNetworks{
-      {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}, {47}},
-      {"resnet34", "ResNet", {"resnet34-b627a593.pth"}, {87}},
-      {"resnet50", "ResNet", {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"}, {103, 103}},
-      {"resnet101", "ResNet", {"resnet101-63fe2227.pth", "resnet101-cd907fc2.pth"}, {179, 179}},
-      {"resnet152", "ResNet", {"resnet152-394f9c45.pth", "resnet152-f82ba261.pth"}, {242, 242}},
+      {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
+      {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},
+      {"resnet50", "ResNet", {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"}},
+      {"resnet101", "ResNet", {"resnet101-63fe2227.pth", "resnet101-cd907fc2.pth"}},
+      {"resnet152", "ResNet", {"resnet152-394f9c45.pth", "resnet152-f82ba261.pth"}},
       {"resnext50_32x4d",
        "ResNet",
-       {"resnext50_32x4d-7cdf4587.pth", "resnext50_32x4d-1a0047aa.pth"},
-       {100, 100}},
+       {"resnext50_32x4d-7cdf4587.pth", "resnext50_32x4d-1a0047aa.pth"}},
       {"resnext101_32x8d",
        "ResNet",
-       {"resnext101_32x8d-8ba56ff5.pth", "resnext101_32x8d-110c445d.pth"},
-       {356, 356}},
+       {"resnext101_32x8d-8ba56ff5.pth", "resnext101_32x8d-110c445d.pth"}},
       {"wide_resnet50_2",
        "ResNet",
-       {"wide_resnet50_2-95faca4d.pth", "wide_resnet50_2-9ba9bcbe.pth"},
-       {138, 276}},
+       {"wide_resnet50_2-95faca4d.pth", "wide_resnet50_2-9ba9bcbe.pth"}},
       {"wide_resnet101_2",
        "ResNet",
-       {"wide_resnet101_2-32ee1156.pth", "wide_resnet101_2-d733dc28.pth"},
-       {255, 508}},
-      {"densenet121", "DenseNet", {"densenet121-a639ec97.pth"}, {32}},
-      {"densenet161", "DenseNet", {"densenet161-8d451a50.pth"}, {116}},
-      {"densenet169", "DenseNet", {"densenet169-b2777c0a.pth"}, {57}},
-      {"densenet201", "DenseNet", {"densenet201-c1103571.pth"}, {81}},
+       {"wide_resnet101_2-32ee1156.pth", "wide_resnet101_2-d733dc28.pth"}},
+      {"densenet121", "DenseNet", {"densenet121-a639ec97.pth"}},
+      {"densenet161", "DenseNet", {"densenet161-8d451a50.pth"}},
+      {"densenet169", "DenseNet", {"densenet169-b2777c0a.pth"}},
+      {"densenet201", "DenseNet", {"densenet201-c1103571.pth"}},
       {"mobilenet_v3_large",
        "MobileNetV3",
        {"mobilenet_v3_large-8738ca79.pth", "mobilenet_v3_large-5c1a4163.pth"},
-       {22, 22},
        {"mobilenetv3_large_100"},
        0,
        kNever},
       {"efficientnet_b0",
        "EfficientNet",
        {"efficientnet_b0_rwightman-7f5810bc.pth"},
-       {21},
        {},
        0,
        kNever},
-      {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}, {87}},
-      {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}, {114}},
-      {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}, {201}},
-      {"vit_b_16", "ViT", {"vit_b_16-c867db91.pth"}, {346}, {"vit_base_patch16_224"}, 16},
-      {"vit_s_16", "ViT", {}, {}, {"vit_small_patch16_224"}, 16},
-      {"vit_s_14", "ViT", {kDinoV2Small}, {}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
-      {"vit_b_14", "ViT", {kDinoV2Base}, {}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
+      {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
+      {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
+      {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},
+      {"vit_b_16", "ViT", {"vit_b_16-c867db91.pth"}, {"vit_base_patch16_224"}, 16},
+      {"vit_s_16", "ViT", {}, {"vit_small_patch16_224"}, 16},
+      {"vit_s_14", "ViT", {kDinoV2Small}, {"vit_small_patch14_dinov2", "dinov2_vits14"}, 14},
+      {"vit_b_14", "ViT", {kDinoV2Base}, {"vit_base_patch14_dinov2", "dinov2_vitb14"}, 14},
   };
   return kNetworks;
+}
+
+std::string weights_url(std::string_view published_file) {
+  return (published_file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
+         std::string(published_file);
 }
 
 bool names_torchvision(std::string_view weights) {
   return weights == "torchvision" || weights == "torchvision:v1" || weights == "torchvision:v2";
 }
 
-std::string KnownNetwork::torchvisions_url(std::string_view word) const {
-  const std::size_t number = word.ends_with("v2") ? 1 : 0;
-  if (megabytes.at(number) > 0)
-    return "https://download.pytorch.org/models/" + std::string(published.at(number));
+bool is_torchvisions(const KnownNetwork& network) {
+  const std::string_view file = network.published[0];
+  return !file.empty() && !file.starts_with("https://");
+}
+
+std::string torchvisions_url(const KnownNetwork& network, std::string_view word) {
+  const auto file_of = [&](const KnownNetwork& any) {
+    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : "";
+  };
+  if (!file_of(network).empty()) return weights_url(file_of(network));
+  const std::string name(network.name);
   std::vector<std::string> others;
   for (const KnownNetwork& other : known_networks())
-    if (other.megabytes.at(number) > 0) others.emplace_back(other.name);
+    if (!file_of(other).empty()) others.emplace_back(other.name);
   std::string text = "--weights " + std::string(word) + ": torchvision has no such weights of " +
-                     std::string(name) + ", but of " + joined(others, ", ");
-  if (!is_torchvisions() && !published[0].empty())
-    text += "; those of " + std::string(name) + " are --weights " + std::string(published[0]);
+                     name + ", but of " + joined(others, ", ");
+  if (!is_torchvisions(network) && !network.published[0].empty())
+    text += "; those of " + name + " are --weights " + std::string(network.published[0]);
   throw Error(ErrorCode::kUserError, text + ".");
 }
 

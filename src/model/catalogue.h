@@ -47,7 +47,6 @@ struct KnownNetwork {
   // File names of torchvision's ImageNet weights, which contain the first eight hex digits of the
   // file's SHA-256. The second file is from the newer training recipe, if there is one.
   std::array<std::string_view, 2> published = {};  // or the whole URL; may be empty
-  std::array<int, 2> megabytes = {};               // of torchvision's files
   std::array<std::string_view, 2> also = {};       // its names in timm and elsewhere
   int patch = 0;  // images are cut into squares of so many pixels; 0: they are not
   // From this image side on, CPUs with AMX or AVX512-BF16 train it faster in bfloat16. Measured
@@ -55,10 +54,6 @@ struct KnownNetwork {
   int bf16_side = kBf16Side;
 
   const NetworkFamily& family() const;
-  bool is_torchvisions() const { return megabytes[0] > 0; }  // it publishes weights
-  // The URL of the file that a word means (names_torchvision()). Throws Error kUserError, with the
-  // networks that have one, if there is none.
-  std::string torchvisions_url(std::string_view word) const;
   // As those of the family, for this network: with patches a side must be a multiple of theirs.
   int smallest_side() const { return patch > 0 ? patch : family().smallest_side(); }
   int final_map_side(int image_side) const;
@@ -70,9 +65,8 @@ struct KnownNetwork {
                     ErrorCode code = ErrorCode::kInvalidDataset) const;
 };
 
-// A word in place of a file of weights: what torchvision publishes for the network, `torchvision`,
-// or its second file, `torchvision:v2`. A file of such a name is `./torchvision`.
-bool names_torchvision(std::string_view weights);
+// Where a file of weights is published.
+std::string weights_url(std::string_view published_file);
 
 const std::vector<NetworkFamily>& network_families();
 const std::vector<KnownNetwork>& known_networks();

@@ -18,7 +18,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 
@@ -474,7 +474,7 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
                                std::string_view network) {
   const KnownNetwork* known = find_network(network);
   std::string remedy = did_you_mean_path(given) + " " + kForms;
-  if (known != nullptr && known->is_torchvisions())
+  if (known != nullptr && is_torchvisions(*known))
     remedy += " Published weights of " + std::string(network) + ": --weights torchvision.";
   throw Error(ErrorCode::kInvalidModelDirectory,
               "--weights " + quoted_path(given) + " cannot be read (" + reason + ")." + remedy);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/options.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -184,7 +184,7 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
   const std::size_t images = sources.train.samples.size();
   const KnownNetwork& network = known_network(sources.spec().model_name);
   if (!config.data.network.weights.empty() || !sources.weights_text.empty() ||
-      sources.spec().pretrained || sources.train.is_stream() || !network.is_torchvisions() ||
+      sources.spec().pretrained || sources.train.is_stream() || !is_torchvisions(network) ||
       std::min(size.height, size.width) <= kSmallSide ||
       images >= std::min(kFewPhotos, kFewInClass * sources.num_classes()))
     return;
@@ -197,9 +197,9 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
       line += " " + shell_word(without_secrets(word));
     if (!config.checkpoint.path.empty()) line += " --resume never";
   }
-  plan.emplace_back("better start", "`" + line + " --weights torchvision` downloads " +
-                                        std::to_string(network.megabytes[0]) +
-                                        " MB and begins with a trained network");
+  plan.emplace_back(
+      "better start",
+      "`" + line + " --weights torchvision` begins with torchvision's trained network");
 }
 
 // The device, precision, data loading and ranks.
