@@ -6,10 +6,12 @@
 //       epochs, after one that warms the page cache. Bad images are counted. Steps of training are
 //       simulated by sleeping after every batch.
 //   kiln_bench step [--model-name resnet18] [--batch-size 64] [--size 224] [--classes 1000]
-//              [--inference] [--precision fp32] [--steps 20] [--device auto] [--threads N]
+//              [--inference] [--precision fp32] [--against PRECISION] [--steps 20] [--device auto]
+//              [--threads N]
 //       A training step on the same random batch (of two or more images), or the forward pass of
 //       `kiln score`: images per second, the share of what this machine can do (judged by a large
-//       matrix product and a copy of a large tensor), and on a CPU where the time goes.
+//       matrix product and a copy of a large tensor), and on a CPU where the time goes. With
+//       --against: how many times as fast it is as in another precision, step by step in turn.
 //   mpirun -np N kiln_bench collective [--device auto]
 //       Kiln's all-reduce: rank 0's seconds from call to result. GPUs use NCCL, CPUs use MPI.
 //   mpirun -np N kiln_bench mpi

@@ -21,6 +21,7 @@ class Words {
   // Throws Error kUserError if it is not a number from `least` on.
   int take_number(const std::string& name, int otherwise, int least = 1);
   bool take_flag(const std::string& name);
+  bool has(const std::string& name) const { return values_.contains(name); }
   // auto, cuda or cpu.
   DeviceChoice take_device();
 

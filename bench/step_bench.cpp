@@ -76,18 +76,48 @@ StepFigures measure(const std::function<void()>& step, int num_steps, at::Device
   return figures;
 }
 
-// Measures what Predictor::logits() does with a batch.
-StepFigures measure_inference(const StepConfig& config, Precision precision, at::Device device) {
-  const std::unique_ptr<ImageModel> model = random_model(config, device);
+// Each call is what Predictor::logits() does with the same batch.
+std::function<void()> inference_step(const StepConfig& config, Precision precision,
+                                     at::Device device) {
+  const std::shared_ptr<ImageModel> model = random_model(config, device);
   model->fuse();
   const at::InferenceMode inference;
   const at::Tensor images = random_images(config, {config.size, config.size}, device);
-  std::optional<QueuedTensor> logits;
-  StepFigures figures = measure(
-      [&] { logits.emplace(forward(*model, images, precision).to(at::kFloat).contiguous()); },
-      config.steps, device);
-  figures.is_inference = true;
-  return figures;
+  return [=, logits = std::make_shared<std::optional<QueuedTensor>>()] {
+    const at::InferenceMode every_time;
+    logits->emplace(forward(*model, images, precision).to(at::kFloat).contiguous());
+  };
+}
+
+// How many times as fast `step` is as `other`, by the clock and in processor time. Each step of one
+// is followed by one of the other, so that what else the machine does meets both.
+Json compare(const std::function<void()>& step, const std::function<void()>& other, int num_steps,
+             at::Device device) {
+  constexpr int kWarmUpSteps = 2;
+  const auto timed = [device](const std::function<void()>& work) {
+    const double processors_before = processor_seconds();
+    const Stopwatch watch;
+    work();
+    wait_for(device);
+    return std::pair(watch.seconds(), processor_seconds() - processors_before);
+  };
+  std::vector<double> seconds, other_seconds, ratios, processor_ratios;
+  for (int i = 0; i < num_steps + kWarmUpSteps; ++i) {
+    const auto [here, processors_here] = timed(step);
+    const auto [there, processors_there] = timed(other);
+    if (i < kWarmUpSteps) continue;
+    seconds.push_back(here);
+    other_seconds.push_back(there);
+    ratios.push_back(there / here);
+    processor_ratios.push_back(processors_there / processors_here);
+  }
+  const Spread times = spread_of(ratios);
+  return {{"seconds_per_step", spread_of(seconds).median},
+          {"other_seconds_per_step", spread_of(other_seconds).median},
+          {"times_as_fast", times.median},
+          {"times_as_fast_least", times.least},
+          {"times_as_fast_most", times.most},
+          {"times_as_fast_by_processor", spread_of(processor_ratios).median}};
 }
 
 // The fastest of a few runs, after one for warm-up: what the machine is capable of.
@@ -133,21 +163,25 @@ Json shares(const StepFigures& figures) {
   return json;
 }
 
+Json to_json(const StepConfig& config, const Device& device, bool is_inference) {
+  return {{"version", program_version()},
+          {"device", device.description},
+          {"threads", at::get_num_threads()},
+          {"model_name", config.model_name},
+          {"image_size", config.size},
+          {"batch_size", config.batch_size},
+          {"classes", config.classes},
+          {"inference", is_inference},
+          {"steps", config.steps}};
+}
+
 Json to_json(const StepConfig& config, const Device& device, const StepFigures& figures,
              const MachineLimits& limits) {
   const Spread seconds = spread_of(figures.seconds);
   const int passes = figures.is_inference ? 1 : 3;  // backward: twice the forward pass
   const double flops = passes * figures.operators.forward_flops;
-  Json json = {{"version", program_version()},
-               {"device", device.description},
-               {"threads", at::get_num_threads()},
-               {"model_name", config.model_name},
-               {"image_size", config.size},
-               {"batch_size", config.batch_size},
-               {"classes", config.classes},
-               {"inference", figures.is_inference},
-               {"steps", config.steps},
-               {"images_per_second", config.batch_size / seconds.median},
+  Json json = to_json(config, device, figures.is_inference);
+  json.update({{"images_per_second", config.batch_size / seconds.median},
                {"images_per_second_least", config.batch_size / seconds.most},
                {"images_per_second_most", config.batch_size / seconds.least},
                {"seconds_per_step", seconds.median},
@@ -155,7 +189,7 @@ Json to_json(const StepConfig& config, const Device& device, const StepFigures& 
                {"machine_gigaflops_per_second", limits.flops_per_second / 1e9},
                {"machine_gigabytes_per_second", limits.bytes_per_second / 1e9},
                {"share_of_machine_flops", flops / seconds.median / limits.flops_per_second},
-               {"peak_memory_bytes", peak_memory_bytes()}};
+               {"peak_memory_bytes", peak_memory_bytes()}});
   if (device.is_cuda) return json;  // only the forward pass was observed
   json["gigabytes_per_step"] = figures.operators.bytes / 1e9;
   json["share_of_machine_bytes"] =
@@ -164,13 +198,13 @@ Json to_json(const StepConfig& config, const Device& device, const StepFigures& 
   return json;
 }
 
-// Takes the option --precision; empty: auto.
-std::optional<Precision> take_precision(Words& words) {
-  const std::string name = words.take("precision", "fp32");
+// Takes an option that is a precision; empty: auto.
+std::optional<Precision> take_precision(Words& words, const std::string& option) {
+  const std::string name = words.take(option, "fp32");
   const std::optional<Precision> precision = precision_named(name);
   if (precision || name == "auto") return precision;
   throw Error(ErrorCode::kUserError,
-              "--precision is '" + name + "', but must be fp32, tf32, fp16, bf16 or auto.");
+              "--" + option + " is '" + name + "', but must be fp32, tf32, fp16, bf16 or auto.");
 }
 
 }  // namespace
@@ -183,11 +217,14 @@ void bench_step(Words& words, Process& process) {
                           .size = words.take_number("size", 224),
                           .classes = words.take_number("classes", 1000, 2),
                           .steps = words.take_number("steps", 20),
-                          .precision = take_precision(words),
+                          .precision = take_precision(words, "precision"),
                           .device = words.take_device()};
   const int threads = words.take_number("threads", usable_cpus());
+  const bool is_compared = words.has("against");
+  const std::optional<Precision> against = take_precision(words, "against");
   words.finish();
-  if (find_network(config.model_name) == nullptr)
+  const KnownNetwork* network = find_network(config.model_name);
+  if (network == nullptr)
     throw Error(ErrorCode::kUserError, "--model-name is '" + config.model_name +
                                            "', but must be one of " +
                                            join_choices(network_names()) + ".");
@@ -195,19 +232,28 @@ void bench_step(Words& words, Process& process) {
   use_compute_threads(threads);
   keep_freed_memory();
   keep_tensor_memory();
-  const PrecisionChoice choice =
-      choose_precision(config.precision, units_of(device), is_inference ? 0 : config.size);
-  if (!choice.warning.empty()) process.log.warning(choice.warning);
-  use_precision(choice.precision);
-  const at::Device place = torch_device(device);
-  const MachineLimits limits = measure_limits(choice.precision, place);
-  const StepFigures figures =
-      is_inference
-          ? measure_inference(config, choice.precision, place)
-          : measure(training_step(config, {config.size, config.size}, choice.precision, place),
-                    config.steps, place);
-  Json json = to_json(config, device, figures, limits);
-  json["precision"] = precision_name(choice.precision);
+  const auto step_in = [&](std::optional<Precision> asked, Precision& used) {
+    const PrecisionChoice choice =
+        choose_precision(asked, units_of(device), is_inference ? 0 : config.size, network);
+    if (!choice.warning.empty()) process.log.warning(choice.warning);
+    use_precision(used = choice.precision);
+    return is_inference
+               ? inference_step(config, used, torch_device(device))
+               : training_step(config, {config.size, config.size}, used, torch_device(device));
+  };
+  Precision precision{}, other{};
+  const std::function<void()> step = step_in(config.precision, precision);
+  Json json;
+  if (is_compared) {
+    json = to_json(config, device, is_inference);
+    json.update(compare(step, step_in(against, other), config.steps, torch_device(device)));
+    json["against"] = precision_name(other);
+  } else {
+    StepFigures figures = measure(step, config.steps, torch_device(device));
+    figures.is_inference = is_inference;
+    json = to_json(config, device, figures, measure_limits(precision, torch_device(device)));
+  }
+  json["precision"] = precision_name(precision);
   std::printf("%s\n", json.dump(2).c_str());
 }
 

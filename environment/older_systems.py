@@ -38,17 +38,10 @@ uint32_t arc4random(void) {
 VERSION_IS_WEAK = 2  # VER_FLG_WEAK in vna_flags: the loader does not insist on this version
 
 
-def output_of(*words):
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-
-def functions_since(version, file):
-    return set(re.findall(rf" (\w+)@GLIBC_{symbols.dotted(version)} ", output_of("readelf", "--wide", "--dyn-syms", file)))
-
-
 def stop_insisting(version, file):
     """Marks the need of this version of glibc as weak (ELF: Elf64_Vernaux; its vna_flags are the bytes 4 and 5)."""
-    text = output_of("readelf", "--wide", "--version-info", file).partition("Version needs")[2]
+    text = subprocess.run(["readelf", "--wide", "--version-info", file], capture_output=True, text=True,
+                          check=True).stdout.partition("Version needs")[2]
     section = int(re.search(r"Offset: (0x[0-9a-f]+)", text)[1], 16)
     entry = int(re.search(rf"(0x[0-9a-f]+):\s+Name: GLIBC_{symbols.dotted(version)}  ", text)[1], 16)
     with file.open("r+b") as binary:
@@ -60,7 +53,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     newer = [path for path, need in symbols.needs_of_all(folder).items() if need.get("GLIBC") == NEWER]
     for file in newer:
-        functions = functions_since(NEWER, file)
+        functions = set(symbols.functions_above((2, 35), file))
         if not functions <= FUNCTIONS:
             sys.exit(f"older_systems.py: {file.name} also needs {', '.join(sorted(functions - FUNCTIONS))} of glibc 2.36")
         subprocess.run(["patchelf", "--add-needed", LIBRARY, *(word for name in sorted(functions)

@@ -62,7 +62,15 @@ def prepare(path, how):
     for name, values in how.get("transforms", []):  # of kiln train --transform-path: torchvision's operations
         operation = getattr(torchvision.transforms, name)
         image = (operation(**values) if isinstance(values, dict) else operation(values))(image)
-    if not (how["keep_exact_size"] and (image.height, image.width) == (height, width)):
+    fit = how.get("fit")  # "pad", "stretch"; not there: crop
+    if fit == "stretch":
+        image = functional.resize(image, [height, width])
+    elif fit == "pad":  # the largest size inside of the input
+        size = [min(height, max(1, image.height * width // image.width)), min(width, max(1, image.width * height // image.height))]
+        picture = functional.resize(image, size)
+        image = Image.new("RGB", (width, height), tuple(how["fill"]))
+        image.paste(picture, (round((width - picture.width) / 2), round((height - picture.height) / 2)))
+    elif not (how["keep_exact_size"] and (image.height, image.width) == (height, width)):
         size = how["resize_short_side"]
         if size is None:  # the least size that covers the input
             is_tall = image.height * width >= image.width * height

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -65,7 +66,7 @@ std::exception_ptr explained_refusal(const std::system_error& refusal) {
       return failure_of(
           ErrorCode::kFailedToCompleteOperation,
           "No more threads can be created (" + found +
-              "): use fewer --loader-threads, or raise the limits of processes "
+              "): use fewer --threads and --loader-threads, or raise the limits of processes "
               "(ulimit -u, or the container's pids limit) and of memory (ulimit -v).");
     case EMFILE:
     case ENFILE:
@@ -88,6 +89,10 @@ std::exception_ptr explained_words(std::string_view what) {
   if (has_any(what, {"out of memory", "can't allocate memory", "ALLOC_FAILED", "ALLOCATION_FAILED",
                      "could not create a primitive"}))
     return out_of_memory(what);
+  if (has_any(what, {"/dev/urandom"}))
+    return failure_of(ErrorCode::kFailedToCompleteOperation,
+                      "The system has no /dev/urandom, from which random numbers begin: mount /dev "
+                      "in this container or root folder.");
   constexpr std::string_view kNotDeterministic = " does not have a deterministic implementation";
   if (const std::size_t end = what.find(kNotDeterministic); end != what.npos)
     return failure_of(ErrorCode::kUserError,
@@ -151,7 +156,8 @@ int exit_code(ErrorCode code) {
   }
 }
 
-Error::Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+Error::Error(ErrorCode code, std::string message)  // NOLINT: its callers give temporaries
+    : code_(code), message_(for_people(message)) {}
 
 void Problems::throw_if_any() const {
   if (!empty()) throw *this;

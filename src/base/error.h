@@ -41,7 +41,7 @@ int exit_code(ErrorCode code);
 
 class Error : public std::exception {
  public:
-  // `message` is one sentence: what was found, where, and what to do about it.
+  // `message` is one sentence, kept for_people(): what was found, where, and what to do about it.
   Error(ErrorCode code, std::string message);
 
   const char* what() const noexcept override { return message_.c_str(); }

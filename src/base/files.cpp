@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -81,11 +83,6 @@ void refuse_device(const std::filesystem::path& path) {
                 "'" + path.string() +
                     "' cannot be written: it is a device, pipe or socket, which this output would "
                     "replace. Choose a file.");
-}
-
-[[noreturn]] void refuse(const std::filesystem::path& path, int reason) {
-  throw std::runtime_error("'" + path.string() + "' cannot be written: " + system_words(reason) +
-                           ".");
 }
 
 // True if another process holds a lock that conflicts with `lock`; otherwise takes it until `file`
@@ -172,7 +169,7 @@ void fail_to_write(const std::filesystem::path& path, int error) {
   std::string advice = "Check the permissions of the output and that its device is healthy.";
   if (error == ENOSPC || error == EDQUOT)
     advice = "Free some space there or choose another output.";
-  if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
+  if (error == EFBIG) advice = "Raise that limit, or choose an output on another file system.";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
   if (error == EISDIR) advice = "Give the name of a file.";
   if (error == ENOENT) advice = "Create the folder that is to hold it, or choose another output.";
@@ -185,13 +182,16 @@ void fail_to_write(const std::filesystem::path& path, int error) {
 }
 
 std::string quoted_path(const std::filesystem::path& path) {
-  const std::string text = path.string();
+  const std::string text = without_secrets(path.string());
   return "'" + (text.size() <= kShownBytes ? text : cut_to_bytes(text, kShownBytes) + "…") + "'";
 }
 
 std::string system_words(int error) {
   std::string words = std::strerror(error);
   if (error == EACCES || error == EPERM) words += " for user " + std::to_string(::geteuid());
+  rlimit limit{};
+  if (error == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    words += " for the file size limit (ulimit -f)";
   return words;
 }
 
@@ -239,14 +239,8 @@ DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::mo
   if (descriptor_.number() < 0) fail_to_write(final_path_, errno);
 }
 
-DurableFile::DurableFile(DurableFile&& other) noexcept
-    : final_path_(std::move(other.final_path_)),
-      temporary_path_(std::move(other.temporary_path_)),
-      descriptor_(std::move(other.descriptor_)),
-      finished_(other.finished_),
-      committed_(std::exchange(other.committed_, true)),
-      size_(other.size_),
-      checksum_(other.checksum_) {}
+// The temporary path of a file that was moved away is empty, so its destructor removes nothing.
+DurableFile::DurableFile(DurableFile&& other) noexcept = default;
 
 DurableFile::~DurableFile() {
   if (!committed_) ::unlink(temporary_path_.c_str());
@@ -405,10 +399,13 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
 
 AppendedFile::AppendedFile(std::filesystem::path path, Begin begin)
     : path_(std::move(path)), file_(open_to_append(path_)) {
-  if (file_.number() < 0) refuse(path_, errno);
-  if (is_taken(file_.number(), LOCK_EX)) refuse(path_, EBUSY);
+  if (file_.number() < 0) fail_to_write(path_, errno);
+  if (is_taken(file_.number(), LOCK_EX))
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                quoted_path(path_) + " is in use by another run, which is writing to it. Wait " +
+                    "until it ends, or choose another output.");
   if (begin == Begin::kAnew && ::ftruncate(file_.number(), 0) != 0 && errno != EINVAL)
-    refuse(path_, errno);  // EINVAL: a device
+    fail_to_write(path_, errno);  // EINVAL: a device
 }
 
 bool AppendedFile::is_in_use(const std::filesystem::path& path) {
@@ -426,14 +423,16 @@ bool AppendedFile::is_abandoned(const std::filesystem::path& path) {
 void AppendedFile::append(std::string_view piece) {
   const int file = file_.number();
   const off_t before = ::lseek(file, 0, SEEK_END);
-  const ssize_t written = ::write(file, piece.data(), piece.size());
   struct stat info {};
   if (::fstat(file, &info) == 0 && info.st_nlink == 0)
-    throw std::runtime_error("'" + path_.string() + "' was removed while being written.");
-  if (written == static_cast<ssize_t>(piece.size())) return;
-  const int reason = written < 0 ? errno : ENOSPC;
-  if (written > 0 && ::ftruncate(file, before) == 0) ::lseek(file, before, SEEK_SET);
-  refuse(path_, reason);
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                quoted_path(path_) + " was removed while being written. Start again.");
+  try {
+    write_all(file, piece, path_);
+  } catch (const Error&) {
+    if (::ftruncate(file, before) == 0) ::lseek(file, before, SEEK_SET);
+    throw;
+  }
 }
 
 constexpr double kPatienceSeconds = 3;

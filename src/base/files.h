@@ -238,8 +238,8 @@ class AppendedFile {
  public:
   enum class Begin { kAnew, kAtEnd };
   // Truncates the file, or appends at its end; fails if another program is appending to it. A
-  // symbolic link to a regular file is replaced by a new file. Throws std::runtime_error, as
-  // append() does.
+  // symbolic link to a regular file is replaced by a new file. Throws Error kFailedToWriteOutputs,
+  // as append() does.
   explicit AppendedFile(std::filesystem::path path, Begin begin = Begin::kAnew);
   // Whether a program is appending to the file.
   static bool is_in_use(const std::filesystem::path& path);
@@ -247,7 +247,7 @@ class AppendedFile {
   // only programs on this host: network file systems do not reliably report others.
   static bool is_abandoned(const std::filesystem::path& path);
 
-  // Writes with a single call; a partial write (disk full) is undone.
+  // Writes with a single call, if the system takes all; a partial write (disk full) is undone.
   void append(std::string_view piece);
 
  private:

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -112,20 +113,21 @@ struct Log::Sinks {
   // Called under the mutex when the file cannot be written.
   void note_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
-    file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
+    file_fault =
+        for_people("'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1));
     warnings.push_back(file_fault + ". Training continues without it.");
     errors.write("warning: " + warnings.back() + "\n");
   }
 
   void keep(std::string_view raw) {
     const std::lock_guard lock(mutex);
-    if (file) file->info("{}", printable(raw));
+    if (file) file->info("{}", for_people(raw));
   }
 
   // The file has all lines, whoever reads the console.
   void say(Console& where, std::string_view prefix, std::string_view raw,
            spdlog::level::level_enum level) {
-    const std::string text = printable(raw);
+    const std::string text = for_people(raw);
     const std::lock_guard lock(mutex);
     if (file) file->log(level, "{}", text);
     if (level == spdlog::level::warn && warnings.size() < kMaxWarnings) warnings.push_back(text);
@@ -188,9 +190,8 @@ void Log::open_file(const std::filesystem::path& path) {
     sink->set_formatter(std::move(formatter));
     auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
-    logger->set_error_handler([sinks = sinks_.get()](const std::string& reason) {
-      sinks->note_lost_line(printable(reason));
-    });
+    logger->set_error_handler(
+        [sinks = sinks_.get()](const std::string& reason) { sinks->note_lost_line(reason); });
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);
     sinks_->file_path = path.string();
@@ -224,7 +225,7 @@ void Log::error(std::string_view text) {
 void Log::progress(std::string_view text) {
   if (!sinks_->terminal) return;
   const std::lock_guard lock(sinks_->mutex);
-  sinks_->output.draw("\r\x1b[K" + cut_to(text, live_columns()));
+  sinks_->output.draw("\r\x1b[K" + cut_to(for_people(text), live_columns()));
   sinks_->progress_shown = true;
 }
 

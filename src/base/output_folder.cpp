@@ -1,6 +1,7 @@
 #include "base/output_folder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
@@ -135,27 +136,47 @@ void discard(const fs::path& folder, const Journal& journal) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
-  const bool is_new = !is_there(folder_);
+OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted)
+    : folder_(std::move(folder)), created_(new std::vector<fs::path>) {
+  for (fs::path made = folder_; !made.empty() && !is_there(made); made = made.parent_path())
+    created_->push_back(made);
   make_folders(folder_);
-  if (is_new) created_.reset(new fs::path(folder_));
   lock_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_.number() >= 0 && lock_soon(lock_.number(), {}) == LockResult::kInUse)
+  if (lock_.number() >= 0 && lock_soon(lock_.number(), {}) == LockResult::kInUse) {
+    created_->clear();  // the other run needs them
     fail_output_folder(folder_, "is in use by another run, which is writing to it",
                        "Wait until it ends, or choose another output.");
+  }
   if (!is_half_replaced(folder_)) return;
   const Journal journal = read_journal(folder_);
   (interrupted == Interrupted::kFinish ? put_in_place : discard)(folder_, journal);
 }
 
-void OutputFolder::RemoveIfEmpty::operator()(const fs::path* folder) const {
-  if (std::uncaught_exceptions() > 0) ::rmdir(folder->c_str());
-  delete folder;
+void OutputFolder::RemoveIfEmpty::operator()(std::vector<fs::path>* folders) const {
+  std::error_code fault;
+  if (std::uncaught_exceptions() > 0 && !folders->empty()) {
+    std::vector<fs::path> inside;
+    for (fs::recursive_directory_iterator entry(folders->front(), fault), end;
+         !fault && entry != end; entry.increment(fault))
+      inside.push_back(entry->path());
+    folders->insert(folders->begin(), inside.rbegin(), inside.rend());
+    for (const fs::path& folder : *folders) ::rmdir(folder.c_str());  // of an empty folder only
+  }
+  delete folders;
 }
 
 void OutputFolder::prepare() const {
   remove_leftovers(folder_);
   rehearse_write(folder_ / "probe");
+}
+
+void OutputFolder::require_empty() const {
+  std::error_code fault;
+  for (const std::string& name : names_in(folder_, fault))
+    if (!is_ignored_name(name))
+      fail_output_folder(folder_, "is not empty ('" + name + "' is in it)",
+                         "Empty it, or choose another output.");
+  if (fault) fail_output_folder(folder_, "cannot be read: " + fault.message(), "Choose another.");
 }
 
 void OutputFolder::replace(std::vector<DurableFile> files,
@@ -194,6 +215,18 @@ void OutputFolder::replace(const std::vector<OutputFile>& files,
   complete.reserve(files.size());
   for (const auto& [name, bytes] : files) complete.push_back(complete_file(folder_ / name, bytes));
   replace(std::move(complete), removed);
+}
+
+fs::path path_of_before(const fs::path& folder) {
+  std::error_code fault;
+  const fs::path itself = fs::canonical(folder, fault);
+  struct stat inside {
+  }, outside{};
+  if (fault || ::stat(itself.c_str(), &inside) != 0 ||
+      ::stat(itself.parent_path().c_str(), &outside) != 0 || inside.st_dev != outside.st_dev ||
+      inside.st_ino == outside.st_ino || ::access(itself.parent_path().c_str(), W_OK | X_OK) != 0)
+    return {};
+  return itself.string() + ".before";
 }
 
 bool is_half_replaced(const fs::path& folder) {

@@ -39,6 +39,9 @@ class OutputFolder {
   // Removes what killed programs left.
   void prepare() const;
 
+  // Fails if the folder holds anything but ignored names.
+  void require_empty() const;
+
   // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`
   // (relative to the folder) that exist and are not among the files. There is at least one file;
   // the last one makes the folder valid. A failure before the list appears leaves the folder
@@ -50,15 +53,21 @@ class OutputFolder {
                const std::vector<std::filesystem::path>& removed = {}) const;
 
  private:
-  // Removes a folder that was created here, if an error ends its use before anything is in it.
+  // Removes the folders that were created here, the innermost first, and the empty ones in that, if
+  // an error ends their use before anything is in them.
   struct RemoveIfEmpty {
-    void operator()(const std::filesystem::path* folder) const;
+    void operator()(std::vector<std::filesystem::path>* folders) const;
   };
 
   std::filesystem::path folder_;
   Descriptor lock_;
-  std::unique_ptr<const std::filesystem::path, RemoveIfEmpty> created_;
+  std::unique_ptr<std::vector<std::filesystem::path>, RemoveIfEmpty> created_;
 };
+
+// Where the contents of a folder are kept that others take the place of: `NAME.before` beside the
+// folder itself, also if the path is one of a link to it, `.` or ends in a slash. Empty if nothing
+// can be written there, or not on the same file system: the folder is a mount point.
+std::filesystem::path path_of_before(const std::filesystem::path& folder);
 
 // Whether a program was killed while putting files in place, or is doing so right now. Readers
 // refuse such a folder.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/files.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -36,6 +37,14 @@ bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return (last < 0x20 && last != '\t') || last == 0x7F;
   return character.size() == 2 && character[0] == '\xC2' && last < 0xA0;
+}
+
+// What ends or reorders a line for programs that know more of Unicode than a terminal: U+2028 and
+// U+2029, and the marks of direction of UAX 9.
+bool is_mark(std::string_view character) {
+  constexpr std::string_view kMarks =
+      "\u061C\u200E\u200F\u2028\u2029\u202A\u202B\u202C\u202D\u202E\u2066\u2067\u2068\u2069";
+  return character.size() > 1 && kMarks.find(character) != kMarks.npos;
 }
 
 constexpr std::string_view kDigits =
@@ -74,7 +83,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(1, length));
-    if (length == 0 || is_control(character))
+    if (length == 0 || is_control(character) || is_mark(character))
       for (const char byte : character)
         shown += formatted("\\x%02x", static_cast<unsigned char>(byte));
     else
@@ -160,7 +169,8 @@ std::string in_small_letters(std::string_view text) {
 
 std::string excerpt(const std::string& text) {
   constexpr std::size_t kMost = 100;
-  return text.size() <= kMost ? text : cut_to_bytes(text, kMost) + "…";
+  const std::string shown = without_secrets(text);
+  return shown.size() <= kMost ? shown : cut_to_bytes(shown, kMost) + "…";
 }
 
 std::string first_line(std::string_view text) {
@@ -179,7 +189,7 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
 }
 
 std::string quoted_beginning(std::string_view text, std::size_t most) {
-  return "'" + std::string(text.substr(0, most)) + "'";
+  return "'" + without_secrets(text).substr(0, most) + "'";
 }
 
 std::string hex_digits(std::uint64_t number) {

@@ -15,7 +15,7 @@ namespace kiln {
 // Like sprintf; the compiler checks the format against the arguments.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-// `text` with control characters (except tabs) and invalid UTF-8 escaped like \\x1b.
+// `text` with control characters but tabs, marks of direction and invalid UTF-8 as \\x1b.
 std::string printable(std::string_view text);
 
 bool is_utf8(std::string_view text);
@@ -45,7 +45,7 @@ std::string plural(long long count, const char* one, const char* many);
 // `text` with its ASCII letters in lower case.
 std::string in_small_letters(std::string_view text);
 
-// `text` for a message: shortened if long.
+// `text` for a message: without secrets of URLs, and shortened if long.
 std::string excerpt(const std::string& text);
 
 // `text` up to the first line break.

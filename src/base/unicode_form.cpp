@@ -100,9 +100,10 @@ bool is_blank(char32_t code) {
          (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
-// Zero-width characters, marks of direction, the soft hyphen, a byte-order mark.
+// Zero-width characters, line ends, marks of direction, the soft hyphen, a byte-order mark.
 bool is_unseen(char32_t code) {
-  return code == 0xAD || (code >= 0x200B && code <= 0x200F) || code == 0x2060 || code == 0xFEFF;
+  return code == 0xAD || code == 0x61C || (code >= 0x200B && code <= 0x200F) ||
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x2069) || code == 0xFEFF;
 }
 
 // Of Latin, Greek and Cyrillic letters without accents.
@@ -147,6 +148,14 @@ bool is_ascii(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_clean(std::string_view name) {
+  bool clean = is_utf8(name);
+  for_each_character(name, [&](char32_t code) {
+    clean = clean && (code >= ' ' || code == '\t') && (code < 0x7F || code > 0x9F);
+  });
+  return clean;
+}
 
 std::string as_utf8(const std::string& name) {
   return is_utf8(name) ? name : printable(name);

@@ -6,9 +6,13 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
+
+// Whether a name is UTF-8 without control characters (except tabs).
+bool is_clean(std::string_view name);
 
 // A name of any bytes, such as a file's, where text must be UTF-8: itself, or with what is not
 // UTF-8 escaped as \\xe9.

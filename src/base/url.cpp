@@ -8,7 +8,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kSeparator = "://";
+constexpr std::string_view kSeparator = "://", kEncodedSeparator = "%3a%2f%2f";
+constexpr std::string_view kSchemeSigns =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.";
 constexpr std::size_t kMaxNameBytes = 100, kMaxUrlBytes = 8000;
 
 bool is_letter(char byte) {
@@ -54,14 +56,38 @@ bool has_odd_bytes(std::string_view url) {
                      [](char byte) { return byte <= ' ' || byte >= 0x7f || byte == '\\'; });
 }
 
+// Whether it may hold a password: a port that is none, or what is encoded.
+bool is_odd_host(std::string_view host) {
+  const std::size_t bracket = host.find(']');  // after an IPv6 address
+  const std::size_t port =
+      std::min(host.find(':', bracket == host.npos ? 0 : bracket), host.size());
+  return host.find('%') != host.npos ||
+         host.find_first_not_of(":0123456789", port) != std::string_view::npos;
+}
+
+// The end of the URL whose scheme begins in a text: the quote of the same kind as before it;
+// otherwise a blank, without the marks of the sentence before that; of the value of an option,
+// which begins with it, the end. Rather too far than too early.
+std::size_t end_of_url(std::string_view text, std::size_t begin, std::size_t host) {
+  const char before = begin == 0 ? ' ' : text[begin - 1];
+  for (std::size_t at = host; std::string_view("'\"`").find(before) != text.npos; ++at) {
+    at = text.find(before, at);
+    if (at == text.npos) break;
+    const char after = at + 1 < text.size() ? text[at + 1] : ' ';  // else it is within a word
+    if (after != before && std::string_view(" \t\r\n.,;:!)]}>'\"`").find(after) != text.npos)
+      return at;
+  }
+  const std::size_t end =
+      begin == 0 ? text.size() : std::min(text.find_first_of(" \t\r\n", host), text.size());
+  return host + text.substr(host, end - host).find_last_not_of(".,;:!?'\"`)]}>") + 1;
+}
+
 }  // namespace
 
 bool is_url(std::string_view text) {
-  const std::size_t end = text.find(kSeparator);
-  if (end == text.npos || end == 0 || !is_letter(text.front())) return false;
-  return std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), [](char byte) {
-    return is_letter(byte) || is_digit(byte) || byte == '+' || byte == '-' || byte == '.';
-  });
+  const std::size_t end = text.find_first_not_of(kSchemeSigns);
+  return end != text.npos && end > 1 && is_letter(text.front()) &&
+         text.substr(end).starts_with(kSeparator);
 }
 
 bool is_plain_http(std::string_view url) {
@@ -88,26 +114,54 @@ std::string fault_of_url(std::string_view url) {
   return "";
 }
 
-std::string shown_url(std::string_view url) {
-  if (!is_url(url)) return excerpt(std::string(url));
-  const Parts parts = parts_of(url);
-  const std::string host = parts.authority.substr(parts.authority.rfind('@') + 1);
-  const bool is_cut = url.find_first_of("?#") != url.npos;
-  return excerpt(parts.scheme + "://" + host + parts.path + (is_cut ? "?…" : ""));
+std::string without_secrets(std::string_view text) {
+  std::string shown;
+  std::size_t done = 0, end = 0;  // of what is in `shown`, and of the URL
+  const auto leave_out = [&](std::size_t from, std::size_t to, std::string_view instead) {
+    shown.append(text.substr(done, from - done)).append(instead);
+    done = to;
+  };
+  for (std::size_t at = 0; (at = text.find_first_of(":?#%", std::max(at, done))) != text.npos;
+       ++at) {
+    const std::string mark = in_small_letters(text.substr(at, kEncodedSeparator.size()));
+    const bool is_encoded = mark == kEncodedSeparator;
+    const std::size_t begin = text.substr(0, at).find_last_not_of(kSchemeSigns) + 1;
+    const std::size_t host =  // in JSON, slashes may be escaped
+        is_encoded ? at + mark.size()
+                   : std::min(text.find_first_not_of("/\\", at + 1), text.size());
+    if (at < end &&
+        (mark[0] == '?' || mark[0] == '#' || mark.starts_with("%3f") || mark.starts_with("%23"))) {
+      leave_out(at, end, "?…");
+    } else if ((is_encoded || (mark[0] == ':' && host - at > 2)) && at - begin != 1) {
+      if (at >= end) end = end_of_url(text, begin, host);
+      const std::string_view authority =
+          text.substr(host, std::min(text.find_first_of("/\\?#", host), end) - host);
+      const std::size_t user_size = authority.rfind('@') + 1;
+      if (is_encoded || is_odd_host(authority.substr(user_size)))
+        leave_out(host, end, "…");
+      else if (user_size > 0)
+        leave_out(host, host + user_size, "");
+    }
+  }
+  return shown.append(text.substr(done));
 }
 
-std::string without_secrets(const std::string& text) {
-  const std::size_t value = text.starts_with("--") ? text.find('=') : text.npos;
-  if (value != text.npos)
-    return text.substr(0, value + 1) + without_secrets(text.substr(value + 1));
-  if (!is_url(text)) return text;
-  const bool has_user = parts_of(text).authority.find('@') != std::string::npos;
-  return has_user || text.find_first_of("?#") != text.npos ? shown_url(text) : text;
+std::string for_people(std::string_view text) {
+  constexpr std::size_t kMost = 1000;
+  std::string shown;
+  const std::string whole = printable(without_secrets(text));
+  for (std::string_view rest = whole; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' ', 1));
+    shown += word.size() <= kMost + 1 ? std::string(word) : cut_to_bytes(word, kMost) + "…";
+    rest.remove_prefix(word.size());
+  }
+  return shown;
 }
 
-std::vector<std::string> without_secrets(std::vector<std::string> words) {
-  for (std::string& word : words) word = without_secrets(word);
-  return words;
+std::string plain_url(std::string_view text) {
+  const Parts parts = is_url(text) ? parts_of(text) : Parts();
+  if (parts.scheme != "https" && parts.scheme != "http") return std::string(text);
+  return parts.scheme + "://" + parts.authority.substr(parts.authority.rfind('@') + 1) + parts.path;
 }
 
 std::string file_name_of_url(std::string_view url) {

@@ -1,13 +1,13 @@
-// URLs as text: which ones are fetched, and what of them may be shown.
+// URLs as text: which ones are fetched, and what of them may be shown; and the one way of text to
+// people.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace kiln {
 
-// Whether the text is a URL ("scheme://…") rather than a path.
+// Whether the text is a URL ("scheme://…") rather than a path, such as C://x.
 bool is_url(std::string_view text);
 
 // Whether the URL starts with "http://", which is not encrypted.
@@ -18,15 +18,19 @@ bool is_plain_http(std::string_view url);
 // user or password, since those would appear in every log.
 std::string fault_of_url(std::string_view url);
 
-// For messages: the URL without its query and fragment, which may be a signature, and without user
-// and password.
-std::string shown_url(std::string_view url);
+// `text` with every URL in it without user, password, query and fragment, which may be secret:
+// "https://host/data.csv?…". Also of URLs in quotes or brackets, and with :// as %3A%2F%2F; where a
+// URL cannot be taken apart, "https://…". Idempotent.
+std::string without_secrets(std::string_view text);
 
-// For records: the text of an option, or a word of a command line such as --weights=URL; if it is a
-// URL, or ends in one, without what shown_url() leaves out.
-std::string without_secrets(const std::string& text);
-// Of each word.
-std::vector<std::string> without_secrets(std::vector<std::string> words);
+// `text` as it leaves for people, and for services that show it to them: consoles, logs, messages
+// of errors, pages, cards. without_secrets(), printable(), and with words of more than 1000 bytes
+// cut. Idempotent. Not for data that programs read.
+std::string for_people(std::string_view text);
+
+// An http:// or https:// URL without user, query and fragment, which are no part of a file's name;
+// other text as it is.
+std::string plain_url(std::string_view text);
 
 // The last component of the URL's path, with every character but letters, digits, '.', '_', '-' and
 // '+' replaced by '_'. "file" if the path ends in a slash. Only the last 100 bytes are kept. Of a

@@ -2,6 +2,8 @@
 // without regard to which options exist, so all faults can be reported together.
 #include "cli/arguments.h"
 
+#include <pwd.h>
+#include <unistd.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
@@ -11,9 +13,11 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 
 #include "base/files.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
 
@@ -44,6 +48,19 @@ std::vector<Token> split_tokens(std::span<const std::string> words) {
 
 std::size_t num_words(const CommandInfo& command) {
   return 1U + std::ranges::count(command.name, ' ');
+}
+
+// Also if it cannot be said.
+bool may_be_there(const std::string& path) {
+  std::error_code failure;
+  return std::filesystem::status(path, failure).type() != std::filesystem::file_type::not_found;
+}
+
+// Of this user, $HOME or what the system knows, for an empty name; empty: there is none.
+std::string home_folder(const std::string& user) {
+  if (const std::string home = environment("HOME"); user.empty() && !home.empty()) return home;
+  const passwd* known = user.empty() ? ::getpwuid(::getuid()) : ::getpwnam(user.c_str());
+  return known == nullptr || known->pw_dir == nullptr ? "" : known->pw_dir;
 }
 
 class ArgumentParser {
@@ -196,22 +213,19 @@ class ArgumentParser {
     };
     // After -- every word stands for itself.
     if (is_dashed(text) && std::ranges::count(given_.words, "--") == 0) return take_short(text);
-    std::error_code failure;
-    const bool is_there =
-        std::filesystem::status(text, failure).type() != std::filesystem::file_type::not_found;
     const std::string name = text.substr(0, text.find('='));
-    if (!is_there && name != text &&
+    if (name != text && !may_be_there(text) &&
         (find_option(command_, name) != nullptr || is_foreign(command_, name))) {
       foreign_.push_back("'" + excerpt(text) + "'");
       return;
     }
     for (const Option& option : command_.options) {
       if (!takes_bare_word(option)) continue;
-      if (!option.required && option.default_text.empty()) {
-        if (!is_there) fault("'" + excerpt(text) + "' does not exist." + did_you_mean_path(text));
-        given_.has_bare_path = true;
-      }
       store(option, text);
+      if (option.required || !option.default_text.empty()) return;
+      given_.has_bare_path = true;
+      if (const RawValue* value = given_.find(option.name); value && !may_be_there(value->text))
+        fault("'" + excerpt(value->text) + "' does not exist." + did_you_mean_path(value->text));
       return;
     }
     refuse("each option takes one value.");
@@ -220,11 +234,11 @@ class ArgumentParser {
   void store(const Option& option, const std::string& text) {
     given_.mentioned.push_back(&option);
     if (const RawValue* earlier = given_.find(option.name); earlier && !option.repeatable) {
-      fault("--" + option.name + " is given twice, as '" + excerpt(without_secrets(earlier->text)) +
-            "' and as '" + excerpt(without_secrets(text)) + "': give it once.");
+      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
+            excerpt(text) + "': give it once.");
       return;
     }
-    given_.values.push_back({&option, text, "--" + option.name, position()});
+    given_.add({&option, text, "--" + option.name, position()});
   }
 
   const CommandInfo& command_;
@@ -378,7 +392,7 @@ class ConfigFile {
       return;
     }
     const std::string where = "--" + option->name + " (" + place(line) + ")";
-    given_.values.push_back({option, text, where, position});
+    given_.add({option, text, where, position});
   }
 
   void note_if_overridden(const std::string& text, const RawValue& flag) {
@@ -386,8 +400,7 @@ class ConfigFile {
     given_.overridden +=
         (given_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
                                    : "; ") +
-        flag.option->name + " " + excerpt(without_secrets(text)) + " -> " +
-        excerpt(without_secrets(flag.text));
+        flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
   }
 
   std::string guess(const std::string& name) const {
@@ -410,6 +423,15 @@ std::filesystem::path resolved(const std::string& path) {
 }
 
 }  // namespace
+
+void Given::add(const RawValue& value) try {
+  values.push_back(value);
+  if (value.option->kind == ValueKind::kPath)
+    values.back().text = local_path(value.text, value.option->name == "weights");
+} catch (const std::invalid_argument& why) {
+  values.pop_back();
+  fault(value.position, value.where + " " + why.what() + ".");
+}
 
 const RawValue* Given::find(std::string_view name) const {
   const auto found = std::ranges::find(
@@ -502,6 +524,33 @@ Given parse_arguments(const CommandInfo& command, const std::vector<std::string>
 void read_config_file(Given& given) {
   if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
     ConfigFile(file->text, given).read();
+}
+
+std::string local_path(const std::string& text, bool may_be_url) {
+  const auto refuse = [&](const std::string& why) -> std::string {
+    throw std::invalid_argument("'" + text + "' " + why);
+  };
+  const std::string first = text.substr(0, text.find('/')), rest = text.substr(first.size());
+  const bool is_home = first.starts_with('~'), is_variable = first.starts_with('$');
+  std::string name = first.substr(is_home || is_variable ? 1 : 0);
+  if (is_variable && name.starts_with('{') && name.ends_with('}'))
+    name = name.substr(1, name.size() - 2);
+  if (first != "~" && may_be_there(text)) return text;
+  if (first != "~" && !((is_home || is_variable) && is_host_name(name)))
+    return may_be_url || !is_url(text)
+               ? text
+               : refuse(
+                     "is a URL, but Kiln downloads no data and uploads none: mount or copy what "
+                     "it names, and give the path of that");
+  const std::string value = is_home ? home_folder(name) : environment(name.c_str());
+  if (!value.starts_with('/'))
+    return refuse("begins with '" + first +
+                  "', which is no folder here: give the whole path, or './" + text +
+                  "' for what has that name");
+  return first == "~"
+             ? value + rest
+             : refuse("begins with '" + first + "', which a shell would have replaced: give " +
+                      shell_word(value + rest));
 }
 
 bool lies_inside(const std::string& inner, const std::string& outer) {

@@ -39,6 +39,8 @@ struct Given {
   bool help = false;                    // --help
   std::string help_word = {};           // the word after it
 
+  // Adds a value, with a path as local_path() reads it, or the fault of that.
+  void add(const RawValue& value);
   const RawValue* find(std::string_view name) const;  // nullptr if not given
   bool has(std::string_view name) const { return find(name) != nullptr; }
   bool mentions(std::string_view name) const;  // see `mentioned`
@@ -92,6 +94,11 @@ Given parse_arguments(const CommandInfo& command, const std::vector<std::string>
 
 // Adds the settings in the file that --config names, if any, except those set by a flag.
 void read_config_file(Given& given);
+
+// A path as a user typed it: where it begins with ~/, in the home folder. Throws
+// std::invalid_argument, with a clause, for what else a shell would have replaced there, ~NAME and
+// $NAME, and for a URL; unless there is such a path.
+std::string local_path(const std::string& text, bool may_be_url = false);
 
 // Whether a path is inside a folder or is that folder. The paths need not exist; an empty path is
 // inside nothing.

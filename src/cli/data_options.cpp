@@ -22,7 +22,7 @@ Reader<Value> pairs(const char* value_name, Value (*parse)(const std::string&)) 
   return {{.value_name = value_name},
           [parse](const Option& option, const std::string& text, const std::string& where) {
             try {
-              return parse(path_value(option, text, where));
+              return parse(text_value(option, text, where));
             } catch (const std::invalid_argument& fault) {
               refuse_text(where + " '" + text + "': " + fault.what() + ".");
             }
@@ -36,7 +36,11 @@ Rows<RecordOptions> record_rows() {
   constexpr auto kColumns = [](const std::string& text) {
     return parse_pairs(text, {"path", "label", "split", "group", "weight"});
   };
-  constexpr auto kRoots = [](const std::string& text) { return parse_pairs(text); };
+  constexpr auto kRoots = [](const std::string& text) {
+    Pairs roots = parse_pairs(text);
+    for (auto& [prefix, folder] : roots) folder = local_path(folder);
+    return roots;
+  };
   return {
       opt(&RecordOptions::classes_file, "classes", path("FILE"), kPaths,
           "File of class names, one per line, in the order of their indices in record files and "
@@ -101,7 +105,7 @@ double fraction_value(const Option& option, const std::string& text, const std::
 
 std::vector<double> fractions_value(const Option& option, const std::string& text,
                                     const std::string& where) {
-  path_value(option, text, where);
+  text_value(option, text, where);
   std::vector<double> fractions;
   for (const std::string& item : items_of(text))
     fractions.push_back(fraction_value(option, item, "A fraction in " + where));

@@ -250,7 +250,7 @@ Json schema_of(const Option& option) {
                {Json{{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}},
                 pattern("^[0-9]+(\\.[0-9]+)?%?$")}}};
     case ValueKind::kAllowance:
-      return {{"anyOf", {integer_type(option), pattern("^[0-9]+(\\.[0-9]+)?%$")}}};
+      return {{"anyOf", {integer_type(option), pattern("^(auto|[0-9]+(\\.[0-9]+)?%)$")}}};
     case ValueKind::kEvery: {
       const std::string item = "[0-9]+(epochs?|steps?|s|min|h)";
       return pattern("^" + item + "(," + item + ")*$");
@@ -266,6 +266,7 @@ Json schema_of(const Option& option) {
       return pattern("^[0-9]+(s|min|h)$");
     case ValueKind::kImageSize:
       return {{"anyOf", {integer_type(option), pattern("^\\[ *[0-9]+ *, *[0-9]+ *\\]$")}}};
+    case ValueKind::kText:
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }

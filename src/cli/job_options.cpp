@@ -13,7 +13,7 @@ namespace {
 // "node1:2,node2": node1 has two slots, and node2 has one.
 std::vector<RankHost> hosts_value(const Option& option, const std::string& text,
                                   const std::string& where) {
-  path_value(option, text, where);
+  text_value(option, text, where);
   std::vector<RankHost> hosts;
   for (const std::string& item : items_of(text)) {
     const std::size_t colon = item.find(':');
@@ -117,7 +117,7 @@ CommandInfo inspect_command() {
   return command<InspectConfig>(
       "inspect", "Show what a directory or file contains; optionally check its images.",
       "PATH [options]",
-      {opt(&Config::path, "path", path("PATH"), {kPaths, kPositional, kRequired},
+      {opt(&Config::path, "path", model_path("PATH"), {kPaths, kPositional, kRequired},
            "Directory or file to inspect; the flag name may be omitted."),
        opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
        opt(&Config::check, "check", flag(), kReporting,
@@ -186,7 +186,7 @@ CommandInfo describe_command(const std::vector<std::string>& names) {
            "The command to describe; or, for component files, fine-tune: train with weights and "
            "one folder of images.")
            .shown_as("COMMAND"),
-       opt(&DescribeConfig::image, "image", path("IMAGE"), kReporting,
+       opt(&DescribeConfig::image, "image", free_text("IMAGE"), kReporting,
            "Container image of a component, with registry and tag. Default: kiln, tagged with this "
            "version.")});
 }

@@ -1,6 +1,7 @@
 // The options of the commands that write and use models: `kiln init-model`, `score`, `evaluate` and
 // `audit`; and those of `kiln train` that describe a network.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -9,7 +10,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 
 namespace kiln {
 namespace {
@@ -20,7 +21,7 @@ using enum Effect;
 constexpr std::size_t kSha256Digits = 64;
 
 std::string sha256_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string hash = in_small_letters(path_value(option, text, where));
+  std::string hash = in_small_letters(text_value(option, text, where));
   if (hash.size() == kSha256Digits && hash.find_first_not_of("0123456789abcdef") == hash.npos)
     return hash;
   refuse_text(where + " is '" + text +
@@ -32,15 +33,19 @@ const char* const kWeightsHashHelp =
     "name of a downloaded file, if it has any.";
 
 Reader<std::string> sha256() {
-  Reader<std::string> reader = path("HEX");
+  Reader<std::string> reader = free_text("HEX");
   reader.parse = sha256_value;
   return reader;
 }
 
-void check_weights(Given& given, const std::string& weights) {
+// `network`: its name, if it is known already.
+void check_weights(Given& given, const std::string& weights, const std::string& network) {
+  const KnownNetwork* known = find_network(network);
+  if (names_torchvision(weights) && known != nullptr)
+    given.check(given.position("weights"), [&] { torchvisions_url(*known, weights); });
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
-    given.refuse("weights", "'" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
+    given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");
 }
 
 void check_weights_hash(Given& given) {
@@ -51,7 +56,8 @@ void check_weights_hash(Given& given) {
 const std::string kInitialWeights =
     "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model directory, "
     "SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which is downloaded "
-    "once and cached in ~/.cache/kiln/weights. Of several state dicts in a file, such as "
+    "once and cached in ~/.cache/kiln/weights, as is `torchvision`, what torchvision publishes for "
+    "the network (torchvision:v2: its second file). Of several state dicts in a file, such as "
     "state_dict and state_dict_ema, FILE#NAME takes one. ";
 const std::string kZeroInitHelp =
     "ResNet only: zero-initialize the last BatchNorm of every residual branch.";
@@ -70,32 +76,18 @@ void check_zero_init(Given& given, const std::string& model_name, bool zero_init
                  "applies to ResNets only, but the model is " + model_name + ": leave it out.");
 }
 
-// Returns, for example, "https://…/resnet50-0676ba61.pth, or …/resnet50-11ad3fa6.pth of its newer
-// recipe".
-std::string published_files(const KnownNetwork& network) {
-  const auto& [file, newer] = network.published;
-  return weights_url(file) +
-         (newer.empty() ? "" : ", or " + weights_url(newer) + " of its newer recipe");
-}
-
 void check_pretrained(Given& given, const InitModelConfig& config) {
-  const KnownNetwork* network = find_network(config.model_name);
   if (config.pretrained == true && !given.has("weights"))
-    given.refuse(
-        "pretrained",
-        "is True, but Kiln has no default weights to download: give a file or its URL with "
-        "--weights" +
-            (network == nullptr || network->published[0].empty()
-                 ? ""
-                 : " (published: " + published_files(*network) + ")") +
-            ", or set --pretrained False.",
-        ErrorCode::kFailedToDownloadFiles);
+    given.refuse("pretrained",
+                 "is True, but no weights are given: add --weights torchvision, or a file or its "
+                 "URL, or set --pretrained False.",
+                 ErrorCode::kFailedToDownloadFiles);
   if (given.has("weights") && config.pretrained == false)
     given.refuse("pretrained", "is False, but --weights is given: leave one of them out.");
 }
 
 void check_init_model(Given& given, InitModelConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_weights_hash(given);
   check_zero_init(given, config.model_name, config.zero_init_residual);
   if (config.memory_efficient && !allows(config.model_name, kMemoryEfficient))
@@ -112,7 +104,7 @@ Rows<PredictionConfig> prediction_rows() {
   return {
       opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kParameter},
           "Fail if more images than this (or than this percentage, but at least 1) cannot be "
-          "decoded. Until then each one is logged with its reason."),
+          "decoded. auto: 3 images or 1 %, whichever is more, but less than half."),
       opt(&Config::precision, "precision", kPrecisions, {kMachine, kParameter},
           "Numeric precision, as in training."),
       opt(&Config::batch_size, "batch-size", from(1, kMillion, "images"), {kMachine, kParameter},
@@ -134,12 +126,12 @@ int part_number(const std::string& text) {
 }
 
 JobPart part_value(const Option& option, const std::string& text, const std::string& where) {
-  path_value(option, text, where);
-  if (text == "auto") return part_of_job();
+  text_value(option, text, where);
+  if (text == "auto") return part_of_job(0);
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string number = text.substr(0, slash);
   const int count = part_number(text.substr(std::min(slash + 1, text.size())));
-  if (number == "auto" && count > 0) return part_of_indexed_job(count);
+  if (number == "auto" && count > 0) return part_of_job(count);
   const JobPart part{.number = part_number(number), .count = count};
   if (part.number >= 1 && part.number <= part.count) return part;
   refuse_text(where + " is '" + excerpt(text) +
@@ -148,50 +140,52 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
 
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
-  return {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
-              "ModelDirectory of a trained model, as written by `kiln train`.")
-              .otherwise("model"),
-          opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
-              "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
-              "ImageDirectory, a COCO folder, or a single image."),
-          opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
-              "Only the images listed in this file (-: standard input), one path per line, or "
-              "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
-              "the working directory."),
-          opt(&Config::output_path, "output-path", path("FILE"), kPaths,
-              "File for the predictions, one row per image, in the order of the images: .csv, "
-              ".jsonl or .parquet. Default: readable lines on standard output."),
-          opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
-              "Folder for the predictions in the format of the designer's Score Image Model, a "
-              "DataFrameDirectory; bad images are omitted."),
-          opt(&Config::explain, "explain", path("DIR"), kPaths,
-              "Folder for heat maps of the images that the model is least sure of and of those it "
-              "got wrong: what in the image led to the prediction."),
-          opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
-              kPaths,
-              "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
-              "auto: the part of this task of a Slurm array, host of a SageMaker job, or RANK of "
-              "WORLD_SIZE. auto/N: by JOB_COMPLETION_INDEX of Kubernetes."),
-          opt(&Config::resume, "resume",
-              {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
-              "auto: continue after the rows that a killed job left in --output-path, if it had "
-              "the same model, images and options. never: start over."),
-          opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
-              "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
-              "readable lines."),
-          opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
-              "Write the probability of every class, one column each."),
-          opt(&Config::raw, "raw", on_off(), kAnswers,
-              "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
-              "temperature fitted on the validation images. The labels stay the same, unless "
-              "--min-confidence is given. --scored-dataset always holds the plain softmax."),
-          opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
-              "Confidence threshold: below it the label is empty, and the column guess holds the "
-              "most probable class."),
-          opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
-              "The same, at the threshold that gave this accuracy on the validation images of "
-              "training. A lower value answers more images."),
-          within(&Config::prediction, prediction_rows())};
+  return {
+      opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
+          "ModelDirectory of a trained model, as written by `kiln train`.")
+          .otherwise("model"),
+      opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
+          "Images, labeled or not: a folder of any depth, an archive, a folder of shards, an "
+          "ImageDirectory, a COCO folder, or a single image."),
+      opt(&Config::files_from, "files-from", path("FILE|-"), kPaths,
+          "Only the images listed in this file (-: standard input), one path per line, or "
+          "ended by zero bytes as of find -print0; relative to --data-path if given, else to "
+          "the working directory."),
+      opt(&Config::output_path, "output-path", path("FILE"), kPaths,
+          "File for the predictions, one row per image, in the order of the images: .csv, "
+          ".jsonl or .parquet. Default: readable lines on standard output."),
+      opt(&Config::scored_dataset, "scored-dataset", path("DIR"), {kPaths, kDataOut},
+          "Folder for the predictions in the format of the designer's Score Image Model, a "
+          "DataFrameDirectory; bad images are omitted."),
+      opt(&Config::explain, "explain", path("DIR"), kPaths,
+          "Folder for heat maps of the images that the model is least sure of and of those it "
+          "got wrong: what in the image led to the prediction."),
+      opt(&Config::part, "part", Reader<JobPart>{{.value_name = "K/N|auto|auto/N"}, part_value},
+          kPaths,
+          "Score only part K of N equal parts, into a file of its own: scores.part-3-of-8.csv. "
+          "auto: the part of this task of a Slurm array from 0 or 1, host of a SageMaker job, or "
+          "RANK of WORLD_SIZE. auto/N: of a task of any whole array of N, or by "
+          "JOB_COMPLETION_INDEX of Kubernetes."),
+      opt(&Config::resume, "resume",
+          {{"auto", ResumeChoice::kAuto}, {"never", ResumeChoice::kNever}}, kPaths,
+          "auto: continue after the rows that a killed job left in --output-path, if it had "
+          "the same model, images and options. never: start over."),
+      opt(&Config::top_k, "top-k", auto_or(1, kMillion, "classes"), kAnswers,
+          "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
+          "readable lines."),
+      opt(&Config::all_classes, "all-classes", on_off(), kAnswers,
+          "Write the probability of every class, one column each."),
+      opt(&Config::raw, "raw", on_off(), kAnswers,
+          "Write the plain softmax, or sigmoid of several labels, as confidence, without the "
+          "temperature fitted on the validation images. The labels stay the same, unless "
+          "--min-confidence is given. --scored-dataset always holds the plain softmax."),
+      opt(&Config::min_confidence, "min-confidence", share("P|P%"), kAnswers,
+          "Confidence threshold: below it the label is empty, and the column guess holds the "
+          "most probable class."),
+      opt(&Config::answer_at, "answer-at", share("P|P%"), kAnswers,
+          "The same, at the threshold that gave this accuracy on the validation images of "
+          "training. A lower value answers more images."),
+      within(&Config::prediction, prediction_rows())};
 }
 
 // "scores.csv" -> "scores.part-3-of-8.csv", so that no two parts write one file and their names are
@@ -243,7 +237,24 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
   given.keep_apart("explain", {"data-path", "output-path", "trained-model-path"});
 }
 
+// Refuses a file name whose ending means other contents than those of --format.
+void check_ending(Given& given, const ExportConfig& config) {
+  constexpr std::array<std::string_view, 12> kOthers{
+      ".pt2", ".ts",      ".safetensors", ".tflite", ".pb",   ".keras",
+      ".h5",  ".mlmodel", ".mlpackage",   ".engine", ".plan", ".xml"};
+  const std::string ending =
+      in_small_letters(std::filesystem::path(config.output_path).extension().string());
+  const bool is_torchs = ending == ".pt" || ending == ".pth";
+  const std::string format = ending == ".onnx" ? "onnx" : is_torchs ? "torchvision" : "";
+  if (format == config.format || (format.empty() && std::ranges::count(kOthers, ending) == 0))
+    return;
+  given.refuse("output-path", "ends in " + ending + ", which --format " + config.format +
+                                  " does not write: give another name" +
+                                  (format.empty() ? "." : ", or --format " + format + "."));
+}
+
 void check_export(Given& given, ExportConfig& config) {
+  check_ending(given, config);
   if (config.format != "onnx")
     for (const char* option : {"input", "half"})
       if (given.has(option))
@@ -260,7 +271,7 @@ void imply_backbone(Given& given, const AuditConfig& config) {
 }
 
 void check_backbone(Given& given, const AuditConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_weights_hash(given);
   const bool has_model = given.has("trained-model-path"), has_name = given.has("model-name"),
              has_weights = given.has("weights");
@@ -270,9 +281,8 @@ void check_backbone(Given& given, const AuditConfig& config) {
         "--trained-model-path includes network and weights: leave --model-name and --weights out.");
   if (!has_model && !(has_name && has_weights))
     given.fault("trained-model-path",
-                "No pretrained network is given: add --trained-model-path DIR, or --weights " +
-                    weights_url(find_network(kUsualNetwork)->published[0]) +
-                    " (or a file, or another network with --model-name).");
+                "No pretrained network is given: add --trained-model-path DIR, or --weights "
+                "torchvision (or a file or URL; another network with --model-name).");
 }
 
 void check_audit(Given& given, AuditConfig& config) {
@@ -290,7 +300,7 @@ Rows<NetworkConfig> network_rows() {
               "Network to train, instead of --untrained-model-path: from --weights or from "
               "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
               "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
-          opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
+          opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFree, kFirst},
               kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
           opt(&Config::zero_init_residual, "zero-init-residual", on_off(),
               {kModel, kFree, kOfRecipe}, kZeroInitHelp)};
@@ -331,12 +341,13 @@ std::string_view network_begun(std::string_view file) {
 }  // namespace
 
 std::string network_of(const std::string& weights) {
+  if (names_torchvision(weights)) return std::string(kUsualNetwork);
   if (const KnownNetwork* stored = network_in(weights)) return std::string(stored->name);
   return std::string(network_begun(std::filesystem::path(weights).filename().string()));
 }
 
 void check_network(Given& given, const NetworkConfig& config) {
-  check_weights(given, config.weights);
+  check_weights(given, config.weights, config.model_name);
   check_zero_init(given, config.model_name, config.zero_init_residual);
   if (given.has("model-name")) return;
   for (const char* option : {"weights", "zero-init-residual"})
@@ -356,7 +367,7 @@ CommandInfo init_model_command() {
            "Network architecture; the flag name may be omitted."),
        opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
            {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
-       opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
+       opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFileIn},
            kInitialWeights +
                "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
        opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
@@ -385,13 +396,13 @@ CommandInfo audit_command() {
            "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
            "there is replaced, unless its doubtful.csv has been edited.")
            .otherwise("audit"),
-       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kModel,
            "ModelDirectory of a trained model, of these classes or others: its features are used, "
            "not its predictions. Default: model, if it is there."),
        opt(&Config::model_name, "model-name", network_name(), kModel,
            "Network of --weights, instead of --trained-model-path. Default: the one in their name, "
            "else resnet18."),
-       opt(&Config::weights, "weights", path("FILE"), kModel,
+       opt(&Config::weights, "weights", model_path("FILE"), kModel,
            "Weights of the network, for any classes: what train accepts as --weights."),
        opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
        opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
@@ -415,7 +426,7 @@ CommandInfo export_command() {
   return command<ExportConfig>(
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
       "--output-path FILE [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
+      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
            "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
        opt(&Config::output_path, "output-path", path("PATH"), {kPaths, kRequired},
@@ -439,7 +450,8 @@ CommandInfo evaluate_command() {
       "evaluate",
       "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
       "PHOTOS [options]",
-      {opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+      {opt(&Config::trained_model_paths, "trained-model-path", model_path("DIR"),
+           {kPaths, kModelIn},
            "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
            "several models.")
            .otherwise("model"),

@@ -227,7 +227,7 @@ std::string range_text(const Option& option) {
     case ValueKind::kShare:
       return "greater than 0, up to 1 (or 100%)";
     case ValueKind::kAllowance:
-      return "0% to 100%, or " + bounds;
+      return "auto, 0% to 100%, or " + bounds;
     case ValueKind::kEvery:
       return bounds + " epochs, steps, s, min or h";
     case ValueKind::kAugment: {
@@ -246,6 +246,7 @@ std::string range_text(const Option& option) {
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
       return "True or False";
+    case ValueKind::kText:
     case ValueKind::kPath:
     case ValueKind::kFlag:
       return "";

@@ -18,7 +18,8 @@ namespace kiln {
 struct Given;
 
 enum class ValueKind {
-  kPath,
+  kText,
+  kPath,  // as local_path() reads it
   kInteger,
   kAutoOrInteger,
   kNumber,          // greater than `minimum`, at most `maximum`
@@ -71,7 +72,7 @@ struct Option {
   std::string unit = {};
   std::string group = {};
   std::string help = {};
-  ValueKind kind = ValueKind::kPath;
+  ValueKind kind = ValueKind::kText;
   bool required = false;
   // The name of another option that may be given instead, but not both. Empty: none.
   std::string instead = {};

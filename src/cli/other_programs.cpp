@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 
@@ -23,7 +22,7 @@ struct ForeignWords {
   const char* commands = "";  // those that the row is for; empty: all
 };
 
-constexpr const char* kFromWeights = "URL";  // a value: the published weights of the network
+constexpr const char* kNameInProject = "experiment name";  // the folder is in --project's
 constexpr const char* kFixedSchedules = "its schedules are fixed";
 
 constexpr ForeignWords kForeignWords[] = {
@@ -48,7 +47,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"model arch a", "model-name", "", "train init-model inspect"},
     {"model checkpoint weights", "trained-model-path", "", "score serve evaluate audit export"},
     {"arch a", "model-name"},
-    {"pretrained", "weights", kFromWeights},
+    {"pretrained", "weights", "torchvision"},
     {"initial-checkpoint", "weights"},
     {"data data-dir source input", "data-path"},
     {"data data-dir data-path source input", "path"},
@@ -77,7 +76,8 @@ constexpr ForeignWords kForeignWords[] = {
     {"topk", "top-k"},
     {"out output output-dir save-dir project o", "output-path"},
     {"out output output-dir save-dir project o", "untrained-model-path", "", "init-model"},
-    {"out output output-dir save-dir project o", "trained-model-path", "", "train"},
+    {"out output output-dir save-dir project o", "run-path"},
+    {kNameInProject, "run-path"},
     {"log-dir logdir experiment name", "log-path"},
     {"num-classes nc", "", "it counts the classes"},
     {"train-split=", "", "give the folder that has train and val"},
@@ -165,7 +165,6 @@ class Translation {
 
   std::string text() {
     while (++next_ < words_.size()) take(words_[next_]);
-    if (published_) line_[*published_] = weights_url(find_network(network_)->published[0]);
     return "type `kiln " + command_.name + (line_.empty() ? "" : " ") + shell_words(line_) + "`." +
            (missing_.empty() ? "" : " Kiln has nothing like " + joined(missing_, ", ") + ".");
   }
@@ -180,9 +179,9 @@ class Translation {
     } else if (row != nullptr) {
       take_foreign(*row, *typed);
     } else if (!word.starts_with('-')) {
-      add_bare(without_secrets(word));
+      add_bare(word);
     } else {
-      line_.push_back(without_secrets(word));
+      line_.push_back(word);
     }
   }
 
@@ -227,15 +226,20 @@ class Translation {
                         : usual.empty()                 ? option->default_text
                                                         : std::string(usual);
     if (value.empty() && option->kind != ValueKind::kModelName)
-      missing_.push_back(typed.shown + (typed.shown[0] == '-' && !given.empty()
-                                            ? " " + excerpt(without_secrets(given))
-                                            : ""));
+      missing_.push_back(typed.shown +
+                         (typed.shown[0] == '-' && !given.empty() ? " " + excerpt(given) : ""));
+    if (run_folder_ && option->name == "run-path") {
+      const bool is_inside = has_word(kNameInProject, typed.name);
+      std::string& folder = line_[*run_folder_];
+      folder = is_inside ? folder + "/" + value : value + "/" + folder;
+      return;
+    }
     if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
     on_line_.push_back(option);
-    if (value == kFromWeights) published_ = line_.size() + 1;
+    if (option->name == "run-path") run_folder_ = line_.size() + 1;
     const bool is_first = option == first_bare_option();
     if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
-      add_bare(without_secrets(value));
+      add_bare(value);
     else
       add(*option, value);
   }
@@ -253,12 +257,10 @@ class Translation {
   }
 
   void add(const Option& option, const std::string& value) {
-    if (option.kind == ValueKind::kModelName) {
-      if (find_network(value) == nullptr) return;  // that of another program
-      network_ = find_network(value)->name;
-    }
+    if (option.kind == ValueKind::kModelName && find_network(value) == nullptr)
+      return;  // that of another program
     line_.push_back("--" + option.name);
-    if (!value.empty()) line_.push_back(without_secrets(value));
+    if (!value.empty()) line_.push_back(value);
   }
 
   const CommandInfo& command_;
@@ -266,8 +268,7 @@ class Translation {
   std::size_t next_ = 0;  // the first word is the command's
   std::vector<const Option*> on_line_;
   std::vector<std::string> line_, bare_, missing_;
-  std::string network_ = std::string(kUsualNetwork);
-  std::optional<std::size_t> published_;  // where the URL of its weights goes
+  std::optional<std::size_t> run_folder_;  // where that of another program is
 };
 
 }  // namespace
@@ -281,9 +282,9 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
   const std::size_t dashes = word.starts_with("--") ? 2 : is_dashed(word) ? 1 : 0;
   const std::size_t equals = word.find('=');
   if (dashes == 0 && equals == word.npos) return {};
-  TypedWord typed{.name = word.substr(dashes, equals - dashes),
-                  .shown = dashes == 0 ? "'" + excerpt(word) + "'"
-                                       : excerpt(without_secrets(word.substr(0, equals)))};
+  TypedWord typed{
+      .name = word.substr(dashes, equals - dashes),
+      .shown = dashes == 0 ? "'" + excerpt(word) + "'" : excerpt(word.substr(0, equals))};
   if (equals != word.npos) typed.value = word.substr(equals + 1);
   const std::string letter = typed.name.substr(0, 1), rest = typed.name.substr(letter.size());
   if (dashes == 1 && equals == word.npos && is_number(rest) && is_foreign(command, letter)) {

@@ -11,6 +11,7 @@
 #include "base/path_pattern.h"
 #include "base/text.h"
 #include "model/catalogue.h"
+#include "record/run_file.h"
 
 namespace kiln {
 namespace {
@@ -105,20 +106,23 @@ constexpr const char* kNotWhole =
     "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h";
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
+  if (text == "auto") return {};
   if (!text.ends_with('%')) {
     if (!is_whole_number(text))
-      fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
-    return {.value = static_cast<double>(integer_value(option, text, where)), .is_share = false};
+      fail_to_parse(text, where, "auto, a whole number of images, or a share such as 1%");
+    return {.value = static_cast<double>(integer_value(option, text, where)),
+            .is_share = false,
+            .is_auto = false};
   }
   double percent = 0;
   if (!read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
       !std::isfinite(percent))
-    fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
+    fail_to_parse(text, where, "auto, a whole number of images, or a share such as 1%");
   if (percent < 0) fail_range(option, text, where, Side::kBelow);
   if (percent > 100)
     throw misfit(ErrorCode::kLessThanOrEqualTo, text, where,
                  "at most 100% (range " + range_text(option) + ")");
-  return {.value = percent / 100, .is_share = true};
+  return {.value = percent / 100, .is_share = true, .is_auto = false};
 }
 
 // The value of --checkpoint-every.
@@ -225,7 +229,7 @@ std::string every_text(const Option& option, const CheckpointEvery& value) {
 }
 
 std::string pattern_value(const Option& option, const std::string& text, const std::string& where) {
-  std::string pattern = path_value(option, text, where);
+  std::string pattern = text_value(option, text, where);
   try {
     const PathPattern valid(pattern);
   } catch (const std::invalid_argument& fault) {
@@ -325,7 +329,7 @@ std::string choice_value(const Option& option, const std::string& text, const st
   fail_to_parse(text, where, join_choices(option.choices));
 }
 
-std::string path_value(const Option& option, const std::string& text, const std::string& where) {
+std::string text_value(const Option& option, const std::string& text, const std::string& where) {
   if (text.empty())
     fail_to_parse(text, where, option.value_name == "REGEX" ? "a regular expression" : "a path");
   return text;
@@ -352,8 +356,18 @@ std::vector<std::string> items_of(const std::string& list) {
   return items;
 }
 
-Reader<std::string> path(std::string value_name) {
-  return {{.value_name = std::move(value_name)}, path_value, same_text};
+Reader<std::string> free_text(std::string value_name) {
+  return path(std::move(value_name), ValueKind::kText);
+}
+
+Reader<std::string> path(std::string value_name, ValueKind kind) {
+  return {{.value_name = std::move(value_name), .kind = kind}, text_value, same_text};
+}
+
+Reader<std::string> model_path(std::string value_name) {
+  return {{.value_name = std::move(value_name)},
+          [](const auto&... text) { return model_of(text_value(text...)).string(); },
+          same_text};
 }
 
 Reader<std::string> regular_expression() {
@@ -403,12 +417,13 @@ Reader<double> duration() {
 }
 
 Reader<Allowance> allowance() {
-  return {{.value_name = "N|N%",
+  return {{.value_name = "auto|N|N%",
            .unit = "images, or percent of a dataset",
            .kind = ValueKind::kAllowance,
            .maximum = 1000 * kMillion},
           allowance_value,
           [](const Option& option, const Allowance& value) {
+            if (value.is_auto) return std::string("auto");
             return value.is_share ? number_text(option, value.value * 100) + "%"
                                   : number_text(option, value.value);
           }};

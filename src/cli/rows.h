@@ -52,7 +52,7 @@ double number_value(const Option& option, const std::string& text, const std::st
 bool boolean_value(const Option& option, const std::string& text, const std::string& where);
 double share_value(const Option& option, const std::string& text, const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
-std::string path_value(const Option& option, const std::string& text, const std::string& where);
+std::string text_value(const Option& option, const std::string& text, const std::string& where);
 // The values as text, as they are given; empty if they are not in the option's range.
 std::string integer_text(const Option& option, std::int64_t value);
 std::string number_text(const Option& option, const double& value);
@@ -89,8 +89,10 @@ inline Range auto_or(std::int64_t minimum, std::int64_t maximum, std::string uni
 template <typename Value>
 using Words = std::vector<std::pair<std::string, Value>>;
 
-Reader<std::string> path(std::string value_name);
-Reader<std::string> regular_expression();  // for paths
+Reader<std::string> free_text(std::string value_name);
+Reader<std::string> path(std::string value_name, ValueKind kind = ValueKind::kPath);
+Reader<std::string> model_path(std::string value_name);  // or the folder of a run that has one
+Reader<std::string> regular_expression();                // for paths
 Reader<std::string> one_of(std::vector<std::string> choices);
 Reader<std::string> network_name(bool or_auto = false);
 Reader<bool> true_or_false();

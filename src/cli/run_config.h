@@ -28,14 +28,17 @@ enum class OnBadImage { kSkip, kFail };
 struct Allowance {
   double value = 0.01;
   bool is_share = true;
+  bool is_auto = true;  // or 3, if that is more; but less than half
   bool operator==(const Allowance&) const = default;
-  // A share is rounded down, but not to 0.
+  // A share is rounded down; one that is given not to 0.
   std::int64_t of(std::int64_t total) const {
     if (!is_share) return static_cast<std::int64_t>(value);
     // In floating point 100 * 0.29 is slightly less than 29, but 29% of 100 images must be 29.
     constexpr double kRounding = 1 + 1e-12;
     const auto share =
         static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+    if (is_auto)
+      return std::min(std::max<std::int64_t>(share, 3), std::max<std::int64_t>(total - 1, 0) / 2);
     return value > 0 ? std::max<std::int64_t>(share, 1) : 0;
   }
 };
@@ -110,7 +113,8 @@ struct DataConfig {
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
   ImageSizes image_size;
   Augment augment = Augment::kNone;
-  int eval_resize = 0;  // 0: auto
+  std::optional<Fit> fit;  // empty: chosen by the images
+  int eval_resize = 0;     // 0: auto
   CropSize eval_crop;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
@@ -233,8 +237,13 @@ enum class ResumeChoice { kAuto, kNever, kRequire };
 
 struct CheckpointConfig {
   std::string path;  // empty: none is written
+  // Its folder was not named, but follows from another one: what does not fit is set aside.
+  // is_temporary: it is in the log folder until a model is saved, and beside it the best epoch.
+  bool is_unasked = false, is_temporary = false;
   CheckpointEvery every;
   ResumeChoice resume = ResumeChoice::kAuto;
+  bool is_lasting() const { return !path.empty() && !is_temporary; }
+  bool may_start_over() const { return is_unasked && resume != ResumeChoice::kRequire; }
 };
 
 // What a run reports about its speed and cost, besides its records.
@@ -259,6 +268,7 @@ struct TrainConfig {
   OutputConfig output;
   CheckpointConfig checkpoint;
   InsightConfig insight;
+  std::string run_path;      // of which the paths of outputs follow; empty: none
   std::string options_file;  // --config, which has been read; empty: none
   OptionTexts effective_options;
   // The names of the options that are given, or that follow from those: a given value may be the

@@ -13,10 +13,11 @@ Rows<ServeConfig> serve_rows() {
   using Config = ServeConfig;
   using Prediction = PredictionConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kPositional},
+      opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
+          {kPaths, kPositional},
           "ModelDirectory of a trained model, or its model.tar.gz. Default: the first of "
           "/opt/ml/model, $AZUREML_MODEL_DIR, /mnt/models and model in which there is one."),
-      opt(&Config::host, "host", path("ADDRESS"), kServer,
+      opt(&Config::host, "host", free_text("ADDRESS"), kServer,
           "Address to listen on. Default: 127.0.0.1; in the image, on Vertex AI, and with the "
           "model of a platform 0.0.0.0, which is all, also of IPv6."),
       opt(&Config::port, "port", from(0, 65535), kServer,
@@ -32,8 +33,9 @@ Rows<ServeConfig> serve_rows() {
           "The same, at the threshold that gave this accuracy on the validation images of "
           "training."),
       opt(&Config::max_body_mib, "max-body-mib", auto_or(1, 1024, "MiB"), kLimits,
-          "Largest body of a request, else status 413. All bodies together may take 8 times "
-          "that, at least 256 MiB, else 503. auto: 25, or SAGEMAKER_MAX_PAYLOAD_IN_MB."),
+          "Largest body of a request, and answer to several images, else status 413. All "
+          "together may take 8 times that, at least 256 MiB, else 503. auto: 25, or "
+          "SAGEMAKER_MAX_PAYLOAD_IN_MB."),
       opt(&Config::max_megapixels, "max-megapixels", from(1, 178, "million pixels"), kLimits,
           "Largest image, by its header; a larger one is not decoded."),
       opt(&Config::max_seconds, "max-seconds", from(1, 3600, "s"), kLimits,

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "cli/rows.h"
-#include "model/catalogue.h"
+#include "model/published.h"
+#include "record/run_file.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
@@ -26,6 +27,7 @@ void check_transform(Given& given, const DataConfig& config) {
   if (config.transform_path.empty()) return;
   const std::pair<const char*, bool> others[] = {
       {"image-size", config.image_size.last > 0},
+      {"fit", config.fit.has_value()},
       {"augment", config.augment != Augment::kNone},
       {"eval-resize", config.eval_resize > 0},
       {"eval-crop", config.eval_crop.side > 0 || config.eval_crop.is_larger}};
@@ -34,6 +36,22 @@ void check_transform(Given& given, const DataConfig& config) {
       given.refuse(name,
                    "cannot be used with --transform-path, whose operations resize, crop and "
                    "augment the images: leave one of the two out.");
+}
+
+// Settles --fit where the images do not matter.
+void check_fit(Given& given, const RecipeConfig& recipe, DataConfig& config) {
+  bool crops = !config.transform_path.empty() ||
+               (recipe.name == "designer" &&
+                (config.network.weights.empty() || given.is_set("recipe", "designer")));
+  for (const char* name : {"eval-resize", "eval-crop"}) {
+    const RawValue* value = given.find(name);
+    if (value == nullptr || value->is_implied || value->text == "auto") continue;
+    crops = true;
+    if (config.fit.value_or(Fit::kCrop) != Fit::kCrop)
+      given.refuse(name, "cannot be used with --fit " + fit_name(*config.fit) +
+                             ", which shows whole images at the training size: leave one out.");
+  }
+  if (!config.fit && crops) config.fit = Fit::kCrop;
 }
 
 void check_cache(Given& given, const DataConfig& config) {
@@ -117,9 +135,18 @@ void check_optimization(Given& given, OptimizationConfig& config) {
         "chooses the epoch that --save best saves, but --save is last: leave one of them out.");
 }
 
-void check_checkpoint(Given& given, const CheckpointConfig& config) {
-  if (given.has("checkpoint-path")) return;
-  if (config.resume == ResumeChoice::kRequire)
+void check_checkpoint(Given& given, TrainConfig& config) {
+  CheckpointConfig& checkpoint = config.checkpoint;
+  const RawValue* path = given.find("checkpoint-path");
+  checkpoint.is_unasked = path == nullptr || path->is_implied;
+  if (path != nullptr) return;
+  if (!collects_outputs() && !given.has("kfp-executor-input")) {
+    checkpoint.path = (std::filesystem::path(config.output.log_path) / "checkpoint").string();
+    checkpoint.is_temporary = true;
+    if (!given.has("checkpoint-every")) checkpoint.every.epochs = 0;
+    return;
+  }
+  if (checkpoint.resume == ResumeChoice::kRequire)
     given.refuse("resume", "require needs a folder with checkpoints: add --checkpoint-path DIR.");
   if (given.has("checkpoint-every"))
     given.refuse("checkpoint-every", "needs a folder for checkpoints: add --checkpoint-path DIR.");
@@ -355,6 +382,18 @@ void divide_data_path(Given& given) {
   given.imply("valid-data-path", inside);
 }
 
+// What --run-path stands for.
+void imply_paths_of_run(Given& given, const std::string& run) {
+  if (run.empty()) return;
+  std::erase_if(given.values, [](const RawValue& value) {  // the default, which is always implied
+    return value.option->name == "trained-model-path" && value.position == kMissingPosition;
+  });
+  for (const auto& [name, folder] : {std::pair{"trained-model-path", kModelOfRun},
+                                     {"log-path", kLogsOfRun},
+                                     {"checkpoint-path", kCheckpointsOfRun}})
+    given.imply(name, (fs::path(run) / folder).string(), "run-path");
+}
+
 bool has_any(const Given& given, std::span<const char* const> names) {
   return std::ranges::any_of(names, [&](const char* name) { return given.has(name); });
 }
@@ -379,26 +418,23 @@ void note_choices(Given& given, bool has_named_network) {
   };
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
-    if (const RawValue* value = given.find(option.name))
-      words.insert(words.end(), {"--" + option.name, without_secrets(value->text)});
+    if (const RawValue* value = given.find(option.name); value != nullptr && !value->is_implied)
+      words.insert(words.end(), {"--" + option.name, value->text});
   if (given.has_bare_path) note("in full:", shell_words(words));
   const RawValue* name = given.find("model-name");
   if (name == nullptr) return;
   if (!has_named_network)
     note("network:", name->text + "; --model-name takes another, such as resnet50");
-  const KnownNetwork* network = find_network(name->text);
-  if (given.has_bare_path && !given.has("weights") && network != nullptr &&
-      !network->published[0].empty())
-    note("weights:", "from scratch; with --weights " + weights_url(network->published[0]) +
-                         " it starts from a trained network");
 }
 
 }  // namespace
 
 void imply_usual(Given& given, const TrainConfig& config) {
+  imply_paths_of_run(given, config.run_path);
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
-  if (network.model_name == kAutoNetwork && given.has("weights")) {
+  if (network.model_name == kAutoNetwork && given.has("weights") &&
+      !names_torchvision(network.weights)) {
     std::erase_if(given.values,
                   [](const RawValue& value) { return value.option->name == "model-name"; });
     given.imply("model-name", network_of(network.weights));
@@ -454,7 +490,8 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
   imply("no-decay", std::string(find_optimizer(optimization.recipe.optimizer)->modern_no_decay));
   imply("lr-schedule", "cosine");
-  if (!given.has("transform-path")) imply("eval-crop", "larger");
+  if (!given.has("transform-path") && config.data.fit.value_or(Fit::kCrop) == Fit::kCrop)
+    imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] :
        modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0, /*rate_of_ranks=*/1))
@@ -465,8 +502,9 @@ void imply_recipe(Given& given, const TrainConfig& config) {
 
 void check_train(Given& given, TrainConfig& config) {
   check_data(given, config.data);
+  check_fit(given, config.optimization.recipe, config.data);
   check_optimization(given, config.optimization);
-  check_checkpoint(given, config.checkpoint);
+  check_checkpoint(given, config);
   config.ranks.arguments = given.words;
   config.overridden = given.overridden;
   config.notes = given.notes;

@@ -40,7 +40,7 @@ Reader<ExchangePlan> exchange() {
 Rows<TrainConfig> component_rows() {
   return {
       within(&TrainConfig::data,
-             {opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
+             {opt(&DataConfig::untrained_model_path, "untrained-model-path", model_path("DIR"),
                   {kPaths, kFree, kModelIn},
                   "UntrainedModelDirectory to train, as written by `kiln init-model`, or a trained "
                   "model to continue from: its folder or model.tar.gz.")
@@ -95,6 +95,15 @@ Rows<DataConfig> image_rows() {
           "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
           "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
           "validation always uses the last size."),
+      opt(&Config::fit, "fit",
+          {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
+          {kImages, kResult},
+          "How images of another shape become the input. crop: the center, so that long sides are "
+          "cut away. pad: the whole image, with plain bars beside it. stretch: the whole image, "
+          "squeezed. The trained model keeps it for all later images; random crops are drawn from "
+          "the image as it is. auto: crop where a center crop cuts away at most a third of a "
+          "typical image, else pad; crop for an ImageDirectory, a stream, --eval-resize, "
+          "--eval-crop, and with --recipe designer without --weights."),
       opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), {kImages, kResult},
           "Resize the short side of validation images to this length. auto: 256/224 of "
           "--eval-crop, or no resizing if images already have the crop size."),
@@ -125,7 +134,7 @@ Rows<DataConfig> image_rows() {
           "Skip images that cannot be decoded, or fail at the first one."),
       opt(&Config::max_bad_images, "max-bad-images", allowance(), {kImages, kFree, kParameter},
           "Fail if more images of a dataset than this (or than this percentage, but at least 1) "
-          "cannot be decoded."),
+          "cannot be decoded. auto: 3 images or 1 %, whichever is more, but less than half."),
       opt(&Config::loader_threads, "loader-threads", auto_or(1, 256, "threads"),
           {kMachine, kFree, kMayDiffer},
           "Threads that load and decode images. auto: half of the processors at first, then as "
@@ -168,7 +177,8 @@ Rows<TrainConfig> machine_rows() {
                   "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
                   "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
                   "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
-                  "bf16 with AMX or AVX512-BF16 for images of 128 pixels or more, else fp32."),
+                  "with AMX or AVX512-BF16 bf16 for images of 128 pixels or more, but fp32 for the "
+                  "networks that train faster in it (docs/performance.md); else fp32."),
               opt(&OptimizationConfig::save, "save",
                   {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
                   {kReporting, kResult, kParameter},
@@ -354,7 +364,7 @@ Rows<OutputConfig> tracking_rows() {
   return {
       opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", path("JSON"),
+      opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
           {kReporting, kFree, kKubeflowRun, kForOneRun},
           "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
           "epoch's metrics go to its output of type Metrics.")};
@@ -415,24 +425,29 @@ Rows<TrainConfig> rank_rows() {
 }
 
 Rows<TrainConfig> train_rows() {
-  return {component_rows(),
-          within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
-          opt(&TrainConfig::options_file, "config", path("FILE"),
-              {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
-              "YAML or JSON file that sets any of these options; flags override it. Relative paths "
-              "in it are relative to the working directory."),
-          within(&TrainConfig::data, image_rows()),
-          machine_rows(),
-          within(&TrainConfig::data, dataset_rows()),
-          within(&TrainConfig::optimization, optimization_rows()),
-          within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
-          within(&TrainConfig::checkpoint, checkpoint_rows()),
-          within(&TrainConfig::output, tracking_rows()),
-          within(&TrainConfig::insight, insight_rows()),
-          rank_rows(),
-          within(&TrainConfig::ranks,
-                 {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
-                      "How processes combine their gradients. " + descriptions(kKnownExchanges))})};
+  return {
+      component_rows(),
+      opt(&TrainConfig::run_path, "run-path", path("DIR"),
+          {kPaths, kFree, kForOneRun, kMayDiffer, kFirst},
+          "Folder of this run, with its model, logs and checkpoints; the options for these three "
+          "go before it. Commands that take a model or a log folder take a run's, too."),
+      within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
+      opt(&TrainConfig::options_file, "config", path("FILE"),
+          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
+          "YAML or JSON file that sets any of these options; flags override it. Relative paths "
+          "in it are relative to the working directory."),
+      within(&TrainConfig::data, image_rows()),
+      machine_rows(),
+      within(&TrainConfig::data, dataset_rows()),
+      within(&TrainConfig::optimization, optimization_rows()),
+      within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
+      within(&TrainConfig::checkpoint, checkpoint_rows()),
+      within(&TrainConfig::output, tracking_rows()),
+      within(&TrainConfig::insight, insight_rows()),
+      rank_rows(),
+      within(&TrainConfig::ranks,
+             {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
+                  "How processes combine their gradients. " + descriptions(kKnownExchanges))})};
 }
 
 }  // namespace

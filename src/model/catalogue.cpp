@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "model/published.h"
+
 namespace kiln {
 
 const std::vector<NetworkFamily>& network_families() {
@@ -21,6 +24,7 @@ const std::vector<KnownNetwork>& known_networks() {
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
   constexpr std::string_view kDinoV2Base =
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
+  constexpr int kNever = 1 << 20;  // depthwise convolutions, whose gradients are slow in bfloat16
   static const std::vector<KnownNetwork> kNetworks{
       {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
       {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},
@@ -46,8 +50,15 @@ const std::vector<KnownNetwork>& known_networks() {
       {"mobilenet_v3_large",
        "MobileNetV3",
        {"mobilenet_v3_large-8738ca79.pth", "mobilenet_v3_large-5c1a4163.pth"},
-       {"mobilenetv3_large_100"}},
-      {"efficientnet_b0", "EfficientNet", {"efficientnet_b0_rwightman-7f5810bc.pth"}},
+       {"mobilenetv3_large_100"},
+       0,
+       kNever},
+      {"efficientnet_b0",
+       "EfficientNet",
+       {"efficientnet_b0_rwightman-7f5810bc.pth"},
+       {},
+       0,
+       kNever},
       {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
       {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
       {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},
@@ -62,6 +73,31 @@ const std::vector<KnownNetwork>& known_networks() {
 std::string weights_url(std::string_view published_file) {
   return (published_file.starts_with("https://") ? "" : "https://download.pytorch.org/models/") +
          std::string(published_file);
+}
+
+bool names_torchvision(std::string_view weights) {
+  return weights == "torchvision" || weights == "torchvision:v1" || weights == "torchvision:v2";
+}
+
+bool is_torchvisions(const KnownNetwork& network) {
+  const std::string_view file = network.published[0];
+  return !file.empty() && !file.starts_with("https://");
+}
+
+std::string torchvisions_url(const KnownNetwork& network, std::string_view word) {
+  const auto file_of = [&](const KnownNetwork& any) {
+    return is_torchvisions(any) ? any.published.at(word.ends_with("v2") ? 1 : 0) : "";
+  };
+  if (!file_of(network).empty()) return weights_url(file_of(network));
+  const std::string name(network.name);
+  std::vector<std::string> others;
+  for (const KnownNetwork& other : known_networks())
+    if (!file_of(other).empty()) others.emplace_back(other.name);
+  std::string text = "--weights " + std::string(word) + ": torchvision has no such weights of " +
+                     name + ", but of " + joined(others, ", ");
+  if (!is_torchvisions(network) && !network.published[0].empty())
+    text += "; those of " + name + " are --weights " + std::string(network.published[0]);
+  throw Error(ErrorCode::kUserError, text + ".");
 }
 
 bool NetworkFamily::allows(std::string_view option) const {

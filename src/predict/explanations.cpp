@@ -210,8 +210,8 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
       const at::Tensor input = network_input(image, predictor.normalization()).to(device);
       map = predictor.class_maps(input, {answer.predicted})[0];
       if (map.numel() > 1) {
-        files_.push_back(
-            complete_file(folder / file, encode_jpeg(with_heat_map(image, map), kQuality)));
+        const Image shown = cut_out(with_heat_map(image, map), pipeline.picture());
+        files_.push_back(complete_file(folder / file, encode_jpeg(shown, kQuality)));
         ++explained.num_drawn;
       } else {  // one color all over
         map.reset();
@@ -244,15 +244,17 @@ Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& p
                        const at::Tensor& map) {
   const TransformSpec small = plan.chain ? plan : plan_for_people(plan);
   Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
+  ImagePipeline pipeline;
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
-    ImagePipeline().write(bytes, small, {}, image.pixels.data());
+    pipeline.write(bytes, small, {}, image.pixels.data());
   } catch (const ImageFault&) {
     return {};
   }
   if (plan.chain) image = reduced(image);
   if (map.defined()) image = with_heat_map(image, map);
+  if (!plan.chain) image = cut_out(image, pipeline.picture());
   return {image.size.height, image.size.width, encode_jpeg(image, kThumbnailQuality)};
 }
 

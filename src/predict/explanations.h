@@ -50,7 +50,8 @@ class ExplanationFolder {
 
   // Draws answers (of images of `set`; their labels do not matter) of the next model, under
   // temporary names. Reads the images again, one at a time, and transforms them with `pixels`, as
-  // the model saw them. An image without a map gets a row without a file. Call once for each model.
+  // the model saw them, without padding. An image without a map gets a row without a file. Call
+  // once for each model.
   Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
                 const Dataset& set, const std::vector<Prediction>& answers);
 
@@ -64,9 +65,9 @@ class ExplanationFolder {
   std::vector<DurableFile> files_;
 };
 
-// Image `i` as a model sees it through `plan`, but not augmented and with sides of at most 96
-// pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if the image can
-// no longer be read.
+// Image `i` as a model sees it through `plan`, but not augmented, without padding and with sides of
+// at most 96 pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if the
+// image can no longer be read.
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
                        const at::Tensor& map = {});
 

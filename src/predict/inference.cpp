@@ -124,16 +124,6 @@ ModelDirectory read_trained(const fs::path& folder) {
   return directory;
 }
 
-std::unique_ptr<ImageModel> load(const ModelDirectory& directory, const fs::path& folder) {
-  const ModelSpec& spec = directory.spec;
-  auto model = make_image_model({.model_name = spec.model_name,
-                                 .num_classes = *spec.num_classes,
-                                 .with_output_layer = spec.pretrained,
-                                 .is_initialized = false});
-  load_tensors(model->state(), directory.state, (folder / spec.model_file).string());
-  return model;
-}
-
 Normalization normalization_of(const ModelDirectory& directory) {
   if (directory.preprocessing) return directory.preprocessing->normalization;
   return directory.spec.normalization.value_or(kUnchanged);
@@ -165,7 +155,7 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
       print_(print_of_trained(directory_)),
       normalization_(normalization_of(directory_)),
       precision_(precision),
-      model_(load(directory_, folder)) {
+      model_(loaded_model(directory_, (folder / directory_.spec.model_file).string())) {
   directory_.state = {};
   if (directory_.preprocessing)
     pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
@@ -178,6 +168,9 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
     notes_.push_back(formatted("The model has no %s: its classes are named 0, 1 and so on.",
                                std::string(kLabelMapFile).c_str()));
   }
+  if (!is_there(folder / kCalibrationFile))
+    notes_.push_back(formatted("The model has no %s: its confidence is not calibrated.",
+                               std::string(kCalibrationFile).c_str()));
   if (!directory_.preprocessing)
     notes_.push_back(
         formatted("The model has no %s: images are resized to the size of the first one, which "
@@ -197,8 +190,10 @@ TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
   }
   return {.exif = stored.exif,
           .output = {stored.height, stored.width},
+          .fit = stored.fit,
           .short_side = stored.resize_short_side,
-          .keep_exact = stored.keep_exact_size};
+          .keep_exact = stored.keep_exact_size,
+          .fill = stored.fill};
 }
 
 void Predictor::require_large_enough(ImageSize size) const {
@@ -233,7 +228,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
     : config_(config),
       num_processors_(std::max(1, usable_cpus() / num_on_host)),
       device_(choose_device(config.device, place)),
-      precision_(choose_precision(config.precision, units_of(device_), /*training_side=*/0)) {
+      precision_(choose_precision(config.precision, units_of(device_))) {
   keep_freed_memory();
   keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);

@@ -141,8 +141,8 @@ void visit_fields(Is<DataRecord> auto& data, auto&& field) {
          data.valid_counts, "image_height", data.image_height, "image_width", data.image_width,
          "resize_short_side", data.resize_short_side, "augment", data.augment, "eval_height",
          data.eval_height, "eval_width", data.eval_width, "eval_resize_short_side",
-         data.eval_resize_short_side, "normalization", data.normalization, "mean", data.mean, "std",
-         data.std);
+         data.eval_resize_short_side, "fit", data.fit, "cut_away", data.cut_away, "normalization",
+         data.normalization, "mean", data.mean, "std", data.std);
 }
 
 void visit_fields(Is<RunStart> auto& start, auto&& field) {
@@ -182,6 +182,7 @@ void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
 void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   fields(field, "time", end.time, "status", end.status, "failure", end.failure, "stopped_early",
          end.stopped_early, "saved_epoch", end.saved_epoch, "model_path", end.model_path,
+         "replaced", end.replaced, "validation_fingerprint", end.validation_fingerprint,
          "automatic", end.automatic, "image_faults", end.image_faults,
          "start_to_first_step_seconds", end.start_to_first_step_seconds, "total_seconds",
          end.total_seconds, "peak_memory_bytes", end.peak_memory_bytes, "peak_device_bytes",

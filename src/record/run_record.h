@@ -31,6 +31,8 @@ struct DataRecord {
   std::string train_path, valid_path;
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream
+  std::string fit = "crop";                           // fit_name(); of earlier versions, too
+  std::optional<double> cut_away;  // by a center crop from a typical image, as a share of it
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()
@@ -81,6 +83,8 @@ struct RunEnd {
   std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
+  std::string replaced = {};  // what is known of the model that was there; empty: there was none
+  std::string validation_fingerprint = {};        // of the validation images and their labels
   std::optional<AutomaticRecord> automatic = {};  // for a run with --auto
   std::vector<ImageFaultRecord> image_faults;
   double start_to_first_step_seconds = 0, total_seconds = 0;

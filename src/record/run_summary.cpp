@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 
@@ -283,6 +284,10 @@ std::string percent(double share) {
   return formatted("%.1f %%", std::clamp(100 * share, 0.1, 99.9));
 }
 
+std::string cut_text(double share) {
+  return "a center crop cuts away " + percent(share) + " of a typical image";
+}
+
 std::string utc_text(double unix_seconds) {
   if (!(unix_seconds > 0 && unix_seconds < 253402300800.0)) return "unknown";
   const auto seconds = static_cast<std::time_t>(unix_seconds);
@@ -293,7 +298,7 @@ std::string utc_text(double unix_seconds) {
 }
 
 std::string shortened(std::string_view text, std::size_t most) {
-  std::string shown = printable(text);
+  std::string shown = for_people(text);
   std::size_t characters = 0;
   std::size_t end_of_shortened = 0;
   for (std::size_t i = 0; i < shown.size(); ++i) {

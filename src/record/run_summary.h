@@ -127,6 +127,11 @@ std::string run_title(const RunStart& start);  // "resnet18 on cifar10-small": m
 // "2.1 GiB, GPU 21 GiB".
 std::string peak_memory_text(const RunEnd& end);
 
+// "a center crop cuts away 43.8 % of a typical image". Much is more than a third, which a square
+// crop takes from a photo of 3:2, whatever its sides were rounded to.
+std::string cut_text(double share);
+inline constexpr double kMuchCutAway = 0.34;
+
 // Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
 // that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);

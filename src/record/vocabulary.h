@@ -32,6 +32,23 @@ inline std::optional<Exif> exif_named(std::string_view word) {
   return std::nullopt;
 }
 
+// How a whole image of any shape fills the network's input. kCrop: it covers the input, and what
+// stands out is cut away. kPad: all of it is inside, its aspect ratio kept, on a plain background.
+// kStretch: both of its sides become the input's.
+enum class Fit { kCrop, kPad, kStretch };
+
+inline constexpr std::array<std::string_view, 3> kFitNames = {"crop", "pad", "stretch"};
+
+inline std::string fit_name(Fit fit) {
+  return std::string(kFitNames[static_cast<std::size_t>(fit)]);
+}
+// Empty for unknown words.
+inline std::optional<Fit> fit_named(std::string_view word) {
+  for (const Fit fit : {Fit::kCrop, Fit::kPad, Fit::kStretch})
+    if (fit_name(fit) == word) return fit;
+  return std::nullopt;
+}
+
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
 // The number format of the network's computation. kFp32: float32. kTf32: float32, with all matrix

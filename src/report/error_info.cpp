@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/platform/sagemaker.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "record/run_json.h"
 
 namespace kiln {
@@ -36,8 +37,8 @@ std::string error_info_of_success() {
 
 std::string error_info_of(const std::string& id, int code, const std::string& message) {
   constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
-  const std::string text =
-      message.size() >= kLongMessage ? cut_to_bytes(message, kCutMessage) : message;
+  std::string text = for_people(message);
+  if (text.size() >= kLongMessage) text = cut_to_bytes(text, kCutMessage);
   const Json exception = {{"ErrorId", id},
                           {"ErrorCode", code},
                           {"ExceptionType", code == 1000 ? "LibraryException" : "ModuleException"},

@@ -11,6 +11,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/tfrecord.h"
+#include "base/url.h"
 #include "data/image/image.h"
 #include "report/sinks.h"
 
@@ -71,7 +72,7 @@ ProtoMessage confusion_image(const ConfusionMatrix& matrix) {
 
 // `verdict` is said of the image: "cat, predicted as dog".
 std::string caption_of(const std::string& verdict, const JudgedImage& judged) {
-  return verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
+  return verdict + formatted(" (%.1f %%): ", 100 * judged.confidence) + for_people(judged.file);
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ std::string options_event(const TextPairs& options, double time) {
   ProtoMessage session;
   for (const auto& [name, value] : options)
     session.message(
-        1, ProtoMessage().text(1, name).message(2, ProtoMessage().text(3, printable(value))));
+        1, ProtoMessage().text(1, name).message(2, ProtoMessage().text(3, for_people(value))));
   session.real(5, time);
   return values_event(
       ProtoMessage().message(1, hyperparameter_value("_hparams_/session_start_info",
@@ -115,7 +116,7 @@ std::string pictures_event(const ValidationDetails& details,
   if (!details.confusion.empty())
     add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
         confusion_image(details.confusion));
-  const auto name = [&](int id) { return printable(classes.at(id)); };
+  const auto name = [&](int id) { return for_people(classes.at(id)); };
   const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images,
                            const auto& verdict) {
     for (std::size_t i = 0; i < images.size(); ++i)

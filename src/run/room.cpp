@@ -1,5 +1,6 @@
 #include "run/room.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <algorithm>
@@ -27,10 +28,6 @@ std::uint64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-std::string shown(std::uint64_t bytes) {
-  return bytes_text(bytes);
-}
-
 }  // namespace
 
 std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
@@ -48,11 +45,11 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
     std::vector<std::string> words;
     for (const RoomNeed* part : parts) {
       needed += part->bytes;
-      words.push_back(shown(part->bytes) + " for " + part->what + " in '" + part->folder.string() +
-                      "'");
+      words.push_back(bytes_text(part->bytes) + " for " + part->what + " in '" +
+                      part->folder.string() + "'");
     }
     if (needed > available)
-      sentences.push_back("The disk has " + shown(available) + " left, and this run needs " +
+      sentences.push_back("The disk has " + bytes_text(available) + " left, and this run needs " +
                           joined(words, " and ") + ".");
   }
   return sentences;
@@ -60,29 +57,39 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
 
 // A model directory has its weights twice, in two formats. A checkpoint is written before the
 // oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
-std::vector<std::string> Room::faults() const {
-  std::vector<RoomNeed> needs{
-      {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
+std::vector<RoomNeed> Room::needs() const {
+  std::vector<RoomNeed> needs{{plan_.model_folder, 2 * plan_.weights_bytes,
+                               "the model, twice its weights,", plan_.weights_bytes}};
   if (!plan_.checkpoint_folder.empty()) {
     const std::uint64_t one = plan_.checkpoint_bytes;
     const std::uint64_t all =
         std::uint64_t{kKeptCheckpoints + 1} * (one - plan_.weights_bytes) + 2 * plan_.weights_bytes;
     const std::uint64_t there = bytes_below(plan_.checkpoint_folder);
     needs.push_back({plan_.checkpoint_folder, std::max(one, all - std::min(all, there)),
-                     formatted("%d checkpoints and the next one", kKeptCheckpoints)});
+                     formatted("%d checkpoints and the next one", kKeptCheckpoints),
+                     one - plan_.weights_bytes});
   }
-  return shortages(needs);
+  return needs;
 }
 
 void Room::require() const {
-  const std::vector<std::string> found = faults();
+  const std::vector<RoomNeed> needs = this->needs();
+  rlimit most{};
+  ::getrlimit(RLIMIT_FSIZE, &most);  // RLIM_INFINITY is the largest number
+  for (const RoomNeed& need : needs)
+    if (need.largest_file > most.rlim_cur)
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "The file size limit (ulimit -f) is " + bytes_text(most.rlim_cur) +
+                      ", and this run needs a file of " + bytes_text(need.largest_file) + " in '" +
+                      need.folder.string() + "'. Raise the limit.");
+  const std::vector<std::string> found = shortages(needs);
   if (found.empty()) return;
   throw Error(ErrorCode::kFailedToWriteOutputs,
               joined(found, " ") + " Free some space, or choose other folders.");
 }
 
 void Room::watch() {
-  const std::vector<std::string> found = faults();
+  const std::vector<std::string> found = shortages(needs());
   if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
     return;
   log_.warning("There is no longer room for the results of this run. " + joined(found, " ") +

@@ -17,6 +17,7 @@ struct RoomNeed {
   std::filesystem::path folder;
   std::uint64_t bytes = 0;
   std::string what;  // "the model"
+  std::uint64_t largest_file = 0;
 };
 
 // A sentence for each file system that has less room than is needed there in total. File systems
@@ -37,13 +38,14 @@ class Room {
   // The log must outlive it.
   Room(RoomPlan plan, Log& log) : plan_(std::move(plan)), log_(log) {}
 
-  // Throws Error kFailedToWriteOutputs if there is too little.
+  // Throws Error kFailedToWriteOutputs if there is too little, or if a file would be larger than
+  // this process may write.
   void require() const;
   // Warns if there is too little by now, once until there is enough again.
   void watch();
 
  private:
-  std::vector<std::string> faults() const;
+  std::vector<RoomNeed> needs() const;
 
   const RoomPlan plan_;
   Log& log_;

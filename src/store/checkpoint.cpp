@@ -9,6 +9,7 @@
 #include <chrono>
 #include <climits>
 #include <exception>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
@@ -169,12 +170,16 @@ std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
   }
 }
 
-std::string read_verified(const fs::path& folder, const CheckpointFile& file) {
-  std::string bytes = read_part(folder / file.name, file.bytes);
-  if (content_hash(bytes) != file.hash)
+// A file may have any size: its hash is compared before it takes memory.
+std::string read_verified(const fs::path& folder, const CheckpointFile& file) try {
+  ContentHash hash(file.bytes);
+  read_in_pieces(folder / file.name, [&](std::string_view piece) { hash.add(piece); });
+  if (hash.value() != file.hash)
     throw FormatFault("'" + file.name + "' is damaged: its bytes do not match the hash in " +
                       std::string(kManifestFile));
-  return bytes;
+  return read_part(folder / file.name, file.bytes);
+} catch (const std::system_error& fault) {
+  fail_to_read(folder / file.name, fault.code());
 }
 
 StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
@@ -225,7 +230,7 @@ CheckpointNumbers numbers_in(const fs::path& folder) {
 }
 
 // `folder` is the checkpoint's own. Throws FormatFault, or CannotJudge.
-Checkpoint read_whole(const fs::path& folder) {
+Checkpoint read_whole(const fs::path& folder) try {
   const CheckpointManifest manifest = read_manifest(folder);
   check_sizes(folder, manifest);
   Checkpoint found{folder,
@@ -242,6 +247,8 @@ Checkpoint read_whole(const fs::path& folder) {
     found.bytes += manifest.best->bytes;
   }
   return found;
+} catch (const std::bad_alloc&) {
+  throw CannotJudge("it does not fit into the memory of this host");
 }
 
 // The newest complete checkpoint in `folder`, if any, that passes `check`. `unused` receives newer

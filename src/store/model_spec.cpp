@@ -29,6 +29,7 @@ Error meta_fault(const std::string& where, const std::string& fault) {
 }
 
 constexpr std::size_t kMaxSpec = 1 << 16;
+constexpr double kMinDivisor = 1e-6, kMaxDivisor = 1e6;  // beyond, answers are no numbers
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kFlavor = "pytorch", kMultiLabelFlavor = "pytorch-multi-label";
 constexpr std::string_view kModulePrefix =
@@ -155,7 +156,8 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
     reader.fail("its key '" + key + "' is not a list of three numbers");
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
-    if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0))
+    const double least = key == "std" ? kMinDivisor : -kMaxDivisor;
+    if (!is_number || !(values[i] >= least && values[i] <= kMaxDivisor))
       reader.fail("its key '" + key + "' is not a list of three valid numbers");
   }
   return values;
@@ -297,9 +299,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionOfLabels = 2;
+constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionWithFit = 3, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
-constexpr double kMaxTemperature = 1e6;
+constexpr const char* kDivisors = "from 0.000001 to 1000000";
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
 constexpr const char* kTransforms = "transforms";
 constexpr const char* kOutOfFold = "out_of_fold";
@@ -396,16 +398,31 @@ void read_resizing(const JsonFile& file, Preprocessing& result) {
     file.refuse("keep_exact_size", "true if nothing is resized");
 }
 
-std::array<double, 3> channels(const JsonFile& file, const char* key) {
+std::array<double, 3> channels(const JsonFile& file, const char* key, double least,
+                               const std::string& due) {
   const Json& list = file.at(key);
   std::array<double, 3> values{};
   bool right = list.is_array() && list.size() == values.size();
   for (std::size_t i = 0; right && i < values.size(); ++i) {
-    right = list[i].is_number();
-    if (right) values[i] = list[i].get<double>();
+    if (list[i].is_number()) values[i] = list[i].get<double>();
+    right = list[i].is_number() && values[i] >= least && values[i] <= kMaxDivisor;
   }
-  if (!right) file.refuse(key, "three numbers");
+  if (!right) file.refuse(key, "three numbers " + due);
   return values;
+}
+
+void read_fit(const JsonFile& file, Preprocessing& result) {
+  const Json& name = file.at("fit");
+  const auto fit = fit_named(name.is_string() ? name.get<std::string>() : "");
+  if (!fit || *fit == Fit::kCrop) file.refuse("fit", "\"pad\" or \"stretch\"");
+  if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with fit");
+  result.fit = *fit;
+  if (*fit != Fit::kPad) return;
+  const std::array<double, 3> fill = channels(file, "fill", 0, "from 0 to 255");
+  for (std::size_t c = 0; c < fill.size(); ++c) {
+    result.fill[c] = static_cast<std::uint8_t>(std::clamp(fill[c], 0.0, 255.0));
+    if (result.fill[c] != fill[c]) file.refuse("fill", "three whole numbers, each a byte");
+  }
 }
 
 bool is_count(const Json& value) {
@@ -427,11 +444,12 @@ bool is_bin(const Json& value, double before) {
 Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "preprocessing", 1 << 16, "64 KiB");
   const Json& version = file.at("version");
-  if (version != kVersion && version != kVersionWithTransforms)
-    file.refuse_version("versions 1 and 2");
-  const bool has_transforms = version == kVersionWithTransforms;
+  const bool has_transforms = version == kVersionWithTransforms,
+             has_fit = version == kVersionWithFit;
+  if (version != kVersion && !has_transforms && !has_fit) file.refuse_version("versions 1 to 3");
   file.refuse_unknown_keys({"version", "exif", "resize_short_side", "keep_exact_size", "input_size",
-                            "mean", "std", has_transforms ? kTransforms : "version"});
+                            "mean", "std", has_transforms ? kTransforms : "version",
+                            has_fit ? "fit" : "version", has_fit ? "fill" : "version"});
   Preprocessing result;
   read_exif(file, result);
   read_input_size(file, result);
@@ -442,9 +460,9 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
     if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with transforms");
     result.transforms = operations.dump();
   }
-  result.normalization = {channels(file, "mean"), channels(file, "std")};
-  for (const double value : result.normalization.std)
-    if (value <= 0) file.refuse("std", "three numbers above 0");
+  if (has_fit) read_fit(file, result);
+  result.normalization = {channels(file, "mean", -kMaxDivisor, "from -1000000 to 1000000"),
+                          channels(file, "std", kMinDivisor, kDivisors)};
   return result;
 }
 
@@ -477,9 +495,10 @@ std::vector<LabelCalibration> parse_labels(const JsonFile& file) {
                          one[1].is_number() && one[2].is_array();
     const double temperature = has_all ? one[0].get<double>() : 0;
     const double threshold = has_all ? one[1].get<double>() : 0;
-    if (!(temperature > 0 && temperature <= kMaxTemperature && threshold >= 0 && threshold <= 1))
-      file.fail("its key 'classes' has " + shown(one) +
-                " instead of a temperature above 0, a threshold from 0 to 1 and a list of answers");
+    if (!(temperature >= kMinDivisor && temperature <= kMaxDivisor && threshold >= 0 &&
+          threshold <= 1))
+      file.fail("its key 'classes' has " + shown(one) + " instead of a temperature " + kDivisors +
+                ", a threshold from 0 to 1 and a list of answers");
     labels.push_back({temperature, threshold, parse_answers(file, "classes", one[2])});
   }
   return labels;
@@ -495,8 +514,8 @@ Calibration parse_calibration(std::string_view json, const std::string& where) {
   file.refuse_unknown_keys({"version", "temperature", "answers", kOutOfFold});
   const Json& temperature = file.at("temperature");
   Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
-  if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))
-    file.refuse("temperature", "a number above 0");
+  if (!(calibration.temperature >= kMinDivisor && calibration.temperature <= kMaxDivisor))
+    file.refuse("temperature", std::string("a number ") + kDivisors);
   const Json& answers = file.at("answers");
   if (!answers.is_array()) file.refuse("answers", "a list");
   calibration.answers = parse_answers(file, "answers", answers);
@@ -525,8 +544,11 @@ std::string format_calibration(const Calibration& calibration) {
 std::string format_preprocessing(const Preprocessing& preprocessing) {
   const int side = preprocessing.resize_short_side;
   const bool has_transforms = !preprocessing.transforms.empty();
+  const bool has_fit = preprocessing.fit != Fit::kCrop;
   nlohmann::ordered_json json = {
-      {"version", has_transforms ? kVersionWithTransforms : kVersion},
+      {"version", has_transforms ? kVersionWithTransforms
+                  : has_fit      ? kVersionWithFit
+                                 : kVersion},
       {"exif", exif_name(preprocessing.exif)},
       {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
       {"keep_exact_size", preprocessing.keep_exact_size},
@@ -534,6 +556,8 @@ std::string format_preprocessing(const Preprocessing& preprocessing) {
       {"mean", preprocessing.normalization.mean},
       {"std", preprocessing.normalization.std}};
   if (has_transforms) json[kTransforms] = nlohmann::ordered_json::parse(preprocessing.transforms);
+  if (has_fit) json["fit"] = fit_name(preprocessing.fit);
+  if (preprocessing.fit == Fit::kPad) json["fill"] = preprocessing.fill;
   return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 

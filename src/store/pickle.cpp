@@ -421,6 +421,7 @@ std::string describe(const PickleValue& value) {
   constexpr std::array kNames{"None",     "a boolean", "an integer", "a number",
                               "a string", "a tuple",   "a list",     "a dictionary",
                               "a class",  "a storage", "a tensor"};
+  if (value.module.starts_with("numpy") && value.text == "_reconstruct") return "a numpy array";
   if (value.kind == PickleKind::kOpaque)
     return "an object of the Python class '" + std::string(value.module) +
            (value.module.empty() ? "" : ".") + std::string(value.text) + "'";

@@ -89,7 +89,8 @@ std::string StateDictParts::fault() const {
   if (wanted.empty()) std::erase(others, taken);  // it has several
   const std::string choice = "add #" + joined(others, " or #");
   if (wanted.empty()) return "it holds several networks; " + choice;
-  return "it has no part '" + wanted + "'; " + (names.empty() ? "it is one state dict" : choice);
+  return "it has no part '" + excerpt(wanted) + "'; " +
+         (names.empty() ? "it is one state dict" : choice);
 }
 
 StateDict read_state_dict(std::string_view bytes, StateDictParts& parts) {

@@ -33,6 +33,10 @@ std::uint32_t checksum_of(std::string_view bytes) {
 ZipArchive::ZipArchive(std::string_view bytes) {
   std::vector<std::uint32_t> checksums;
   const auto add = [&](std::string_view name, const ArchiveMember& member) {
+    if (name.find("/code/") != name.npos || name.ends_with("/constants.pkl"))
+      throw FormatFault(
+          "it is TorchScript, a program with its weights; save these alone in Python: "
+          "torch.save(torch.jit.load('FILE').state_dict(), 'weights.pth')");
     if (member.packing == ArchiveMember::Packing::kDeflated)
       throw FormatFault("its zip entry " + quoted_beginning(name) +
                         " is compressed, which torch.save never does");
@@ -304,14 +308,19 @@ const PickleValue& state_dict_in(const PickleValue& object, StateDictParts& part
                     describe(*dict.items[shown + 1]) + ", not a tensor; save model.state_dict()");
 }
 
-// Passes over what is no tensor, but not over a tensor of a kind that is not known, which is an
-// opaque value of torch.
+// Passes over what is no tensor, but not over what has the name of a layer's, nor over a tensor of
+// a kind that is not known, which is an opaque value of torch.
 bool is_tensor(const PickleValue& key, const PickleValue& value) {
   if (value.kind == PickleKind::kTensor) return true;
-  if (value.kind == PickleKind::kOpaque &&
-      (value.module == "torch" || value.module.starts_with("torch.")))
+  const bool is_torchs = value.kind == PickleKind::kOpaque &&
+                         (value.module == "torch" || value.module.starts_with("torch."));
+  const bool is_of_layer = std::ranges::any_of(
+      std::array<std::string_view, 4>{".weight", ".bias", ".running_mean", ".running_var"},
+      [&](std::string_view end) { return key.text.ends_with(end); });
+  if (is_torchs || is_of_layer)
     throw FormatFault("its entry " + quoted_beginning(key.text) + " is " + describe(value) +
-                      ", not a tensor of a known kind");
+                      ", not a tensor" +
+                      (is_torchs ? " of a known kind" : "; save model.state_dict()"));
   return false;
 }
 

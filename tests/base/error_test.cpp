@@ -76,6 +76,12 @@ TEST(Explained, NamesTheOptionsThatHelpWhereTheSystemHasNoMore) {
   EXPECT_NE(no_thread.message().find("--loader-threads"), std::string::npos);
 }
 
+TEST(Explained, ASystemWithoutRandomNumbersIsNoBug) {
+  const Error error = explanation(std::runtime_error("Unable to open /dev/urandom"));
+  EXPECT_EQ(exit_code(error.code()), 3);
+  EXPECT_NE(error.message().find("/dev/urandom"), std::string::npos);
+}
+
 TEST(Explained, MemoryOfAnySourceIsOneError) {
   EXPECT_EQ(explanation(std::bad_alloc()).code(), ErrorCode::kModuleOutOfMemory);
   EXPECT_EQ(explanation(std::runtime_error("CUDA out of memory.")).code(),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/environment.h"
+#include "base/error.h"
 
 namespace kiln {
 namespace {
@@ -30,6 +31,32 @@ TEST(LaunchEnvironment, KnowsProcessesThatDoNotKnowEachOther) {
     const Environment mpi(Environment::Values{{"OMPI_COMM_WORLD_SIZE", "2"}});
     EXPECT_EQ(expected_size(), 0) << "MPI knows";
   }
+}
+
+TEST(LaunchEnvironment, NumbersAreReadStrictly) {
+  const Environment::Values cases[] = {{{"AZUREML_NODE_COUNT", "2 nodes"}},
+                                       {{"PET_NNODES", "1:x"}},
+                                       {{"RANK", "0"}, {"WORLD_SIZE", "two"}},
+                                       {{"AWS_BATCH_JOB_NUM_NODES", "99999999999"}},
+                                       {{"SLURM_STEP_NUM_TASKS", "-2"}},
+                                       {{"OMPI_COMM_WORLD_LOCAL_SIZE", "x"}},
+                                       {{"KILN_LAUNCHED", "1e3"}},
+                                       {{"PMI_SIZE", "0x2"}}};
+  for (const Environment::Values& values : cases) {
+    const Environment wrong(values);
+    const auto& [name, value] = *values.rbegin();
+    try {
+      detect_launch_environment();
+      ADD_FAILURE() << name << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(name + " is '" + value + "'"), std::string::npos)
+          << error.message();
+    }
+    EXPECT_EQ(launched_rank(), 0) << "a failure must be told";
+    EXPECT_EQ(launched_local_rank(), 0);
+  }
+  const Environment elastic(Environment::Values{{"PET_NNODES", "1:4"}});
+  EXPECT_EQ(expected_size(), 4);
 }
 
 TEST(LaunchEnvironment, OneProcessIsAlone) {

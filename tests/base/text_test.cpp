@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/unicode_form.h"
+#include "base/url.h"
+
 namespace kiln {
 namespace {
 
@@ -27,6 +30,34 @@ TEST(Printable, EscapesControlCharactersAndBrokenUtf8) {
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong slash
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(Printable, EscapesWhatEndsOrReordersALineOfUnicode) {
+  for (const char* mark : {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+                           "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}) {
+    EXPECT_EQ(printable("a" + std::string(mark)).substr(0, 3), "a\\x");
+    EXPECT_TRUE(is_clean(mark)) << "no fault of a name";
+  }
+  EXPECT_EQ(printable("\u200b\u2027\u206a"), "\u200b\u2027\u206a");
+  for (const char* text : {"a\nb", "\x7f", "\xc2\x9b", "\xff"})
+    EXPECT_FALSE(is_clean(text)) << text;
+  EXPECT_TRUE(is_clean("a\tb\u00e9"));
+}
+
+TEST(ForPeople, HasNoSecretsNoControlsAndNoEndlessWords) {
+  EXPECT_EQ(for_people("see 'https://u:w@host/a?b'.\x1b"), "see 'https://host/a?…'.\\x1b");
+  const std::string word(1000, 'x');
+  EXPECT_EQ(for_people("a " + word + " b"), "a " + word + " b");
+  EXPECT_EQ(for_people(word + "yz b " + word + word).substr(0, 1007), word + "… b x");
+  EXPECT_LT(for_people(word + " " + std::string(100'000, 'x')).size(), 2100U);
+  EXPECT_EQ(for_people(word + "… b"), word + "… b") << "again";
+  EXPECT_EQ(for_people("  a  "), "  a  ");
+  EXPECT_EQ(for_people(""), "");
+}
+
+TEST(Excerpt, CutsNoSecretInTwo) {
+  EXPECT_EQ(excerpt("https://" + std::string(200, 'w') + "@host/a"), "https://host/a");
+  EXPECT_EQ(excerpt(std::string(101, 'x')), std::string(100, 'x') + "…");
 }
 
 TEST(QuotedNames, AreAsManyAsAskedAndTheCountOfTheRest) {

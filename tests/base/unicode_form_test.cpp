@@ -31,7 +31,8 @@ TEST(UnicodeForm, NamesThatLookAlikeAreToldApart) {
 TEST(UnicodeForm, TwinsMayDifferInCapitalsBlanksAndWhatIsNotSeen) {
   for (const std::string& twin : std::vector<std::string>{
            "Dog house", "dog  house", "dog\u00a0house", " dog house", "dog hou\u200bse",
-           "dog house\ufeff", "dog house ", "dog\u3000house"}) {
+           "dog house\ufeff", "dog house ", "dog\u3000house", "dog house\u202e", "dog \u2066house",
+           "dog\u2028 house"}) {
     const std::string note = note_of_twins({"cat", "dog house", twin});
     EXPECT_NE(note.find("'dog house'"), std::string::npos) << twin;
     EXPECT_EQ(note.find("Unicode form"), std::string::npos) << note;

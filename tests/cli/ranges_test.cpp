@@ -155,6 +155,17 @@ TEST(Ranges, DemoData) {
   EXPECT_EQ(fault(demo({"--images", "6"})), "no fault");
 }
 
+TEST(Allowance, ByDefaultIsThreeOrOnePercentButLessThanHalf) {
+  const Allowance usual = parse_as<TrainConfig>(train()).data.max_bad_images;
+  EXPECT_EQ(usual, parse_as<TrainConfig>(train({"--max-bad-images=auto"})).data.max_bad_images);
+  EXPECT_EQ(usual, parse_as<ScoreConfig>({"score", "--trained-model-path=m", "--data-path=d"})
+                       .prediction.max_bad_images);
+  const std::pair<std::int64_t, std::int64_t> cases[] = {{0, 0},   {1, 0},   {2, 0},      {3, 1},
+                                                         {4, 1},   {6, 2},   {7, 3},      {300, 3},
+                                                         {399, 3}, {400, 4}, {12345, 123}};
+  for (const auto& [total, allowed] : cases) EXPECT_EQ(usual.of(total), allowed) << total;
+}
+
 TEST(Allowance, SharesAreRoundedDownButNotToZero) {
   const auto of = [](const char* text, std::int64_t total) {
     return parse_as<TrainConfig>(train({"--max-bad-images", text})).data.max_bad_images.of(total);
@@ -169,6 +180,7 @@ TEST(Allowance, SharesAreRoundedDownButNotToZero) {
   EXPECT_EQ(of("29%", 100), 29);
   EXPECT_EQ(of("100%", 12345), 12345);
   EXPECT_EQ(of("7", 3), 7);
+  for (const char* text : {"2", "50%"}) EXPECT_EQ(of(text, 4), 2) << "what is given is meant";
   for (int percent = 0; percent <= 100; ++percent) {
     EXPECT_EQ(of((std::to_string(percent) + "%").c_str(), 100), percent);
   }

@@ -91,6 +91,38 @@ TEST(Recipe, SizesGrow) {
             std::string::npos);
 }
 
+TEST(Recipe, FitIsCropWhereImagesDoNotDecide) {
+  const auto fit = [](Words more, const Words& others = {}) {
+    more.insert(more.end(), others.begin(), others.end());
+    return parse_as<TrainConfig>(train(more)).data.fit;
+  };
+  const Words modern = {"--recipe", "modern"};
+  EXPECT_EQ(fit({}), Fit::kCrop);
+  EXPECT_EQ(fit({"--fit", "auto"}), Fit::kCrop);
+  EXPECT_EQ(fit(modern), std::nullopt);
+  EXPECT_EQ(fit(modern, {"--fit", "auto"}), std::nullopt);
+  EXPECT_EQ(fit(modern, {"--eval-crop", "auto"}), std::nullopt);
+  EXPECT_EQ(fit(modern, {"--eval-crop", "larger"}), Fit::kCrop);
+  EXPECT_EQ(fit(modern, {"--eval-resize", "256"}), Fit::kCrop);
+  EXPECT_EQ(fit(modern, {"--transform-path", "t"}), Fit::kCrop);
+  EXPECT_EQ(fit({"--fit", "pad"}), Fit::kPad);
+  EXPECT_EQ(fit(modern, {"--fit", "stretch"}), Fit::kStretch);
+}
+
+TEST(Recipe, WholeImagesAreNotCroppedForValidation) {
+  EXPECT_EQ(effective({"--recipe", "modern"}, "eval-crop"), "larger");
+  for (const char* fit : {"pad", "stretch"}) {
+    EXPECT_EQ(effective({"--recipe", "modern", "--fit", fit}, "eval-crop"), "auto");
+    for (const char* option : {"--eval-crop", "--eval-resize"}) {
+      const std::string found = fault(train({"--fit", fit, option, "256"}));
+      EXPECT_TRUE(found.starts_with(option)) << found;
+      EXPECT_NE(found.find(std::string("--fit ") + fit), std::string::npos) << found;
+    }
+    EXPECT_NE(fault(train({"--fit", fit, "--transform-path", "t"})), "no fault");
+  }
+  EXPECT_EQ(fault(train({"--fit", "crop", "--eval-crop", "256"})), "no fault");
+}
+
 TEST(Recipe, ATimeLimitNeedsAFirstEpochThatDoesNotDependOnTheirNumber) {
   EXPECT_NE(fault(train({"--time-limit", "1h", "--lr-schedule", "cosine"})), "no fault");
   EXPECT_EQ(

@@ -45,14 +45,65 @@ TEST(ScorePart, RefusesOutputsOfAllParts) {
             1U);
 }
 
-TEST(ScorePart, AutoIsThatOfAnArrayOfSlurm) {
-  const Environment array({{"SLURM_ARRAY_TASK_ID", "12"},
-                           {"SLURM_ARRAY_TASK_MIN", "10"},
-                           {"SLURM_ARRAY_TASK_MAX", "17"},
-                           {"SLURM_ARRAY_TASK_COUNT", "8"}});
-  EXPECT_EQ(output_of(part("auto")), "s.part-3-of-8.csv");
-  const Environment with_gaps(Environment::Values{{"SLURM_ARRAY_TASK_COUNT", "4"}});
-  EXPECT_NE(fault(part("auto")).find("without gaps"), std::string::npos);
+Environment::Values array_task(const char* task, const char* first, const char* last,
+                               const char* count) {
+  return {{"SLURM_ARRAY_TASK_ID", task},
+          {"SLURM_ARRAY_TASK_MIN", first},
+          {"SLURM_ARRAY_TASK_MAX", last},
+          {"SLURM_ARRAY_TASK_COUNT", count}};
+}
+
+TEST(ScorePart, AutoIsThatOfAWholeArrayOfSlurm) {
+  {
+    const Environment from_1(array_task("3", "1", "8", "8"));
+    EXPECT_EQ(output_of(part("auto")), "s.part-3-of-8.csv");
+    EXPECT_EQ(output_of(part("auto/8")), "s.part-3-of-8.csv");
+    EXPECT_NE(fault(part("auto/9")), "no fault");
+  }
+  {
+    const Environment from_0(array_task("3", "0", "7", "8"));
+    EXPECT_EQ(output_of(part("auto")), "s.part-4-of-8.csv");
+  }
+  {
+    const Environment at_steps(array_task("5", "1", "9", "5"));  // 1-9:2
+    EXPECT_EQ(output_of(part("auto/5")), "s.part-3-of-5.csv");
+    EXPECT_NE(fault(part("auto")), "no fault") << "1,3,5,7,9 of a larger array, for all it knows";
+  }
+  const Environment from_10(array_task("12", "10", "17", "8"));
+  EXPECT_EQ(output_of(part("auto/8")), "s.part-3-of-8.csv");
+}
+
+TEST(ScorePart, ATaskThatIsStartedAgainNeedsItsPart) {
+  for (const Environment::Values& values :
+       {array_task("3", "3", "4", "2"), array_task("3", "3", "3", "1"),
+        array_task("0", "0", "0", "1"), array_task("1", "1", "3", "2"),
+        array_task("2", "1", "7", "3")}) {
+    const Environment again(values);
+    for (const char* text : {"auto", "auto/8"})
+      EXPECT_NE(fault(part(text))
+                    .find("--part $SLURM_ARRAY_TASK_ID/N if that began at 1, "
+                          "$((SLURM_ARRAY_TASK_ID + 1))/N if at 0"),
+                std::string::npos)
+          << text << " " << values.at("SLURM_ARRAY_TASK_ID");
+  }
+}
+
+TEST(ScorePart, VariablesThatAreNoNumbersInRangeAreRefusedByName) {
+  const std::pair<Environment::Values, const char*> cases[] = {
+      {{{"RANK", "two"}, {"WORLD_SIZE", "2"}}, "RANK is 'two'"},
+      {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK is '-1'"},
+      {{{"RANK", "1x"}, {"WORLD_SIZE", "2"}}, "RANK is '1x'"},
+      {{{"RANK", "4294967296"}, {"WORLD_SIZE", "4294967298"}}, "WORLD_SIZE is '4294967298'"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "x"}}, "LOCAL_RANK is 'x'"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}},
+       "LOCAL_RANK is 2"},
+      {array_task("three", "1", "8", "8"), "SLURM_ARRAY_TASK_ID is 'three'"}};
+  for (const auto& [values, words] : cases) {
+    const Environment wrong(values);
+    EXPECT_NE(fault(part("auto")).find(words), std::string::npos) << fault(part("auto"));
+  }
+  const Environment pod(Environment::Values{{"JOB_COMPLETION_INDEX", "two"}});
+  EXPECT_NE(fault(part("auto/3")).find("JOB_COMPLETION_INDEX is 'two'"), std::string::npos);
 }
 
 TEST(ScorePart, AutoIsThatOfAHostOfSageMaker) {
@@ -71,14 +122,14 @@ TEST(ScorePart, AutoIsThatOfARank) {
   EXPECT_EQ(config.output_path, "s.part-06-of-16.csv");
   EXPECT_EQ(config.part->local, 1);
   const Environment beyond(Environment::Values{{"RANK", "16"}});
-  EXPECT_NE(fault(part("auto")).find("part 17 of 16"), std::string::npos);
+  EXPECT_NE(fault(part("auto")).find("RANK is 16"), std::string::npos);
 }
 
 TEST(ScorePart, AutoOfNIsThatOfAnIndexedJob) {
   const Environment pod(Environment::Values{{"JOB_COMPLETION_INDEX", "0"}});
   EXPECT_EQ(output_of(part("auto/8")), "s.part-1-of-8.csv");
   const Environment beyond(Environment::Values{{"JOB_COMPLETION_INDEX", "8"}});
-  EXPECT_NE(fault(part("auto/8")).find("part 9 of 8"), std::string::npos);
+  EXPECT_NE(fault(part("auto/8")).find("JOB_COMPLETION_INDEX is 8"), std::string::npos);
 }
 
 TEST(ScorePart, AutoNeedsAnEnvironmentThatTells) {

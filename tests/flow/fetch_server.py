@@ -9,11 +9,12 @@ import threading
 
 
 def make_authority(folder):
-    """An authority in ca.pem, a certificate by it for localhost in server.pem, and one by itself in self.pem. Each with key."""
+    """An authority in ca.pem, a certificate by it for localhost and torchvision's host in server.pem, and one by itself in
+    self.pem. Each with key."""
     def openssl(*words):
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, cwd=folder)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    names = ["-addext", "subjectAltName=DNS:localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost,DNS:download.pytorch.org"]
     openssl("req", "-x509", *key, "-subj", "/CN=Kiln test authority", "-keyout", "ca.key", "-out", "ca.pem")
     openssl("req", "-x509", *key, *names, "-subj", "/CN=localhost", "-keyout", "self.key", "-out", "self.crt")
     openssl("req", "-x509", *key, *names, "-subj", "/CN=localhost", "-addext", "basicConstraints=critical,CA:FALSE",
@@ -87,10 +88,11 @@ class FileServer:
 
 
 class Proxy:
-    """Passes on what comes after CONNECT; `targets` says where to. With `refuses` it answers so, and passes nothing on."""
+    """Passes on what comes after CONNECT, to the port `leads_to` on this machine or to what is asked for; `targets` says what
+    that is. With `refuses` it answers so, and passes nothing on."""
 
-    def __init__(self, refuses=None):
-        self.targets, self.refuses = [], refuses
+    def __init__(self, refuses=None, leads_to=None):
+        self.targets, self.refuses, self.leads_to = [], refuses, leads_to
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://user:geheim@127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.serve, daemon=True).start()
@@ -112,7 +114,7 @@ class Proxy:
         if self.refuses:
             client.sendall(f"HTTP/1.1 {self.refuses} No\r\nContent-Length: 0\r\n\r\n".encode())
             return client.close()
-        host, port = target.rsplit(":", 1)
+        host, port = ("localhost", self.leads_to) if self.leads_to else target.rsplit(":", 1)
         server = socket.create_connection((host, int(port)))
         client.sendall(b"HTTP/1.1 200 Yes\r\n\r\n")
         ends = {client: server, server: client}

@@ -185,7 +185,7 @@ class AuditTest(FlowTest):
         shutil.copytree(next(self.photos.iterdir()), one / "circle")
         strange = self.folder / "strange"
         (strange / "sub").mkdir(parents=True)
-        for places, code, word in ((dict(data=one), 1, "two classes"), (dict(output="strange"), 3, "holds files other"),
+        for places, code, word in ((dict(data=one), 1, "two classes"), (dict(output="strange"), 3, "not empty"),
                                    (dict(model="missing"), 1, "missing"), (dict(output="photos/audit"), 2, "--output-path")):
             with self.subTest(**places):
                 self.assert_refused(self.audit(**places), code, word)

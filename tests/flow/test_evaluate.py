@@ -251,7 +251,7 @@ class EvaluateTest(Trained, FlowTest):
         strange = self.folder / "strange"
         (strange / "sub").mkdir(parents=True)
         cases = ((dict(data=flat), 1, "labels"),
-                 (dict(output="strange"), 3, "holds files other"),
+                 (dict(output="strange"), 3, "not empty"),
                  (dict(models=("missing",)), 1, "missing"),
                  (dict(models=("logs",)), 1, "logs"))
         for places, code, word in cases:

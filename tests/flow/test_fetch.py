@@ -377,8 +377,8 @@ class FetchTest(FlowTest):
         families = ("resnet", "densenet", "mobilenetv3", "efficientnet", "convnext", "vision_transformer")
         text = "".join((models / f"{family}.py").read_text() for family in families)
         published = set(re.findall(r"https://download\.pytorch\.org/models/([\w.-]+)", text))
-        rows = re.findall(r"^\| (\w+) \| `(\1[-_]\w*-?[0-9a-f]{8}\.pth)` .*?(?:`(\1-[0-9a-f]{8}\.pth)`.*)?$",
-                          (ROOT / "docs/weights.md").read_text(), re.M)
+        table = (ROOT / "docs/weights.md").read_text()
+        rows = re.findall(r"^\| (\w+) \| `(\1[-_]\w*-?[0-9a-f]{8}\.pth)` .*?(?:`(\1-[0-9a-f]{8}\.pth)`.*)?$", table, re.M)
         schema = json.loads(kiln("describe", "--command", "init-model", "--format", "json-schema").stdout)
         elsewhere = {"vit_s_16", "vit_s_14", "vit_b_14"}  # timm's and DINOv2's
         names = [name for name in schema["properties"]["model-name"]["enum"] if name not in elsewhere]
@@ -387,6 +387,8 @@ class FetchTest(FlowTest):
             names = [name for name in names if name]
             for number, name in enumerate(names, 1):
                 self.assertRegex(text, rf'IMAGENET1K_V{number} = Weights\((\s*#.*)*\s*url="[^"]*/{re.escape(name)}"')
+                mib = re.search(re.escape(name) + r'"(?:(?!Weights\().)*?"_file_size": ([\d.]+)', text, re.S)[1]
+                self.assertIn(f"`{name}` | {round(float(mib) * 2**20 / 1e6)} |", table)
             self.assertEqual(len(names), sum(bool(re.match(network + "(_rwightman)?-", name)) for name in published))
 
 

@@ -176,7 +176,8 @@ class ScoreTest(FlowTest):
         (self.folder / "scores.csv").unlink()
         refused = self.score("--max-bad-images", 1, data=photos)
         self.assert_refused(refused, 1, "2023/bad.png", "bad too.png", "--max-bad-images")
-        self.assert_nothing_written()
+        with open(self.folder / "scores.csv", newline="") as file:
+            self.assertEqual(sum(bool(row["fault"]) for row in csv.DictReader(file)), 2)
 
     def test_a_single_image_prints_an_answer(self):
         image = next((self.data / "val").rglob("*.png"))
@@ -341,11 +342,12 @@ class ScoreTest(FlowTest):
         self.assertIn("scores.csv.part.json", result.stdout)
 
     def test_too_many_bad_images_of_both_jobs(self):
-        """Of the two bad images each job meets one; they count together, and nothing is left."""
-        self.killed()
+        """Of the two bad images each job meets one; they count together, and the file is whole."""
+        _, whole = self.killed()
         refused = self.score("--top-k", 2, "--batch-size", 2, "--max-bad-images", 1, data=self.photos())
         self.assert_refused(refused, 1, "At least 2 images", "--max-bad-images")
-        self.assert_nothing_written()
+        self.assertEqual([path.name for path in self.folder.glob("scores*")], ["scores.csv"])
+        self.assertEqual((self.folder / "scores.csv").read_bytes(), whole)
 
     def test_a_killed_job_goes_on_with_its_list(self):
         photos = self.photos()

@@ -108,8 +108,8 @@ def write_legacy(path, state):
             file.write(struct.pack("<q", len(storage.data) // WIDTHS[storage.kind]) + storage.data)
 
 
-def write_safetensors(path, state):
-    header, at = {}, 0
+def write_safetensors(path, state, metadata=None):
+    header, at = {"__metadata__": metadata} if metadata else {}, 0
     for name, tensor in state.items():
         header[name] = {"dtype": SAFETENSORS_TYPES[tensor.kind], "shape": tensor.shape,
                         "data_offsets": [at, at + len(tensor.data)]}

@@ -25,7 +25,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                         image.owner->data() + image.owner->size());
   };
   fuzz::accepts<BadRequest, JsonFault>([&] { look_at(read_images(request()).images); });
-  fuzz::accepts<BadRequest, JsonFault>([&] { look_at(read_instances(request())); });
   fuzz::accepts<BadRequest, JsonFault>([&] { look_at(read_protocol_request(request()).images); });
   return 0;
 }

@@ -13,7 +13,7 @@ import weight_files  # noqa: E402
 NOT_COMPARED = {
     "times": ("time", "started", "seconds", "batch_seconds", "epoch_seconds", "elapsed_seconds", "seconds_left",
               "train_seconds", "valid_seconds", "data_wait_seconds", "start_to_first_step_seconds", "total_seconds",
-              "gradient_sums", "communication",
+              "gradient_sums", "communication", "checkpoint_time", "last_seen",
               "Seconds/training", "Seconds/validation", "Step milliseconds/data wait", "Step milliseconds/forward",
               "Step milliseconds/backward", "Step milliseconds/communication", "Step milliseconds/optimizer"),
     "rates": ("batch_images_per_second", "epoch_images_per_second", "average_images_per_second",
@@ -22,7 +22,7 @@ NOT_COMPARED = {
     "memory and load": ("peak_memory_bytes", "peak_device_bytes", "Memory/peak MB", "Memory/GPU peak MB", "gpu",
                         "GPU/utilisation percent", "GPU/utilization percent", "GPU/power watts",
                         "CPU/percent of compute threads"),
-    "wording": ("text", "fault", "failure", "Message", "plan"),
+    "wording": ("text", "fault", "failure", "Message", "plan", "reason"),
     "the program's own build": ("kiln", "commit"),
 }
 LINES_NOT_COMPARED = "time_created:"  # of model_spec.yaml

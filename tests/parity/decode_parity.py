@@ -79,13 +79,13 @@ class Cases:
         self.folder = Path(folder)
         self.list = []
 
-    def add(self, name, data, expected=None, tolerance=0, size=0, exif="ignore"):
+    def add(self, name, data, expected=None, tolerance=0, size=0, exif="ignore", fit="crop"):
         path = self.folder / f"{len(self.list)}.bin"
         path.write_bytes(data)
         if expected is None:
             with Image.open(io.BytesIO(data)) as image:
                 expected = np.asarray((ImageOps.exif_transpose(image) if exif == "apply" else image).convert("RGB"))
-        self.list.append((name, path, size, expected, tolerance, exif))
+        self.list.append((name, path, size, expected, tolerance, exif, fit))
 
 
 def add_jpeg(cases, rgb):
@@ -339,6 +339,29 @@ def resized(image, size):
     return np.asarray(image.crop((left, top, left + size, top + size)))
 
 
+def whole(image, size, fit):
+    """Pillow's resize() to a square, or inside of one and pasted onto the mean color of ImageNet."""
+    width, height = image.size
+    inner = (size, size) if fit == "stretch" else tuple(max(1, size * side // max(width, height)) for side in (width, height))
+    square = Image.new("RGB", (size, size), (124, 116, 104))
+    square.paste(image.resize(inner, Image.Resampling.BILINEAR), tuple(round((size - side) / 2) for side in inner))
+    return np.asarray(square)
+
+
+def add_whole(cases, rgb):
+    """--fit pad and stretch: wide and tall, larger and smaller, a line of pixels, and a JPEG that shrinks far."""
+    large = np.repeat(np.repeat(RANDOM.integers(0, 256, (60, 240, 3)).astype(np.uint8), 9, 0), 9, 1)
+    for shape in ((HEIGHT, WIDTH), (60, 80), (200, 50), (50, 200), (900, 1), (1, 900), (33, 33), large.shape[:2]):
+        is_large = shape == large.shape[:2]
+        image = Image.fromarray(large if is_large else rgb).resize((shape[1], shape[0]), Image.Resampling.BICUBIC)
+        data = encoded(image, "JPEG", quality=92) if is_large else encoded(image, "PNG")
+        with Image.open(io.BytesIO(data)) as stored:
+            decoded = stored.convert("RGB")
+        for fit in ("pad", "stretch"):
+            for size in (32, 97, 224):
+                cases.add(f"{fit} {shape} to {size}", data, whole(decoded, size, fit), 1, size, fit=fit)
+
+
 def add_resized(cases, rgb):
     for shape in ((HEIGHT, WIDTH), (WIDTH, HEIGHT), (600, 401), (37, 300)):
         image = Image.fromarray(rgb).resize((shape[1], shape[0]), Image.Resampling.BICUBIC)
@@ -380,10 +403,10 @@ def read_pixels(path):
 
 def failures_of(cases, tool):
     listing = cases.folder / "list"
-    listing.write_text("".join(f"{p}\t{size}\t{exif}\t{p}.ppm\n" for _, p, size, _, _, exif in cases.list))
+    listing.write_text("".join(f"{p}\t{size}\t{fit}\t{exif}\t{p}.ppm\n" for _, p, size, _, _, exif, fit in cases.list))
     output = subprocess.run([tool, listing], capture_output=True, text=True, check=True).stdout
     told = {path: answer for path, *answer in (line.split("\t", 2) for line in output.splitlines())}
-    for name, path, _, expected, tolerance, _ in cases.list:
+    for name, path, _, expected, tolerance, *_ in cases.list:
         orientation, fault = told[str(path)]
         if fault:
             yield f"{name}: {fault}"
@@ -407,7 +430,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(folder)
         for add in (add_jpeg, add_png, add_tiff, add_bmp, add_others, add_turned, add_odd_orientations, add_resized,
-                    add_large_jpeg):
+                    add_whole, add_large_jpeg):
             add(cases, rgb)
         add_photographs(cases)
         failures = list(failures_of(cases, sys.argv[1]))

@@ -1,6 +1,6 @@
-// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>EXIF<tab>OUTPUT" and
-// writes each input's pixels to OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0.
-// EXIF is that of a preprocessing.json. Prints "INPUT<tab>ORIENTATION<tab>" and the damage or
+// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>FIT<tab>EXIF<tab>OUTPUT"
+// and writes each input's pixels to OUTPUT as "P6", made SIZE x SIZE by FIT unless SIZE is 0; FIT
+// and EXIF are those of a preprocessing.json. Prints "INPUT<tab>ORIENTATION<tab>" and the damage or
 // fault.
 #include <fstream>
 #include <iostream>
@@ -21,7 +21,7 @@ void write_pixels(const std::string& path, const kiln::Image& image) {
             static_cast<std::streamsize>(image.pixels.size()));
 }
 
-std::string convert(const std::string& input, int size, kiln::Exif exif,
+std::string convert(const std::string& input, int size, kiln::Fit fit, kiln::Exif exif,
                     const std::string& output) {
   try {
     const std::string bytes = kiln::read_file(input);
@@ -29,8 +29,11 @@ std::string convert(const std::string& input, int size, kiln::Exif exif,
     if (kiln::read_image_size(bytes, exif) != decoded.image.size)
       return "fault: the header's size differs";
     if (size > 0) {
-      const kiln::TransformSpec plan = {
-          .exif = exif, .output = {size, size}, .short_side = kiln::usual_short_side(size)};
+      const kiln::TransformSpec plan = {.exif = exif,
+                                        .output = {size, size},
+                                        .fit = fit,
+                                        .short_side = kiln::usual_short_side(size),
+                                        .fill = {124, 116, 104}};
       decoded.image = {plan.output, std::vector<std::uint8_t>(3 * size * size)};
       decoded.damage = kiln::ImagePipeline().write(bytes, plan, {}, decoded.image.pixels.data());
     }
@@ -49,13 +52,16 @@ int main(int argc, char** argv) {
   std::string line;
   while (std::getline(list, line)) {
     std::istringstream fields(line);
-    std::string input, size, exif, output;
+    std::string input, size, fit, exif, output;
     std::getline(fields, input, '\t');
     std::getline(fields, size, '\t');
+    std::getline(fields, fit, '\t');
     std::getline(fields, exif, '\t');
     std::getline(fields, output, '\t');
     std::cout << input << '\t' << kiln::read_orientation(kiln::read_file(input)).value_or(1) << '\t'
-              << convert(input, std::stoi(size), kiln::exif_named(exif).value(), output) << '\n';
+              << convert(input, std::stoi(size), kiln::fit_named(fit).value(),
+                         kiln::exif_named(exif).value(), output)
+              << '\n';
   }
   return 0;
 }

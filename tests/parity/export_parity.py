@@ -228,15 +228,25 @@ def check_preparations(kiln, folder, photos, crops):
     """Every way in which a model prepares images, on photos and on images of its own size."""
     ways = [{"resize_short_side": None}, {"resize_short_side": None, "input_size": [48, SIZE]}, {"keep_exact_size": False},
             {"version": 2, "resize_short_side": None, "transforms": [["Resize", 70], ["CenterCrop", SIZE]]},
-            {"version": 2, "resize_short_side": None, "transforms": [["Resize", {"size": [80, 90]}]]}]
+            {"version": 2, "resize_short_side": None, "transforms": [["Resize", {"size": [80, 90]}]]},
+            {"version": 3, "resize_short_side": None, "fit": "stretch"},
+            {"version": 3, "resize_short_side": None, "fit": "pad", "fill": [124, 116, 104]},
+            {"version": 3, "resize_short_side": None, "fit": "pad", "fill": [9, 0, 255], "input_size": [48, SIZE]}]
+    shapes = folder / "shapes"
+    shapes.mkdir()
+    for number, photo in enumerate(sorted(photos.iterdir())[:10]):
+        size = ((128, 96), (40, 160), (160, 40), (1, 900), (900, 1))[number % 5]
+        Image.open(photo).convert("RGB").resize(size).save(shapes / f"{number}.png")
     for number, how in enumerate(ways):
         model = Model(folder / f"way{number}", "resnet18", sorted(photos.iterdir()), **how)
         session = open_onnx(model.export(kiln, ".onnx"))
-        for images in (photos, crops):
+        for images in (photos, crops, shapes):
             scores = model.score(kiln, images)
             answers = {name: from_photo(session, images / name, model.how) for name in scores}
             worst = compared(f"{how}", answers, scores, FROM_PHOTOS)
             print(f"{json.dumps(how)}, {images.name}: probabilities within {worst:.1e}")
+        if "fit" in how:
+            check_torchvision(kiln, model, shapes)
 
 
 def run_card(exported, photos, names):

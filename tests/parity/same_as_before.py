@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -40,6 +41,7 @@ class Case:
     data: str = "data"
     stop_rank: int = -1  # gets SIGTERM in the second epoch
     exit_code: int = 0   # what OLD ends with; else the case shows nothing
+    first: dict = dataclasses.field(default_factory=dict)  # options of a run before, from whose checkpoint it resumes
     options: dict = dataclasses.field(default_factory=dict)
 
     @property
@@ -47,8 +49,8 @@ class Case:
         return 1 if self.how == ALONE else 2
 
 
-def case(name, network="resnet18", how=ALONE, data="data", stop_rank=-1, exit_code=0, **options):
-    return Case(name, network, how, data, stop_rank, exit_code, options)
+def case(name, network="resnet18", how=ALONE, data="data", stop_rank=-1, exit_code=0, first={}, **options):
+    return Case(name, network, how, data, stop_rank, exit_code, first, options)
 
 
 LONG_EPOCHS = {"epochs": 3, "batch_size": 4, "image_size": 64, "patience": 100}
@@ -78,6 +80,16 @@ CASES = [
     case("resnext50_sync_batch_norm", "resnext50_32x4d", how=MPIRUN, sync_batch_norm=True, augment="none"),
     case("densenet121", "densenet121", augment="strong", threads=2, batch_size=16),
     case("densenet121_two_ranks", "densenet121", how=MPIRUN, augment="none", gradient_dtype="bf16"),
+    case("list", train_data_path="../data.csv", valid_data_path="../data.csv", augment="flip"),
+    case("archive", train_data_path="../data.tar", valid_data_path="../data.tar", epochs=1),
+    case("one_set", train_data_path=None, valid_data_path=None, data_path="../data/train", recipe="modern"),
+    case("stream", train_data_path="../epoch{epoch}.tar", steps_per_epoch=5, augment="standard"),
+    case("several_labels", train_data_path="../several.csv", valid_data_path="../several.csv", task="multi-label", epochs=1),
+    case("time_limit", time_limit="2h", recipe="modern"),
+    case("resumed", first={"epochs": 1}, checkpoint_path="checkpoints", augment="standard"),
+    case("two_ranks_resumed", how=MPIRUN, first={"epochs": 1}, checkpoint_path="checkpoints"),
+    case("convnext_tiny", "convnext_tiny", threads=2, epochs=1, optimizer="adamw"),
+    case("vit_s_16", "vit_s_16", threads=2, epochs=1, recipe="modern"),
     case("densenet121_memory_efficient", "densenet121_lean", augment="none", accumulate=2, image_size=48),
 ]
 
@@ -88,9 +100,27 @@ def call(words, folder):
         raise SystemExit(f"{' '.join(map(str, words))} failed:\n{done.stdout}{done.stderr}")
 
 
+def write_forms(folder):
+    """The data as lists, an archive and a stream."""
+    files = [path.relative_to(folder) for part in ("train", "val") for path in sorted((folder / "data" / part).rglob("*.*"))]
+    rows = [(file, file.parent.name, "train" if "train" in file.parts else "valid") for file in files]
+    for name, more in (("data", ("", "")), ("several", ("", ";odd"))):
+        (folder / f"{name}.csv").write_text("path,label,split\n" + "".join(
+            f"{file},{label}{more[i % 2]},{part}\n" for i, (file, label, part) in enumerate(rows)))
+    with tarfile.open(folder / "data.tar", "w") as tar:
+        for file in files:
+            if "train" in file.parts:
+                tar.add(folder / file, f"{file.parent.name}/{file.name}")
+    for epoch in range(2):
+        with tarfile.open(folder / f"epoch{epoch}.tar", "w") as tar:
+            for file in sorted(files[:48], key=lambda file: file.name[::-1]):
+                tar.add(folder / file, f"{file.parent.name}/{file.name}")
+
+
 def prepare(program, folder, cases):
     """Data, a copy of it with bad images, and the untrained models that the cases need."""
     call([program, "demo-data", "--output-path", "data", "--images", 60, "--classes", 3, "--size", 32], folder)
+    write_forms(folder)
     shutil.copytree(folder / "data", folder / "spoiled")
     for part, numbers in (("train", (3, 12, 20)), ("val", (5,))):
         images = sorted(path for path in (folder / "spoiled" / part).rglob("*") if path.is_file())
@@ -106,14 +136,15 @@ def prepare(program, folder, cases):
               "--trained-model-path", "trained", "--log-path", "trained-logs"], folder)
 
 
-def words_of(case, program, device):
-    """With paths relative to the run's folder, which is beside those of `prepare`: they stand in the records."""
+def words_of(case, program, device, more):
+    """Of the case with `more` options. With paths relative to the run's folder, which is beside those of `prepare`: they stand in the records."""
     options = {"untrained_model_path": f"../{case.network}", "train_data_path": f"../{case.data}/train",
                "valid_data_path": f"../{case.data}/val", "trained_model_path": "model", "log_path": "logs", "epochs": 2,
-               "batch_size": 8, "threads": 1, "loader_threads": 1, "device": device, "print_freq": 1, **case.options}
+               "batch_size": 8, "threads": 1, "loader_threads": 1, "device": device, "print_freq": 1, **case.options,
+               **more}
     if case.how == RANKS:
         options["ranks"] = case.num_ranks
-    train = ["train", *(word for name, value in options.items()
+    train = ["train", *(word for name, value in options.items() if value is not None
                         for word in ("--" + name.replace("_", "-"), str(value)))]
     before = {MPIRUN: ["mpirun", "--oversubscribe", "-np", str(case.num_ranks), program],
               LAUNCH: [program, "launch", "--ranks", str(case.num_ranks), "--"]}
@@ -147,9 +178,12 @@ def run_case(case, program, folder, device):
     """Its exit code, and seconds."""
     folder.mkdir()
     begin = time.monotonic()
+    settings = {"cwd": folder, "stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "env": {**os.environ, **ENVIRONMENT}}
+    if case.first:
+        with open(folder / "first.txt", "wb") as output:
+            subprocess.run(words_of(case, program, device, case.first), stdout=output, timeout=PATIENCE, check=True, **settings)
     with open(folder / "output.txt", "wb") as output:
-        job = subprocess.Popen(words_of(case, program, device), cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
-                               stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **ENVIRONMENT})
+        job = subprocess.Popen(words_of(case, program, device, {}), stdout=output, start_new_session=True, **settings)
         try:
             if case.stop_rank >= 0:
                 send_stop(case, job, folder)

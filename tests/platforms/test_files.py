@@ -11,6 +11,8 @@ from platforms import COMPONENTS, KILN, KUBEFLOW, ROOT, describe, main
 # units. <!-- help:describe --> has what a command's --help says.
 OPTIONS = re.compile(r"(<!-- options:(transform [a-z]+|[a-z-]+)((?: [a-z-]+)*) -->\n)(.*?)(\n<!-- /options -->)", re.S)
 HELP = re.compile(r"(<!-- help:([a-z-]+) -->\n)(.*?)(\n<!-- /help -->)", re.S)
+# The networks and files of src/model/catalogue.cpp; their sizes and accuracies are kept.
+WEIGHTS = re.compile(r"(<!-- weights -->\n)(.*?)(\n<!-- /weights -->)", re.S)
 ERRORS = re.compile(r"(<!-- errors -->\n)(.*?)(\n<!-- /errors -->)", re.S)
 
 
@@ -57,6 +59,21 @@ def errors_table(old):
     return "\n".join(lines)
 
 
+def weights_table(old):
+    """From the catalogue; what torchvision says of a file's size and accuracy is kept from the old table."""
+    cells = [cell.strip() for line in old.splitlines() for cell in line.split("|")]
+    facts = {cell: cells[at + 1:at + 3] for at, cell in enumerate(cells) if cell.endswith(".pth`")}
+    rows = re.findall(r'\{"(\w+)",\s+"\w+",\s+\{((?:"[^"]+\.pth"(?:,\s)?)+)\}', (ROOT / "src/model/catalogue.cpp").read_text())
+    assert rows, "src/model/catalogue.cpp is not read as expected"
+    lines = ["| network | IMAGENET1K_V1 | MB | top-1, % | IMAGENET1K_V2 | MB | top-1, % |", "|---|---|---|---|---|---|---|"]
+    for network, files in rows:
+        row = [network]
+        for file in re.findall(r'"([^"]+)"', files):
+            row += [f"`{file}`", *facts.get(f"`{file}`", "??")]
+        lines.append("| " + " | ".join(row + [""] * (7 - len(row))) + " |")
+    return "\n".join(lines)
+
+
 class CommittedTest(unittest.TestCase):
     def check(self, path, expected):
         if os.environ.get("KILN_RENEW") == "1":
@@ -98,6 +115,13 @@ class CommittedTest(unittest.TestCase):
         renewed = ERRORS.sub(lambda found: found[1] + errors_table(found[2]) + found[3], text)
         self.check(ROOT / "docs/errors.md", renewed)
         self.assertNotIn("| ? |", renewed, "docs/errors.md: give every error a cause and a remedy")
+
+    def test_weights(self):
+        text = (ROOT / "docs/weights.md").read_text()
+        self.assertIn("<!-- weights -->", text)
+        renewed = WEIGHTS.sub(lambda found: found[1] + weights_table(found[2]) + found[3], text)
+        self.check(ROOT / "docs/weights.md", renewed)
+        self.assertNotIn("| ? |", renewed, "docs/weights.md: give every file its size and accuracy, as torchvision states them")
 
     def test_exit_codes(self):
         text = (ROOT / "docs/errors.md").read_text()

@@ -124,7 +124,7 @@ TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
     first.append("first");
     EXPECT_TRUE(AppendedFile::is_in_use(file_));
     EXPECT_FALSE(AppendedFile::is_abandoned(file_));
-    EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+    EXPECT_THROW(AppendedFile{file_}, Error);
     EXPECT_EQ(read_file(file_), "first");
   }
   EXPECT_TRUE(AppendedFile::is_abandoned(file_));
@@ -133,7 +133,7 @@ TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
 
 TEST_F(RunFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
-  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+  EXPECT_THROW(AppendedFile{file_}, Error);
   RunFollower follower(file_);
   EXPECT_THROW(follower.read_news(), Error);
 }

@@ -50,6 +50,7 @@ TEST(CalibrationFile, OfSeveralLabelsHasEachClass) {
        {R"({"version": 2, "classes": []})", R"({"version": 2, "classes": [[1]]})",
         R"({"version": 2, "classes": [[1, 2, []]]})", R"({"version": 2, "classes": [[0, 1, []]]})",
         R"({"version": 2, "classes": [[1, 0.5]]})",
+        R"({"version": 2, "classes": [[1e-300, 0.5, []]]})",
         R"({"version": 2, "classes": [[1, 0.5, [[0.5, 2, 3]]]]})"})
     EXPECT_THROW(parse_calibration(bad, "x"), Error) << bad;
 }
@@ -66,7 +67,7 @@ TEST(CalibrationFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_model_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
   expect_model_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
                      "'more' is unknown");
-  for (const std::string value : {"0", "-1", "1e7", "null", "\"1\""})
+  for (const std::string value : {"0", "-1", "1e7", "1e-7", "1e-300", "null", "\"1\""})
     expect_model_fault(R"({"version": 1, "answers": [], "temperature": )" + value + "}",
                        "'temperature' is");
   expect_model_fault(with_answers("{}"), "'answers' is {}");
@@ -130,7 +131,7 @@ void expect_error(ErrorCode code, const std::string& part, const Act& act) {
 }
 
 TEST_F(ModelDirectoryTest, RoundTripsAnUntrainedModel) {
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
   EXPECT_EQ(read_file(folder_ / "_meta.yaml"),
             "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n");
@@ -141,9 +142,9 @@ TEST_F(ModelDirectoryTest, RoundTripsAnUntrainedModel) {
 }
 
 TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   prepare_model_output(folder_);
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
                                             "calibration.json", "index_to_label.csv", "model",
                                             "model.safetensors", "model_spec.yaml",
@@ -155,13 +156,13 @@ TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
   EXPECT_EQ(read.spec.normalization, trained().preprocessing.normalization);
   EXPECT_TRUE(read_file(folder_ / "_meta.yaml")
                   .ends_with("registerModel: true\nmodelOutputPath: trained_model_outputs\n"));
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
 }
 
 // Written by other programs and older versions.
 TEST_F(ModelDirectoryTest, PreprocessingMayBeMissing) {
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   fs::remove(folder_ / "preprocessing.json");
   const ModelDirectory read = read_model_directory(folder_);
   EXPECT_FALSE(read.preprocessing);
@@ -169,7 +170,7 @@ TEST_F(ModelDirectoryTest, PreprocessingMayBeMissing) {
 }
 
 TEST_F(ModelDirectoryTest, WithoutACalibrationTheTemperatureIsOne) {
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   fs::remove(folder_ / "calibration.json");
   EXPECT_EQ(read_model_directory(folder_).calibration, Calibration{});
   EXPECT_EQ(Calibration{}.temperature, 1);
@@ -183,13 +184,13 @@ TEST_F(ModelDirectoryTest, OfSeveralLabelsNeedsTheirThresholds) {
   model.spec.task = TaskKind::kMultiLabel;
   model.calibration = {};
   model.calibration.labels = {{2, 0.25}, {1, 0.5}};
-  write_directory(folder_, trained_model_files(model));
+  write_directory(OutputFolder(folder_), trained_model_files(model));
   EXPECT_EQ(read_model_directory(folder_).calibration, model.calibration);
   fs::remove(folder_ / "calibration.json");
   expect_error(ErrorCode::kInvalidModelDirectory, "calibration.json",
                [&] { read_model_directory(folder_); });
   model.calibration.labels.pop_back();
-  write_directory(folder_, trained_model_files(model));
+  write_directory(OutputFolder(folder_), trained_model_files(model));
   expect_error(ErrorCode::kInvalidModelDirectory, "calibration.json",
                [&] { read_model_directory(folder_); });
 }
@@ -198,19 +199,19 @@ TEST_F(ModelDirectoryTest, SeenImagesAreThereIfTheyWereGiven) {
   const SeenImages seen{{1, 2}, {3}};
   TrainedModel model = trained();
   model.seen_images = seen;
-  write_directory(folder_, trained_model_files(model));
+  write_directory(OutputFolder(folder_), trained_model_files(model));
   EXPECT_EQ(read_model_directory(folder_).seen_images, seen);
   put("seen_images.bin", pack_seen_images(seen).substr(1));
   expect_error(ErrorCode::kInvalidModelDirectory, "seen_images.bin",
                [&] { read_model_directory(folder_); });
   prepare_model_output(folder_);
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   EXPECT_FALSE(names().contains("seen_images.bin"));
   EXPECT_FALSE(read_model_directory(folder_).seen_images);
 }
 
 TEST_F(ModelDirectoryTest, DamagedPreprocessingIsNamed) {
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   const auto read = [&] { read_model_directory(folder_); };
   Preprocessing other = trained().preprocessing;
   other.normalization.mean[2] = 0.4;
@@ -226,10 +227,10 @@ TEST_F(ModelDirectoryTest, DamagedPreprocessingIsNamed) {
 }
 
 TEST_F(ModelDirectoryTest, FailureLeavesTheEarlierModelValid) {
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   std::vector<OutputFile> files = trained_model_files(trained());
   files.push_back({"no/such/folder", "x"});
-  EXPECT_THROW(write_directory(folder_, files), Error);
+  EXPECT_THROW(write_directory(OutputFolder(folder_), files), Error);
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
   EXPECT_FALSE(read_model_directory(folder_).spec.num_classes);
 }
@@ -248,7 +249,7 @@ TEST_F(ModelDirectoryTest, PrepareCreatesFoldersAndRemovesLeftovers) {
 }
 
 TEST_F(ModelDirectoryTest, PartsWithoutMetaMayBeSomebodyElses) {
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   fs::remove(folder_ / "_meta.yaml");
   expect_error(ErrorCode::kFailedToWriteOutputs, "'model', 'model_spec.yaml'",
                [&] { prepare_model_output(folder_); });
@@ -260,9 +261,11 @@ TEST_F(ModelDirectoryTest, AKillAnywhereLosesNeitherModel) {
   int num_old = 0, num_new = 0;
   for (int calls = 0;; ++calls) {
     fs::remove_all(folder_);
-    write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+    write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
     const std::set<std::string> of_old = names();
-    const auto save = [&] { write_directory(folder_, trained_model_files(trained())); };
+    const auto save = [&] {
+      write_directory(OutputFolder(folder_), trained_model_files(trained()));
+    };
     if (!test::is_killed_after(calls, save)) break;
     std::set<std::string> found = names();
     std::erase_if(found, [](const std::string& name) { return name.starts_with('.'); });
@@ -293,10 +296,10 @@ TrainedModel other_trained() {
 // Reads a directory with trained(), which other_trained() replaces before its file `name` is opened
 // for the first `times` times.
 ModelDirectory read_while_replaced(const fs::path& folder, const std::string& name, int times) {
-  write_directory(folder, trained_model_files(trained()));
+  write_directory(OutputFolder(folder), trained_model_files(trained()));
   const std::function<void(const fs::path&)> replace = [&](const fs::path& path) {
     if (path != folder / name || times-- <= 0) return;
-    write_directory(folder, trained_model_files(other_trained()));
+    write_directory(OutputFolder(folder), trained_model_files(other_trained()));
   };
   test::before_open = &replace;
   const struct End {
@@ -322,11 +325,11 @@ TEST_F(ModelDirectoryTest, WhatIsReplacedWhileItIsReadIsReadAgain) {
 }
 
 TEST_F(ModelDirectoryTest, FilesBesideTheModelAreReadWithIt) {
-  write_directory(folder_, trained_model_files(trained()));
+  write_directory(OutputFolder(folder_), trained_model_files(trained()));
   int reads = 0;
   const auto read = [&] {
     if (++reads > 1) return;
-    write_directory(folder_, trained_model_files(other_trained()));
+    write_directory(OutputFolder(folder_), trained_model_files(other_trained()));
     throw FormatFault("of the first model");
   };
   read_one_model(folder_, read);
@@ -347,7 +350,7 @@ TEST_F(ModelDirectoryTest, ARunThatIsSavingMayGoOnToHoldTheFolder) {
 }
 
 TEST_F(ModelDirectoryTest, WhatCannotBeFinishedIsRefused) {
-  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(folder_), untrained_model_files(resnet(), sample_state()));
   put(".kiln-journal", "damaged");
   expect_error(ErrorCode::kInvalidModelDirectory, "incomplete", [&] { read_model_spec(folder_); });
 }
@@ -365,13 +368,13 @@ TEST_F(ModelDirectoryTest, OneRunAtATime) {
 TEST_F(ModelDirectoryTest, LinksAreReplacedAndTheirTargetsStay) {
   const fs::path cache = folder_ / "cache", output = folder_ / "output";
   fs::create_directories(output);
-  write_directory(cache, untrained_model_files(resnet(), sample_state()));
+  write_directory(OutputFolder(cache), untrained_model_files(resnet(), sample_state()));
   const std::string spec = read_file(cache / "model_spec.yaml");
   for (const char* name : {"_meta.yaml", "model", "model_spec.yaml"})
     fs::create_symlink(cache / name, output / name);
   fs::create_directory_symlink(output, folder_ / "link");
   prepare_model_output(folder_ / "link");
-  write_directory(folder_ / "link", trained_model_files(trained()));
+  write_directory(OutputFolder(folder_ / "link"), trained_model_files(trained()));
   EXPECT_EQ(read_model_directory(output).labels.size(), 2U);
   for (const auto& entry : fs::directory_iterator(output)) EXPECT_FALSE(entry.is_symlink());
   EXPECT_EQ(read_file(cache / "model_spec.yaml"), spec);
@@ -387,7 +390,7 @@ TEST_F(ModelDirectoryTest, TheModelFileOfAStrangerIsReadAndNotWritten) {
   TrainedModel model = trained();
   model.spec.model_file = read_model_directory(folder_).spec.model_file;
   EXPECT_EQ(model.spec.model_file, "_schema.json");
-  write_directory(folder_, trained_model_files(model));
+  write_directory(OutputFolder(folder_), trained_model_files(model));
   EXPECT_EQ(read_model_directory(folder_).spec.model_file, "model");
   EXPECT_EQ(read_file(folder_ / "_schema.json"), model.schema_json);
 }

@@ -33,13 +33,10 @@ void expect_fault(const std::string& from, const std::string& to, const std::str
 TEST(PreprocessingFile, ReadsWhatItWrites) {
   for (const Preprocessing& written :
        {kResized, Preprocessing{Exif::kIgnore, 32, 48, 0, true, {}},
-        Preprocessing{Exif::kApply,
-                      32,
-                      32,
-                      0,
-                      true,
-                      {},
-                      R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"}}) {
+        Preprocessing{
+            Exif::kApply, 32, 32, 0, true, {}, R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"},
+        Preprocessing{.height = 32, .width = 48, .fit = Fit::kStretch},
+        Preprocessing{.height = 32, .width = 48, .fit = Fit::kPad, .fill = {0, 7, 255}}}) {
     EXPECT_EQ(parse_preprocessing(format_preprocessing(written), "x"), written);
   }
 }
@@ -52,7 +49,12 @@ TEST(PreprocessingFile, HasTheFormatOfItsHeader) {
 }
 
 TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
-  expect_fault("\"version\": 1", "\"version\": 3", "its version is 3");
+  expect_fault("\"version\": 1", "\"version\": 4", "its version is 4");
+  expect_fault("\"version\": 1", "\"version\": 3", "'fit' is missing");
+  expect_fault("\"version\": 1", "\"version\": 1, \"fit\": \"pad\"", "'fit' is unknown");
+  expect_fault("\"version\": 1", "\"version\": 3, \"fit\": \"stretch\"",
+               "'resize_short_side' is 256 instead of null");
+  expect_fault("\"version\": 1", "\"version\": 3, \"fit\": \"crop\"", "'fit' is \"crop\"");
   expect_fault("\"version\": 1", "\"version\": 2", "'transforms' is missing");
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": [],",
                "'resize_short_side' is 256 instead of null");
@@ -80,6 +82,21 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("0.485", "1e999", "not valid JSON");
   expect_fault("0.229", "0", "'std' is [0,");
   expect_fault("0.229", "-0.229", "'std' is [-0.229");
+  expect_fault("0.229", "1e-300", "'std' is [1e-300");
+  expect_fault("0.485", "1e300", "'mean' is [1e+300");
+}
+
+TEST(PreprocessingFile, TheColorOfPaddingIsThreeBytes) {
+  const std::string json =
+      format_preprocessing({.height = 32, .width = 32, .fit = Fit::kPad, .fill = {1, 2, 3}});
+  const std::size_t place = json.find("\"fill\"");
+  ASSERT_NE(place, std::string::npos);
+  for (const char* fill : {"[1, 2, 256]", "[1, 2]", "[1, 2, 0.5]", "[1, 2, -1]", "\"gray\"", "{}"})
+    EXPECT_THROW(parse_preprocessing(json.substr(0, place) + "\"fill\": " + fill + "}", "x"), Error)
+        << fill;
+  EXPECT_EQ(parse_preprocessing(json.substr(0, place) + "\"fill\": [9, 0, 255]}", "x").fill,
+            (std::array<std::uint8_t, 3>{9, 0, 255}));
+  EXPECT_THROW(parse_preprocessing(json.substr(0, place) + "\"mode\": 1}", "x"), Error);
 }
 
 TEST(PreprocessingFile, HostileTextIsRefused) {

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""How the program is hardened: position-independent, read-only relocations, stack protector, checked library calls."""
+"""How the program is hardened: position-independent, read-only relocations, stack protector, checked library calls. And
+that it runs on the systems of docs/install.md."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from tree import main
+from tree import ROOT, main
+
+sys.path.insert(0, str(ROOT / "environment"))
+import symbols
 
 KILN = os.environ.get("KILN", "build/release/kiln")
-
 
 LIBRARY = os.path.join(os.path.dirname(KILN), "libkiln.so")
 
@@ -52,6 +57,22 @@ class BinaryTest(unittest.TestCase):
     def test_the_library_shows_its_entry_alone(self):
         shown = re.findall(r"(?:FUNC|OBJECT) +(?:GLOBAL|WEAK) +DEFAULT +\d+ (\w+)", readelf("--dyn-syms", LIBRARY))
         self.assertEqual(sorted(shown), ["kiln_main", "kiln_version"])
+
+    def test_nothing_is_called_that_older_systems_lack(self):
+        """Whose glibc is older than the one that it was built with."""
+        built = [pathlib.Path(KILN), *pathlib.Path(KILN).parent.glob("libkiln*.so")]
+        self.assertGreater(len(built), 1)
+        self.assertEqual({path.name: newer for path in built if (newer := symbols.functions_above(symbols.MOST, path))}, {})
+
+    def test_a_release_that_needs_more_fails(self):
+        """As in environment/release.sh."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(KILN, folder)
+            tried = {most: subprocess.run([ROOT / "environment/symbols.py", folder, most], capture_output=True, text=True)
+                     for most in ("2.34", "2.2.5")}
+        self.assertEqual(tried["2.34"].returncode, 0, tried["2.34"].stderr)
+        self.assertEqual(tried["2.2.5"].returncode, 1)
+        self.assertRegex(tried["2.2.5"].stderr, r"kiln needs more than glibc 2\.2\.5: \w+")
 
 
 if __name__ == "__main__":

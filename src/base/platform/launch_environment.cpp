@@ -1,19 +1,24 @@
 #include "base/platform/launch_environment.h"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -22,8 +27,21 @@ bool is_set(const char* name) {
   return !environment(name).empty();
 }
 
+// The number in a variable; 0 if it is not set or empty. Throws Error kUserError for any other
+// text.
 int number_in(const char* name) {
-  return std::atoi(environment(name).c_str());
+  constexpr int kMost = 1'000'000'000;
+  std::string text = environment(name);
+  if (std::string_view(name) == "PET_NNODES") text.erase(0, text.find(':') + 1);  // "1:4"
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, fault] = std::from_chars(text.data(), end, number);
+  if (text.empty() || (fault == std::errc() && last == end && number >= 0 && number <= kMost))
+    return number;
+  throw Error(ErrorCode::kUserError,
+              std::string("The environment variable ") + name + " is '" + excerpt(text) +
+                  "' instead of a whole number from 0 to 1000000000. Correct it, or unset it if "
+                  "nothing started this process as one of several.");
 }
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -81,22 +99,34 @@ LooseProcesses find_loose_processes() {
           std::string(found->who) + " gave it " + std::to_string(found->count) + found->what};
 }
 
-JobPart checked_part(const std::string& source, int number, int count) {
-  if (number >= 1 && number <= count) return {.number = number, .count = count};
-  throw Error(ErrorCode::kUserError, "--part: by " + source + ", this is part " +
-                                         std::to_string(number) + " of " + std::to_string(count) +
-                                         ". Give the part itself, such as --part 3/8.");
+// The number in a variable, which counts from 0.
+int place_in(const char* name, int count) {
+  if (const int place = number_in(name); place < count) return place;
+  throw Error(ErrorCode::kUserError,
+              formatted("--part auto: %s is %s, but must be below %d. Give the part itself, such "
+                        "as --part 3/8.",
+                        name, environment(name).c_str(), count));
 }
 
-// A part that is started again alone (--array 3) would take all images.
-JobPart part_of_slurm_array() {
+// `whole` is the number of tasks of the array that began the job; 0: not given. Tasks that are
+// started again are an array of their own, which does not tell their places in the first one.
+JobPart part_of_slurm_array(int whole) {
   const int first = number_in("SLURM_ARRAY_TASK_MIN"), last = number_in("SLURM_ARRAY_TASK_MAX"),
-            count = number_in("SLURM_ARRAY_TASK_COUNT"), task = number_in("SLURM_ARRAY_TASK_ID");
-  if (count > 1 && last - first + 1 == count)
-    return checked_part("Slurm's array", task - first + 1, count);
-  throw Error(ErrorCode::kUserError,
-              "--part auto needs an array of several tasks without gaps, such as sbatch --array "
-              "1-8. To start some of its tasks again, give --part $SLURM_ARRAY_TASK_ID/8.");
+            count = number_in("SLURM_ARRAY_TASK_COUNT"), task = number_in("SLURM_ARRAY_TASK_ID"),
+            step = std::max(1, (last - first) / std::max(1, count - 1));
+  const bool is_even = last == first + step * (count - 1) && task >= first && task <= last &&
+                       (task - first) % step == 0;
+  if (is_even && (whole > 0 ? count == whole : count > 1 && step == 1 && first <= 1))
+    return {.number = (task - first) / step + 1, .count = count};
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--part auto: this is task %d of an array of %d from %d to %d. auto needs the "
+                "whole array of a job, from 0 or 1 without gaps; auto/N a whole array of N tasks "
+                "at equal steps. Tasks that are started again keep their place in the first array: "
+                "give --part $SLURM_ARRAY_TASK_ID/N if that began at 1, "
+                "$((SLURM_ARRAY_TASK_ID + 1))/N if at 0, $(((SLURM_ARRAY_TASK_ID - F) / S + 1))/N "
+                "if at F with steps of S.",
+                task, count, first, last));
 }
 
 JobPart part_of_host(const SageMakerHosts& job) {
@@ -107,48 +137,68 @@ JobPart part_of_host(const SageMakerHosts& job) {
 
 }  // namespace
 
+bool collects_outputs() {
+  constexpr const char* kSet[] = {"AZUREML_RUN_ID",      "TRAINING_JOB_NAME", "AIP_MODEL_DIR",
+                                  "CLOUD_ML_PROJECT_ID", "CLUSTER_SPEC",      "KFP_POD_NAME",
+                                  "ARGO_NODE_ID",        "PET_NNODES"};
+  return std::ranges::any_of(kSet, is_set) ||
+         is_there(sagemaker_folder() / "input/config/resourceconfig.json");
+}
+
+bool is_lost_with_container(const std::string& path) {
+  struct stat root {
+  }, place{};
+  std::filesystem::path there = std::filesystem::absolute(path);
+  while (::stat(there.c_str(), &place) != 0 && there.has_relative_path())
+    there = there.parent_path();
+  if (::stat("/", &root) != 0 || place.st_dev != root.st_dev) return false;
+  std::ifstream mounts("/proc/self/mounts");
+  bool is_overlay = false;
+  for (std::string device, folder, kind, rest;
+       mounts >> device >> folder >> kind && std::getline(mounts, rest);)
+    if (folder == "/") is_overlay = kind.find("overlay") != kind.npos;  // the last is on top
+  return is_overlay;
+}
+
 int num_launched() {
   const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");
   const int of_mpi = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
   return std::max({1, of_slurm, of_mpi, find_loose_processes().count});
 }
 
-int launched_rank() {
+int launched_rank() try {
   const int rank = std::max({number_in("OMPI_COMM_WORLD_RANK"), number_in("PMIX_RANK"),
                              number_in("PMI_RANK"), number_in("SLURM_PROCID")});
   return rank < num_launched() ? rank : 0;
+} catch (const Error&) {
+  return 0;
 }
 
-int launched_local_rank() {
+int launched_local_rank() try {
   return std::min(launched_rank(),
                   std::max(number_in("OMPI_COMM_WORLD_LOCAL_RANK"), number_in("SLURM_LOCALID")));
+} catch (const Error&) {
+  return 0;
 }
 
-JobPart part_of_job() {
-  if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array();
+JobPart part_of_job(int count) {
+  if (is_set("SLURM_ARRAY_TASK_ID")) return part_of_slurm_array(count);
+  if (count > 0 && is_set("JOB_COMPLETION_INDEX"))
+    return {.number = place_in("JOB_COMPLETION_INDEX", count) + 1, .count = count};
   for (const char* folder : {"config", "input/config"}) {
     const std::filesystem::path file = sagemaker_folder() / folder / "resourceconfig.json";
-    if (is_there(file)) return part_of_host(read_sagemaker_hosts(file));
+    if (count == 0 && is_there(file)) return part_of_host(read_sagemaker_hosts(file));
   }
-  if (!is_set("RANK") || !is_set("WORLD_SIZE"))
+  if (count > 0 || !is_set("RANK") || !is_set("WORLD_SIZE"))
     throw Error(ErrorCode::kUserError,
                 "--part auto: this is no task of a Slurm array or host of a SageMaker job, and "
-                "RANK and WORLD_SIZE are not set. Give the part itself, such as --part 3/8.");
-  JobPart part =
-      checked_part("RANK and WORLD_SIZE", number_in("RANK") + 1, number_in("WORLD_SIZE"));
-  part.local = number_in("LOCAL_RANK");
-  part.num_local = std::max(1, number_in("LOCAL_WORLD_SIZE"));
-  return part;
-}
-
-JobPart part_of_indexed_job(int count) {
-  if (is_set("JOB_COMPLETION_INDEX"))
-    return checked_part("JOB_COMPLETION_INDEX", number_in("JOB_COMPLETION_INDEX") + 1, count);
-  throw Error(ErrorCode::kUserError,
-              "--part auto/" + std::to_string(count) +
-                  " is for an indexed job of Kubernetes, but JOB_COMPLETION_INDEX is not set. Give "
-                  "the part itself, such as --part 1/" +
-                  std::to_string(count) + ".");
+                "RANK and WORLD_SIZE are not set; nor, for auto/N, is JOB_COMPLETION_INDEX. Give "
+                "the part itself, such as --part 3/8.");
+  const int size = number_in("WORLD_SIZE"), num_local = number_in("LOCAL_WORLD_SIZE");
+  return {.number = place_in("RANK", size) + 1,
+          .count = size,
+          .local = num_local > 0 ? place_in("LOCAL_RANK", num_local) : number_in("LOCAL_RANK"),
+          .num_local = std::max(1, num_local)};
 }
 
 LaunchEnvironment detect_launch_environment() {

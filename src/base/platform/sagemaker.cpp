@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 
@@ -153,7 +154,7 @@ std::filesystem::path failure_file() {
 }  // namespace
 
 void leave_failure_note(const std::string& text) {
-  const std::string note = cut_to_bytes(text, kMaxBytes);
+  const std::string note = cut_to_bytes(for_people(text), kMaxBytes);
   const std::filesystem::path termination_log = "/dev/termination-log";
   const std::filesystem::path file = failure_file();
   std::error_code ignored;

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -119,7 +120,7 @@ class CocoReader {
       const std::int64_t id = integer(category, "id");
       const std::string& name = text(category, "name");
       if (id < 0 || id > kMaxClassId) fail("its id is not between 0 and 99999");
-      if (name.empty()) fail("its name is empty");
+      if (name.empty() || !is_clean(name)) fail("its name is empty, or has control characters");
       if (!names.insert(name).second || !names_by_id_.emplace(id, name).second)
         fail("its id or its name is a duplicate");
     });

@@ -19,6 +19,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
@@ -285,7 +286,7 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
   std::istringstream text{std::string(without_byte_order_mark(bytes))};
   for (std::string line; std::getline(text, line);) {
     if (line.ends_with('\r')) line.pop_back();
-    if (printable(line) != line)
+    if (!is_clean(line))
       context.fail(
           "a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
           "', is not UTF-8, or has control characters. Write one name per line, in UTF-8.");

@@ -402,7 +402,7 @@ class Classes {
     if (are_named || (first_ == 0 && used.size() == meaning_.classes.size())) return;
     meaning_.note = "the labels are numbers without names, " + std::to_string(*used.begin()) +
                     " to " + std::to_string(highest) + ", of which " + std::to_string(used.size()) +
-                    " are used: classes are named by them, and " +
+                    (used.size() == 1 ? " is" : " are") + " used: classes are named by them, and " +
                     (first_ == 0 ? "those between that no image has are classes, too"
                                  : "their ids are one lower, since label 1 is the first") +
                     ". Give --classes FILE for names, or --first-label 0 to keep the numbers";
@@ -523,11 +523,11 @@ std::string_view without_extension(std::string_view name) {
 
 std::string label_in(std::string_view file_name, std::string_view text) {
   text = trimmed(without_byte_order_mark(text));
-  const char* fault = text.empty()                               ? "is empty"
-                      : text.size() > kMaxLabelBytes             ? "has more than 256 bytes"
-                      : text.find('\n') != text.npos             ? "has more than one line"
-                      : is_utf8(text) && printable(text) != text ? "has control characters"
-                                                                 : nullptr;
+  const char* fault = text.empty()                       ? "is empty"
+                      : text.size() > kMaxLabelBytes     ? "has more than 256 bytes"
+                      : text.find('\n') != text.npos     ? "has more than one line"
+                      : is_utf8(text) && !is_clean(text) ? "has control characters"
+                                                         : nullptr;
   if (fault != nullptr)
     throw LabelFault("the label file " + shown(file_name) + " " + fault +
                      "; it must have the name or number of one class");

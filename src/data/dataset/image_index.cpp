@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -284,6 +285,32 @@ std::string note_of_lost_contrast(const Dataset& set) {
       "the images of '%s' are nearly black: in %zu of them no sample is above %d of 255. If they "
       "have 16 bits, of which the high byte counts, scale them to use all 16",
       printable(set.root.string()).c_str(), count, highest);
+}
+
+std::optional<double> median_of_sizes(const Dataset& set, std::size_t most,
+                                      const std::function<double(ImageSize)>& measure) {
+  const std::size_t count = std::min(most, set.samples.size());
+  std::vector<double> found(count, std::numeric_limits<double>::infinity());
+  for_images(count, [&](std::size_t place, std::string& buffer) {
+    const std::size_t i = place * set.samples.size() / count;
+    std::optional<ImageSize> size;
+    if (set.sizes_with == set.exif) size = set.samples[i].size;
+    if (!size) size = size_of(set, i, buffer);
+    if (size) found[place] = measure(*size);
+  });
+  std::erase(found, std::numeric_limits<double>::infinity());
+  if (found.empty()) return {};
+  const auto middle = found.begin() + std::ssize(found) / 2;
+  std::ranges::nth_element(found, middle);
+  return *middle;
+}
+
+std::optional<double> share_cut_away(const Dataset& set, ImageSize output) {
+  return median_of_sizes(set, /*most=*/2000, [output](ImageSize size) {
+    const double ratio =
+        static_cast<double>(size.width) * output.height / size.height / output.width;
+    return 1 - std::min(ratio, 1 / ratio);
+  });
 }
 
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {

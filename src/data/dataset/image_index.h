@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +63,14 @@ TurnedImages turned_images(const Dataset& set, std::size_t most);
 // bits write with 16, of which the high byte says little; or have one color each, as symbols whose
 // transparency is dropped. Empty: they do not.
 std::string note_of_lost_contrast(const Dataset& set);
+
+// The median of `measure` over at most `most` images all over the set, whose headers are read
+// unless their sizes are known. Empty: none can be read, or it is a stream.
+std::optional<double> median_of_sizes(const Dataset& set, std::size_t most,
+                                      const std::function<double(ImageSize)>& measure);
+// The share of a typical image that a center crop to the shape of `output` cuts away, by the aspect
+// ratios alone.
+std::optional<double> share_cut_away(const Dataset& set, ImageSize output);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);

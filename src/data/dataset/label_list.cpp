@@ -9,6 +9,8 @@
 #include "base/content_hash.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -52,8 +54,9 @@ std::string prefix_of(std::string_view path) {
   constexpr std::string_view kPaths = "/paths/";  // azureml://subscriptions/…/datastores/…/paths/
   const std::size_t paths = path.starts_with("azureml://") ? path.find(kPaths) : path.npos;
   const std::size_t end =
-      paths == path.npos ? path.find('/', scheme + 3) : paths + kPaths.size() - 1;
-  return std::string(path.substr(0, end == path.npos ? path.size() : end + 1));
+      paths == path.npos ? path.find_first_of("/?#", scheme + 3) : paths + kPaths.size() - 1;
+  const std::size_t slash = end < path.size() && path[end] == '/' ? 1 : 0;
+  return std::string(path.substr(0, std::min(end, path.size()) + slash));
 }
 
 // With a slash at its end.
@@ -97,7 +100,7 @@ ListRows::ListRows(const DatasetContext& a_context)
     if (prefix.empty())
       root = folder;
     else
-      prefixes_.emplace_back(prefix, absolute_folder(folder));
+      prefixes_.emplace_back(plain_url(prefix), absolute_folder(folder));
   }
   root_ = root.empty() ? "." : root.string();
   absolute_root_ = absolute_folder(root_);
@@ -199,6 +202,8 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
   if (path.empty()) throw RowFault("names no image");
   if (path.size() > kMaxPathBytes) throw RowFault("has a path longer than 4096 bytes");
   if (path.find('\0') != path.npos) throw RowFault("has a path with a zero byte");
+  const std::string plain = plain_url(path);
+  path = plain;
   const std::pair<std::string, std::string>* best = nullptr;
   for (const auto& prefix : prefixes_)
     if (path.starts_with(prefix.first) &&
@@ -321,7 +326,7 @@ int ListRows::label_of(std::string_view text) {
   if (text.empty()) return -1;
   if (text.size() > kMaxLabelBytes) throw RowFault("has a label of more than 256 bytes");
   std::string label(text);
-  if (printable(label) != label)
+  if (!is_clean(label))
     throw RowFault("the label '" + excerpt(printable(label)) +
                    "' has control characters, or is not UTF-8");
   if (!found_.names.empty() && found_.named_by.starts_with("ClassLabel")) {

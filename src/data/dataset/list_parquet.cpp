@@ -3,12 +3,16 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/platform/installation.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/label_list.h"
 #include "data/image/image.h"
 
@@ -20,13 +24,16 @@ constexpr const char* kRemedy =
     "that ends in .csv or .jsonl.";
 constexpr std::string_view kBytes = ".bytes";
 constexpr std::size_t kMaxNamed = 10;
+constexpr std::int64_t kMaxTextBytes = std::int64_t{2} << 30;  // of a column in a row group
 
 // Calls `use` with the file, and gives Arrow's faults the list's name.
 template <typename Use>
 void with_file(const DatasetContext& context, Use&& use) {
   const ParquetModule& module = parquet_module(kRemedy);
+  std::unique_ptr<ParquetReader> file;
   try {
-    use(*module.open(context.root.string()));
+    file = module.open(context.root.string());
+    use(*file);
   } catch (const RowFault&) {
     throw;
   } catch (const Error&) {
@@ -35,6 +42,14 @@ void with_file(const DatasetContext& context, Use&& use) {
     context.fail(std::string("its images do not fit into the folder for temporary files: ") +
                      fault.what() + ". Set TMPDIR to a folder with enough space.",
                  ErrorCode::kUserError);
+  } catch (const std::bad_alloc&) {
+    std::int64_t largest = 0;
+    for (const std::string& column : file ? file->columns() : std::vector<std::string>())
+      for (const auto& [rows, bytes] : file->groups(column)) largest = std::max(largest, bytes);
+    context.fail("there is not enough memory to read it: a column of its largest row group has " +
+                     bytes_text(largest) +
+                     ". Write it with smaller row groups, such as of 100 rows.",
+                 ErrorCode::kModuleOutOfMemory);
   } catch (const std::runtime_error& fault) {
     context.fail("it is not a Parquet file that can be read: " +
                  printable(first_line(fault.what()).substr(0, 300)) + ". Write it again.");
@@ -59,14 +74,15 @@ std::vector<std::string> class_label_names(const std::string& metadata, const st
     found = std::move(inner);
   }
   if (!found.is_array() || found.empty()) return {};
+  if (found.size() > kMaxClasses) throw RowFault("is of more than 100000 classes");
   std::vector<std::string> names;
+  std::set<std::string> known;
   for (const nlohmann::json& name : found) {
-    if (!name.is_string() || name.get_ref<const std::string&>().empty() ||
-        std::ranges::count(names, name.get_ref<const std::string&>()) > 0)
-      throw RowFault("has a ClassLabel whose names are not all different texts");
-    names.push_back(name.get<std::string>());
+    names.push_back(name.is_string() ? name.get<std::string>() : "");
+    if (names.back().empty() || !is_clean(names.back()) || !known.insert(names.back()).second)
+      throw RowFault(
+          "has a ClassLabel whose names are not all different texts without control characters");
   }
-  if (names.size() > kMaxClasses) throw RowFault("is of more than 100000 classes");
   return names;
 }
 
@@ -121,6 +137,11 @@ class Rows {
   }
 
   void read() {
+    for (std::size_t i = 0; i < fields_.size() + unread_.size(); ++i)
+      for (const auto& [rows, bytes] : file_.groups(wanted_[i]))
+        if (bytes > std::min(kMaxTextBytes, (1 << 20) + rows * 4096))
+          throw RowFault("has " + bytes_text(bytes) + " in the column '" + wanted_[i] + "' of " +
+                         plural(rows, "row", "rows") + ", too many for paths and labels");
     int number = 0;
     file_.read(wanted_, [&](const Texts& texts) { add(texts, ++number); });
     if (spool_) rows_.embed(spool_->take(), wanted_.back());
@@ -177,6 +198,9 @@ const ParquetModule& parquet_module(const std::string& remedy) {
   static const ParquetModule* module = nullptr;
   if (module != nullptr) return *module;
   const std::filesystem::path path = part_of_program("libkiln_parquet.so");
+  // Its own allocator reserves 1 GiB of addresses at once, which a limit may not leave for the
+  // rest.
+  ::setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*replace=*/0);
   // RTLD_DEEPBIND: LibTorch and Arrow both contain protobuf, and each must use its own copy.
   void* library = open_part(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, remedy);
   auto* entry =

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/archive/record_reader.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
@@ -162,7 +163,7 @@ class RecordWalk {
     bool damaged = false;
     try {
       contents = parse();
-      if (printable(contents.class_text) != contents.class_text)
+      if (!is_clean(contents.class_text))
         throw RecordFault("the name of its class is not UTF-8, or has control characters");
       for (const std::int64_t label : contents.labels)
         if (label > kMaxLabel)

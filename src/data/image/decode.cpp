@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -33,7 +34,9 @@ bool is_bmp(std::string_view bytes) {
 
 bool is_pnm(std::string_view bytes) {
   return bytes.size() >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
-         " \t\r\n\v\f#"sv.find(bytes[2]) != std::string_view::npos;
+         " \t\r\n\v\f#"sv.find(bytes[2]) != std::string_view::npos &&
+         (bytes[2] == '#' || bytes.size() == 3 ||
+          std::isalpha(static_cast<unsigned char>(bytes[3])) == 0);  // "P1 urgent"
 }
 
 bool is_tiff(std::string_view bytes) {

@@ -146,12 +146,27 @@ ImageSize covering_size(ImageSize from, ImageSize out) {
   return is_tall ? with_width(from, out.width) : with_height(from, out.height);
 }
 
+ImageSize inner_size(ImageSize from, ImageSize out) {
+  const auto side = [](std::int64_t own, int other, int out_other, int most) {
+    return static_cast<int>(std::clamp<std::int64_t>(own * out_other / other, 1, most));
+  };
+  return {side(from.height, from.width, out.width, out.height),
+          side(from.width, from.height, out.height, out.width)};
+}
+
 Image resized(const Image& image, ImageSize to) {
   const Region whole{0, 0, image.size};
   const auto [rows, columns] = place_crop(whole, to);
   Image result{to, std::vector<std::uint8_t>(to.num_pixels() * 3)};
   Resampler().write({image.pixels.data(), whole}, rows, columns, /*mirror=*/false,
                     result.pixels.data());
+  return result;
+}
+
+Image cut_out(const Image& image, const Region& part) {
+  Image result{part.size, std::vector<std::uint8_t>(part.size.num_pixels() * 3)};
+  copy_region({image.pixels.data(), {0, 0, image.size}}, part, /*mirror=*/false,
+              result.pixels.data());
   return result;
 }
 

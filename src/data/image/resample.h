@@ -44,6 +44,9 @@ ImageSize resized_size(ImageSize from, int short_side);
 // The least size of an image of size `from`, its aspect ratio kept, that covers `out`: one side is
 // equal, the other rounded down. Throws ImageFault if it is too long.
 ImageSize covering_size(ImageSize from, ImageSize out);
+// The largest size of an image of size `from`, its aspect ratio kept, inside of `out`: one side is
+// equal, the other rounded down, but at least 1.
+ImageSize inner_size(ImageSize from, ImageSize out);
 
 // Copies `wanted`, which lies inside the view, to `target` as RGB rows without padding, mirrored if
 // requested.
@@ -85,6 +88,8 @@ class Resampler {
 
 // The whole image at another size.
 Image resized(const Image& image, ImageSize to);
+// A part of the image as one of its own.
+Image cut_out(const Image& image, const Region& part);
 
 // How values between pixels are interpolated; numbered as in Pillow.
 enum class Interpolation { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };

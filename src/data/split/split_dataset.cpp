@@ -188,7 +188,7 @@ constexpr std::size_t kMaxLabelBytes = 200;
 constexpr int kLeftOut = -1;
 
 void check_label(const ImageRow& row, const std::string& name, Problems& problems) {
-  if (row.value.size() <= kMaxLabelBytes && printable(row.value) == row.value &&
+  if (row.value.size() <= kMaxLabelBytes && is_clean(row.value) &&
       row.value.find('\t') == row.value.npos)
     return;
   problems.add(

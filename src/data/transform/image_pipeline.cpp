@@ -75,26 +75,41 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
   if (!erases && !steps.has(AugmentStep::kTrivial)) return;
   const DrawnOperation drawn = draw_operation(random);
   if (steps.has(AugmentStep::kTrivial)) apply_operation(drawn, pixels, plan.output, copy);
-  if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
+  if (erases) random_erase(pixels, plan.output, plan.fill.data(), random);
 }
 
-// The center of the resized image, as specified by the plan. Throws ImageFault for an image that
-// the plan does not accept.
-Placing place_center(ImageSize whole, const TransformSpec& plan) {
+// What of an image goes to which part of the output.
+struct Placement {
+  Placing from;
+  Region to;
+};
+
+// The size that an image gets as a whole. Throws ImageFault for one that the plan does not accept.
+ImageSize whole_size(ImageSize image, const TransformSpec& plan) {
   const ImageSize out = plan.output;
-  ImageSize resized = whole;
-  if (whole != out || !plan.keep_exact) {
-    resized =
-        plan.short_side > 0 ? resized_size(whole, plan.short_side) : covering_size(whole, out);
-    if (resized.height < out.height || resized.width < out.width)
-      throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
-  }
-  Placing placing = place_crop({0, 0, whole}, resized);
-  placing.rows.first = center_offset(resized.height - out.height);
-  placing.rows.count = out.height;
-  placing.columns.first = center_offset(resized.width - out.width);
-  placing.columns.count = out.width;
-  return placing;
+  if (plan.fit == Fit::kPad) return inner_size(image, out);
+  if (plan.fit == Fit::kStretch || (image == out && plan.keep_exact)) return out;
+  const ImageSize resized =
+      plan.short_side > 0 ? resized_size(image, plan.short_side) : covering_size(image, out);
+  if (resized.height < out.height || resized.width < out.width)
+    throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
+  return resized;
+}
+
+// The center of the resized image in the center of the output. Throws as whole_size() does.
+Placement place_whole(ImageSize image, const TransformSpec& plan) {
+  const ImageSize resized = whole_size(image, plan);
+  Placement placement{place_crop({0, 0, image}, resized), {}};
+  auto& [from, to] = placement;
+  const auto center = [](int out, ResampleAxis& axis) {
+    axis.count = std::min(out, axis.resized);
+    axis.first = center_offset(axis.resized - axis.count);
+    return center_offset(out - axis.count);
+  };
+  to.top = center(plan.output.height, from.rows);
+  to.left = center(plan.output.width, from.columns);
+  to.size = {from.rows.count, from.columns.count};
+  return placement;
 }
 
 // Writes the part of `view` that the placing selects.
@@ -111,11 +126,22 @@ void put(const PixelView& view, int reduction, const Placing& placing, bool mirr
     resampler.write(view, reduced(rows, reduction), reduced(columns, reduction), mirror, target);
 }
 
+// Moves the first pixels of `target`, those of `picture`, to their part of an image of size `out`,
+// and fills what is around them. `copy` is scratch memory.
+void frame(ImageSize out, const Region& picture, const std::array<std::uint8_t, 3>& fill,
+           std::vector<std::uint8_t>& copy, std::uint8_t* target) {
+  copy.assign(target, target + picture.size.num_pixels() * 3);
+  for (std::size_t i = 0; i < out.num_pixels(); ++i) std::ranges::copy(fill, target + i * 3);
+  for (int y = 0; y < picture.size.height; ++y)
+    std::copy_n(copy.data() + picture.size.place_of(y, 0), picture.size.width * 3,
+                target + out.place_of(picture.top + y, picture.left));
+}
+
 // Gives the result of a chain its size.
 void fit(Image& image, ImageSize size, Resampler& resampler) {
   if (image.size == size) return;
   Image fitted{size, std::vector<std::uint8_t>(image_bytes({.output = size}))};
-  put({image.pixels.data(), {0, 0, image.size}}, 1, place_center(image.size, {.output = size}),
+  put({image.pixels.data(), {0, 0, image.size}}, 1, place_whole(image.size, {.output = size}).from,
       /*mirror=*/false, resampler, fitted.pixels.data());
   image = std::move(fitted);
 }
@@ -164,11 +190,13 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   const bool mirror = draw_mirror(plan, random);
   const bool crops = takes_random_parts(plan.augment);
   const RandomSequence before_crop = random;
-  Placing placing;
+  Placement placement;
   const auto choose = [&](ImageSize whole) {
     random = before_crop;
-    placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_center(whole, plan);
-    const auto& [rows, columns] = placing;
+    placement =
+        crops ? Placement{place_crop(draw_crop(whole, random), plan.output), {0, 0, plan.output}}
+              : place_whole(whole, plan);
+    const auto& [rows, columns] = placement.from;
     // Pixels that are the same in every epoch are computed from the full resolution.
     const double shrinks_by =
         crops ? std::min(rows.length / rows.resized, columns.length / columns.resized) : 1;
@@ -177,7 +205,10 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   Stopwatch watch;
   decode_part(bytes, plan.exif, choose, part_);
   times_.decode = watch.lap();
-  put(part_.view(), part_.reduction, placing, mirror, work_.resampler, target);
+  put(part_.view(), part_.reduction, placement.from, mirror, work_.resampler, target);
+  picture_ = placement.to;
+  if (mirror) picture_.left = plan.output.width - picture_.size.width - picture_.left;
+  if (picture_.size != plan.output) frame(plan.output, picture_, plan.fill, work_.copy, target);
   times_.resample = watch.lap();
   change_pixels(plan, key, random, target, work_.copy);
   times_.augment = watch.lap();
@@ -195,6 +226,7 @@ std::string ImagePipeline::write_by_chain(std::string_view bytes, const Transfor
   plan.chain->drawn.apply(decoded.image, key, work_);
   fit(decoded.image, plan.output, work_.resampler);
   std::ranges::copy(decoded.image.pixels, target);
+  picture_ = {0, 0, plan.output};
   times_.augment = watch.lap();
   return std::move(decoded.damage);
 }

@@ -17,13 +17,14 @@ namespace kiln {
 
 struct TransformSpec {
   Exif exif = Exif::kIgnore;
-  ImageSize output;  // the size of every image in a batch
-  // Images are resized to this short side, which is at least that of `output`, and then
-  // center-cropped. 0: to the least size that covers `output`. Not used with random crops.
+  ImageSize output;      // the size of every image in a batch
+  Fit fit = Fit::kCrop;  // of whole images: not used with random crops, which take any part
+  // With kCrop, images are resized to this short side, which is at least that of `output`, and then
+  // center-cropped. 0: to the least size that covers `output`.
   int short_side = 0;
   bool keep_exact = true;  // images that already have `output` size are not resized
   Augment augment = Augment::kNone;
-  std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of random erasing
+  std::array<std::uint8_t, 3> fill = {128, 128, 128};  // RGB of padding and of random erasing
   // Operations that replace all of the above except `output`: an image that has another size after
   // them is resized to cover it, and center-cropped. Compared by identity. nullptr: none.
   std::shared_ptr<const ImageChain> chain = {};
@@ -75,8 +76,10 @@ class ImagePipeline {
   // kept_form(), RGB [output.height, output.width, 3], into those of the plan. Throws ImageFault.
   void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
 
-  // The times of the last image for which write() returned.
+  // Of the last image for which write() returned: the times, and the part of the output that shows
+  // it, which is all of it but for padding.
   const PipelineTimes& times() const { return times_; }
+  const Region& picture() const { return picture_; }
 
   // The bytes reserved for decoded pixels, and a way to reserve at least `bytes`.
   std::size_t capacity() const { return part_.pixels.size(); }
@@ -89,6 +92,7 @@ class ImagePipeline {
   ImagePart part_;
   WorkImage work_;  // its scratch memory
   PipelineTimes times_;
+  Region picture_;
 };
 
 }  // namespace kiln

@@ -22,6 +22,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "model/published.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -90,7 +91,7 @@ std::string size_text(std::uint64_t bytes) {
 [[noreturn]] void fail(const std::string& url, const std::string& reason,
                        const std::string& advice) {
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice +
+              "'" + url + "' cannot be downloaded: " + reason + ". " + advice +
                   " Or download it elsewhere and give the file, or leave --weights out.");
 }
 
@@ -146,11 +147,9 @@ class CacheEntry {
   void record(const std::string& hash) const {
     const std::string text = std::string(kRecordBegin) + hash + "\n";
     if (::ftruncate(descriptor_.number(), 0) != 0) fail_to_write(record_, errno);
-    errno = ENOSPC;  // of a partial write
-    if (::pwrite(descriptor_.number(), text.data(), text.size(), 0) !=
-            static_cast<ssize_t>(text.size()) ||
-        ::fsync(descriptor_.number()) != 0)
-      fail_to_write(record_, errno);
+    ::lseek(descriptor_.number(), 0, SEEK_SET);
+    write_all(descriptor_.number(), text, record_);
+    if (::fsync(descriptor_.number()) != 0) fail_to_write(record_, errno);
   }
 
  private:
@@ -221,9 +220,8 @@ class Arrival {
   std::string finish() {
     const double seconds = watch_.seconds();
     if (size_ == 0)
-      throw Error(
-          ErrorCode::kFailedToDownloadFiles,
-          "'" + shown_url(request_.url) + "' cannot be used: it is an empty file. Check the URL.");
+      throw Error(ErrorCode::kFailedToDownloadFiles,
+                  "'" + request_.url + "' cannot be used: it is an empty file. Check the URL.");
     file_->finish();
     log_.info("Fetched " + size_text(size_) + " in " + duration_text(seconds));
     try {
@@ -245,7 +243,7 @@ class Arrival {
     check_size(total_);
     check_space();
     file_.emplace(path_);
-    log_.info("Downloading '" + shown_url(request_.url) + "'" +
+    log_.info("Downloading '" + request_.url + "'" +
               (total_ > 0 ? " (" + size_text(total_) + ")" : "") + " to " +
               quoted_path(path_.parent_path()));
     watch_.lap();
@@ -264,8 +262,8 @@ class Arrival {
     const fs::space_info space = fs::space(path_.parent_path(), fault);
     if (fault || space.available >= total_) return;
     throw Error(ErrorCode::kFailedToWriteOutputs,
-                "'" + shown_url(request_.url) + "' cannot be downloaded: it needs " +
-                    size_text(total_) + " in " + quoted_path(path_.parent_path()) + ", where " +
+                "'" + request_.url + "' cannot be downloaded: it needs " + size_text(total_) +
+                    " in " + quoted_path(path_.parent_path()) + ", where " +
                     size_text(space.available) + " are free. Free some space there.");
   }
 
@@ -294,7 +292,7 @@ void check_redirect(const std::string& first, const std::string& from, const std
   if (fault.empty() && is_plain_http(to) && !is_plain_http(from))
     fault = "http:// is not encrypted";
   if (!fault.empty())
-    fail(first, "it redirects to '" + shown_url(to) + "', which is not followed (" + fault + ")",
+    fail(first, "it redirects to '" + to + "', which is not followed (" + fault + ")",
          "Give the URL of the file itself.");
 }
 
@@ -344,7 +342,7 @@ void check_hash(const FetchRequest& request, const Expected& expected, const std
                                    "init-model --weights-sha256`."
                                  : "Check the URL and the hash.";
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "The file from '" + shown_url(request.url) + "' has the SHA-256 " + hash + ", but " +
+              "The file from '" + request.url + "' has the SHA-256 " + hash + ", but " +
                   expected.source + " says " + expected.digits +
                   ": it is damaged or a different file, and was removed. " + advice);
 }
@@ -413,7 +411,14 @@ static void check_file(const std::string& path, const std::string& sha256) {
                   ": it is damaged or a different file. Check both.");
 }
 
-std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log) {
+std::string resolve_weights(const std::string& weights, const std::string& sha256,
+                            const std::string& network, Log& log) {
+  if (names_torchvision(weights)) {
+    const std::string url = torchvisions_url(known_network(network), weights);
+    log.info("--weights " + weights + ": " + file_name_of_url(url) +
+             ", trained on ImageNet; license not stated by torchvision");
+    return resolve_weights(url, sha256, network, log);
+  }
   const auto [file, part] = file_and_part(weights);
   if (is_url(weights))
     return fetch_file({.url = file, .sha256 = sha256, .max_bytes = kMaxStateDictBytes}, log)

@@ -44,10 +44,11 @@ std::string digits_in_name(const std::string& file_name);
 
 // Resolves the options --weights and --weights-sha256 to a path.
 
-// Returns `weights` itself if it is a path; if it is a URL, the path of the file fetched from it
-// with the URL's #PART. With `sha256` (64 hexadecimal digits in
-// lowercase, or empty), a file given by its path is verified too: Error kInvalidModelDirectory if
-// it does not match or cannot be read.
-std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log);
+// Returns `weights` itself if it is a path; if it is a URL, or names torchvision's file for
+// `network`, the path of the file fetched from there, with the URL's #PART. With `sha256` (64
+// hexadecimal digits in lowercase, or empty), a file given by its path is verified too: Error
+// kInvalidModelDirectory if it does not match or cannot be read.
+std::string resolve_weights(const std::string& weights, const std::string& sha256,
+                            const std::string& network, Log& log);
 
 }  // namespace kiln

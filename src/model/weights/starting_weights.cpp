@@ -146,6 +146,18 @@ void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stor
     at::Tensor(target.tensor).copy_(view_of(*found.at(target.name)));
 }
 
+std::unique_ptr<ImageModel> loaded_model(const ModelDirectory& directory,
+                                         const std::string& where) {
+  const ModelSpec& spec = directory.spec;
+  auto model =
+      make_image_model({.model_name = spec.model_name,
+                        .num_classes = spec.num_classes.value_or(ModelOptions().num_classes),
+                        .with_output_layer = spec.pretrained && spec.num_classes,
+                        .is_initialized = false});
+  load_tensors(model->state(), directory.state, where);
+  return model;
+}
+
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where) {
   StateDict whole;
   std::copy_if(stored.begin(), stored.end(), std::back_inserter(whole),

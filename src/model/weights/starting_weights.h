@@ -1,6 +1,7 @@
 // Loads a network's initial weights from a source.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ std::string differences(const std::vector<NamedTensor>& targets, const StateDict
 // between floating-point types and between integer types, but not between the two kinds.
 void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
                   const std::string& where);
+
+// The network of a model directory with its weights, on the host. Throws as load_tensors().
+std::unique_ptr<ImageModel> loaded_model(const ModelDirectory& directory, const std::string& where);
 
 // Loads the stored `model.` tensors. `out_linear_model`, which depends on the data, keeps its
 // initial values. As strict as load_tensors().

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <regex>
 #include <set>
 #include <system_error>
 #include <unordered_map>
@@ -18,7 +18,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
-#include "model/catalogue.h"
+#include "model/published.h"
 #include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 
@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxText = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
+constexpr std::uint64_t kMaxFacts = 16 << 20;  // Hugging Face's JSON, which may name all classes
 
 [[noreturn]] void fail_packed(const fs::path& file, const std::string& fault) {
   throw Error(ErrorCode::kInvalidModelDirectory,
@@ -239,6 +240,25 @@ std::optional<Normalization> normalization_in(const Json& data) {
   return Normalization{*mean, *std};
 }
 
+// The classes by row of the last layer that a JSON object names, in a list or by number, which may
+// be in a text, as in the metadata of safetensors; empty if it names none.
+std::vector<std::string> classes_in(const Json& facts) try {
+  std::vector<std::string> classes;
+  for (const char* key : {"classes", "class_names", "label_names", "id2label"}) {
+    const Json* found = classes.empty() ? member_of(facts, key) : nullptr;
+    if (found == nullptr) continue;
+    const Json names = found->is_string() ? parse_json(found->get<std::string>()) : *found;
+    for (std::size_t row = 0; row < names.size(); ++row) {
+      const Json* name = names.is_array() ? &names[row] : member_of(names, std::to_string(row));
+      if (name == nullptr || !name->is_string()) return {};
+      classes.push_back(name->get<std::string>());
+    }
+  }
+  return classes;
+} catch (const JsonFault&) {
+  return {};
+}
+
 // Sets the classes and the normalization from the first line of a run's record. What is missing or
 // malformed stays unknown, because the weights can be used without it.
 void add_facts_of_record(std::string_view record, WeightSource& source) {
@@ -246,10 +266,7 @@ void add_facts_of_record(std::string_view record, WeightSource& source) {
     const Json start = parse_json(first_line(record));
     if (!start.is_object() || !start.contains("data") || !start["data"].is_object()) return;
     const Json& data = start["data"];
-    const auto classes = data.find("classes");
-    if (classes != data.end() && classes->is_array() &&
-        std::all_of(classes->begin(), classes->end(), [](const Json& c) { return c.is_string(); }))
-      source.classes = classes->get<std::vector<std::string>>();
+    source.classes = classes_in(data);
     source.normalization = normalization_in(data);
   } catch (const JsonFault&) {  // both stay unknown
   }
@@ -353,31 +370,66 @@ bool is_tensorflows(std::string_view name) {
   return found != small.npos && small.substr(0, found).ends_with("tf_");
 }
 
-// What is known of a network of timm's.
-struct TimmFacts {
-  std::string name;  // or the path
-  std::optional<Normalization> normalization = std::nullopt;
-};
-
-// Hugging Face's files all have one name; config.json beside them has the network's, and how its
-// images were normalized.
+// Hugging Face's files all have one name; config.json beside them has the network's, its classes,
+// and how its images were normalized.
 bool is_of_one_name(const fs::path& file) {
   return file.filename() == kSafetensorsFile || file.filename() == "pytorch_model.bin";
 }
 
-TimmFacts timm_facts_of(const fs::path& file) {
+// Returns the name of the network, or the path, which may have it; sets the rest.
+std::string read_config_beside(const fs::path& file, WeightSource& source) {
   const fs::path config = file.parent_path() / "config.json";
-  if (is_of_one_name(file) && is_file(config)) {
-    try {
-      const Json facts = parse_json(read_file(config, kMaxText));
-      if (facts.is_object() && facts.contains("architecture") && facts["architecture"].is_string())
-        return {facts["architecture"].get<std::string>(),
-                normalization_in(facts.value("pretrained_cfg", Json::object()))};
-    } catch (const JsonFault&) {          // the path tells
-    } catch (const std::system_error&) {  // likewise
-    }
+  if (!is_of_one_name(file) || !is_there(config)) return file.string();
+  try {
+    const Json facts = parse_json(read_file(config, kMaxFacts));
+    source.classes = classes_in(facts);
+    if (const Json* pixels = member_of(facts, "pretrained_cfg"))
+      source.normalization = normalization_in(*pixels);
+    if (const Json* name = member_of(facts, "architecture"); name != nullptr && name->is_string())
+      return name->get<std::string>();
+  } catch (const std::exception& fault) {  // unreadable, too large or no JSON
+    source.kind = std::string("; config.json is passed over: ") + fault.what();
   }
-  return {file.string()};
+  return file.string();
+}
+
+// Takes the classes from where the file itself or its owner names them: its metadata, or else the
+// lines of NAME.classes.txt beside NAME.pth, which go before config.json.
+void add_classes(fs::path file, std::string_view bytes, WeightSource& source) {
+  std::vector<std::string> classes;
+  if (const std::string_view rest = bytes.substr(std::min<std::size_t>(bytes.size(), 8));
+      rest.starts_with('{')) {
+    const auto size = little_endian<std::uint64_t>(bytes, 0, "the header's length");
+    const Json header = parse_json(rest.substr(0, size));
+    if (const Json* metadata = member_of(header, "__metadata__")) classes = classes_in(*metadata);
+  }
+  if (is_there(file.replace_extension("classes.txt"))) {
+    classes.clear();
+    const std::string text = read_text(file, kMaxLabelMap);
+    for (std::string_view rest = text; !rest.empty();)
+      if (const std::string_view name = trimmed(take_line(rest)); !name.empty())
+        classes.emplace_back(name);
+    if (std::set<std::string>(classes.begin(), classes.end()).size() < classes.size())
+      throw FormatFault(quoted_path(file) + " names a class twice");
+  }
+  if (!classes.empty()) source.classes = std::move(classes);
+}
+
+// Throws FormatFault for weights that Hugging Face's libraries have divided: for their index, one
+// of the files, or the folder.
+void refuse_shards(const fs::path& path) {
+  static const std::regex kShard(R"((?:.*-\d{5}-of-(\d{5})\.\w+|.*\.index\.json))");
+  std::error_code failure;
+  std::smatch parts;
+  for (const std::string& name :
+       is_folder(path) ? names_in(path, failure) : std::vector{path.filename().string()})
+    if (std::regex_match(name, parts, kShard) && parts[1] != "00001")
+      throw FormatFault(
+          quoted_beginning(name) + " is " +
+          (parts[1].matched ? "one of " + std::to_string(std::stoi(parts[1])) + " shards"
+                            : "the index of shards") +
+          " of weights; join them in Python: safetensors.torch.save_file({k: v for f in FILES for "
+          "k, v in safetensors.torch.load_file(f).items()}, 'weights.safetensors')");
 }
 
 // Throws FormatFault for networks of timm's that have the tensors of known ones and filter what
@@ -401,44 +453,24 @@ WeightSource weights_of_file(const fs::path& path, const std::string& part) {
   source.where = path.string();
   StateDictParts parts;
   parts.wanted = part;
-  source.state = read_state_dict(read_state_dict_file(path), parts);
-  TimmFacts facts = timm_facts_of(path);
-  refuse_filtered(facts.name);
-  source.normalization = facts.normalization;
-  const std::string assumed = to_own_names(source.state, parts, facts.name);
-  source.kind = kind_of(parts) + assumed;
+  refuse_shards(path);
+  const std::string bytes = read_state_dict_file(path);
+  source.state = read_state_dict(bytes, parts);
+  const std::string timm_name = read_config_beside(path, source);
+  refuse_filtered(timm_name);
+  const std::string assumed = to_own_names(source.state, parts, timm_name);
+  source.kind = kind_of(parts) + assumed + source.kind;
+  add_classes(path, bytes, source);
   add_facts_beside(path, source);
   return source;
-}
-
-// The URL of the published weights that a word such as "imagenet" or a file's name means for a
-// network; empty if it means none.
-std::string published_url(const std::string& given, const KnownNetwork& network) {
-  constexpr std::string_view kClass = "_weights.";  // ResNet18_Weights.DEFAULT
-  std::string word = in_small_letters(fs::path(given).filename().string());
-  if (const std::size_t at = word.find(kClass); at != std::string::npos)
-    word.erase(0, at + kClass.size());
-  const auto& [first, second] = network.published;
-  const bool wants_newest =
-      word == "default" || word == "imagenet1k_v2" || (!word.empty() && word == second);
-  if (first.empty()) return "";
-  const bool is_network = (!word.empty() && word == first) ||
-                          find_network(word.substr(0, word.find_first_of("-."))) != nullptr;
-  if (!wants_newest && !is_network && word != "imagenet" && word != "imagenet1k" &&
-      word != "imagenet1k_v1" && word != "pretrained" && word != "true" && word != "torchvision")
-    return "";
-  return weights_url(wants_newest && !second.empty() ? second : first);
 }
 
 [[noreturn]] void fail_to_read(const std::string& given, const std::string& reason,
                                std::string_view network) {
   const KnownNetwork* known = find_network(network);
-  const std::string url = known == nullptr ? "" : published_url(given, *known);
-  const std::string remedy =
-      did_you_mean_path(given) + " " +
-      (url.empty() ? kForms
-                   : "Published weights of " + std::string(network) + ": --weights " + url +
-                         " (without a network here, download that elsewhere and give the file).");
+  std::string remedy = did_you_mean_path(given) + " " + kForms;
+  if (known != nullptr && is_torchvisions(*known))
+    remedy += " Published weights of " + std::string(network) + ": --weights torchvision.";
   throw Error(ErrorCode::kInvalidModelDirectory,
               "--weights " + quoted_path(given) + " cannot be read (" + reason + ")." + remedy);
 }
@@ -509,13 +541,17 @@ WeightSource read_weight_source(const std::string& given, std::string_view netwo
     if (is_checkpoint(path)) return weights_of_checkpoint(path);
     if (is_packed || is_directory_with_model(path))
       return weights_of(read_model(path), path.string());
-    if (is_folder(path))
+    if (is_folder(path)) {
+      refuse_shards(path);
       fail(path, "it is a folder, but not a model directory, since it has no " +
                      std::string(kMetaFile) + ", and has no checkpoints");
+    }
     WeightSource source;
     read_one_model(folder_of(path), [&, &part = part] { source = weights_of_file(path, part); });
     return source;
   } catch (const FormatFault& fault) {
+    fail(path, fault.what());
+  } catch (const std::length_error& fault) {
     fail(path, fault.what());
   } catch (const std::system_error& fault) {
     fail_to_read(given, why_unreadable(fault), network);
@@ -534,19 +570,24 @@ std::string fingerprint_of(const WeightSource& source) {
 
 constexpr std::size_t kNamedRows = 10;  // classes listed in the log
 
-static ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
-  ClassRows match{std::vector<std::int64_t>(num_classes, kFreshRow), ""};
-  if (static_cast<std::int64_t>(num_classes) != num_rows) {
-    match.text = "the last layer is fresh, since the weights have " +
-                 plural(num_rows, "output", "outputs") + " and the data " +
-                 plural(static_cast<long long>(num_classes), "class", "classes");
-    return match;
-  }
-  std::iota(match.rows.begin(), match.rows.end(), 0);
-  match.text =
-      "the last layer is loaded too: it has one output per class, and the classes are assumed to "
-      "have the same order";
-  return match;
+// The folders of ImageNet's 1,000 classes, n01440764 to n15075141, in the order of everybody's
+// outputs, if `classes` are these; else nothing.
+static std::vector<std::string> imagenets(std::vector<std::string> classes) {
+  constexpr std::uint64_t kPrint = 0xab7f0e47e1f71370;
+  std::ranges::sort(classes);
+  if (content_hash(joined(classes, "\n")) != kPrint) classes.clear();
+  return classes;
+}
+
+static std::string why_fresh(std::int64_t num_classes, std::int64_t num_names,
+                             std::int64_t num_rows) {
+  std::string text =
+      "the last layer is fresh, since the weights have " + plural(num_rows, "output", "outputs");
+  if (num_names > 0) return text + " and " + plural(num_names, "named class", "named classes");
+  if (num_rows != num_classes)
+    return text + " and the data " + plural(num_classes, "class", "classes");
+  return "the last layer is fresh, since nothing says which output is which class (their names in "
+         "order, one a line, in NAME.classes.txt beside NAME.pth would)";
 }
 
 bool ClassRows::any() const {
@@ -555,8 +596,15 @@ bool ClassRows::any() const {
 
 ClassRows match_classes(const std::vector<std::string>& classes,
                         const std::vector<std::string>& source_classes, std::int64_t num_rows) {
-  if (source_classes.empty() || static_cast<std::int64_t>(source_classes.size()) != num_rows)
-    return without_names(classes.size(), num_rows);
+  if (source_classes.empty() && num_rows == std::ssize(classes))
+    if (const auto sorted = imagenets(classes); !sorted.empty()) {
+      ClassRows match = match_classes(classes, sorted, num_rows);
+      match.text += " (ImageNet's folders)";
+      return match;
+    }
+  if (std::ssize(source_classes) != num_rows)
+    return {std::vector<std::int64_t>(classes.size(), kFreshRow),
+            why_fresh(std::ssize(classes), std::ssize(source_classes), num_rows)};
   std::unordered_map<std::string_view, std::int64_t> row_of;
   for (std::size_t row = 0; row < source_classes.size(); ++row)
     row_of.emplace(source_classes[row], static_cast<std::int64_t>(row));

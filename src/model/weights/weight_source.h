@@ -32,8 +32,8 @@ struct WeightSource {
 // the designer's, SageMaker's model.tar.gz or a folder that holds it, or a folder of checkpoints or
 // one checkpoint in it. From a checkpoint reads the best epoch's weights, or else the latest. The
 // files `model` and `model.safetensors` of a model directory have its classes and normalization
-// beside them. Throws Error kInvalidModelDirectory or kUserError; if there is no such file, but
-// `given` means published weights, such as "imagenet", the error has their URL for `network`.
+// beside them; classes may also be named in a file's metadata, in NAME.classes.txt or config.json
+// beside it. `network`: for errors. Throws Error kInvalidModelDirectory or kUserError.
 WeightSource read_weight_source(const std::string& given, std::string_view network = {});
 
 // Reads a model directory: a folder, SageMaker's model.tar.gz, or a folder that holds that file and
@@ -68,8 +68,8 @@ struct ClassRows {
 };
 
 // `source_classes`: the class of each row of the source's last layer, or empty if unknown. If
-// unknown, the layer is loaded unchanged if it has as many rows as there are classes. `num_rows`:
-// of the source's last layer.
+// unknown, no row is loaded, unless the classes are ImageNet's folders, in whose order published
+// weights are. `num_rows`: of the source's last layer.
 ClassRows match_classes(const std::vector<std::string>& classes,
                         const std::vector<std::string>& source_classes, std::int64_t num_rows);
 

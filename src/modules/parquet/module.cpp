@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <stdexcept>
 
 namespace kiln {
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t kRowsOfGroup = 64 << 10;
 
 void require(const arrow::Status& status) {
+  if (status.IsOutOfMemory()) throw std::bad_alloc();
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
@@ -191,7 +193,9 @@ class ArrowReader : public ParquetReader {
     auto file = arrow::io::ReadableFile::Open(path, pool_);
     require(file.status());
     parquet::arrow::FileReaderBuilder builder;
-    require(builder.Open(*file));
+    parquet::ReaderProperties pages(pool_);
+    pages.enable_buffered_stream();  // else whole columns of a row group are in memory
+    require(builder.Open(*file, pages));
     parquet::ArrowReaderProperties properties;
     properties.set_batch_size(kRowsInMemory);
     properties.set_pre_buffer(false);
@@ -213,6 +217,17 @@ class ArrowReader : public ParquetReader {
     const auto found = schema_->metadata() == nullptr ? arrow::Result<std::string>("")
                                                       : schema_->metadata()->Get(key);
     return found.ok() ? *found : std::string();
+  }
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> groups(
+      const std::string& column) const override {
+    const auto leaf = static_cast<int>(std::ranges::find(columns_, column) - columns_.begin());
+    std::vector<std::pair<std::int64_t, std::int64_t>> groups;
+    for (int i = 0; i < reader_->num_row_groups(); ++i) {
+      const auto group = reader_->parquet_reader()->metadata()->RowGroup(i);
+      groups.emplace_back(group->num_rows(), group->ColumnChunk(leaf)->total_uncompressed_size());
+    }
+    return groups;
   }
 
   void read(const std::vector<std::string>& columns, const Row& row) override {

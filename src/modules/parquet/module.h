@@ -40,7 +40,8 @@ class ParquetFile {
   virtual void close() = 0;
 };
 
-// A Parquet file being read. Use from one thread. Arrow's errors are thrown as std::runtime_error.
+// A Parquet file being read. Use from one thread. Arrow's errors are thrown as std::runtime_error,
+// a lack of memory as std::bad_alloc.
 class ParquetReader {
  public:
   virtual ~ParquetReader() = default;
@@ -52,6 +53,9 @@ class ParquetReader {
   // others as Arrow writes them, nothing for null; those of a list with kListEnd after each, and
   // kListEnd alone for an empty one. About 100 rows are in memory.
   static constexpr char kListEnd = '\x1f';
+  // Of each row group, the rows and the uncompressed bytes of one of columns().
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> groups(
+      const std::string& column) const = 0;
   using Row = std::function<void(const std::vector<std::optional<std::string>>&)>;
   virtual void read(const std::vector<std::string>& columns, const Row& row) = 0;
 };
@@ -66,7 +70,7 @@ struct ParquetModule {
 };
 
 // Increased whenever the structures above change, so that parts of two builds are never combined.
-inline constexpr int kParquetModuleVersion = 3;
+inline constexpr int kParquetModuleVersion = 4;
 
 // The exported function, of type `const ParquetModule*()`.
 inline constexpr const char* kParquetModuleSymbol = "kiln_parquet_module";

@@ -5,15 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "parallel/processors/contention.h"
@@ -76,6 +81,27 @@ Sharing sharing_of(World& world, int gpu_node = -1) {
 constexpr int kMaxPerProcessor = 32;
 
 const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
+
+// Throws std::system_error unless this process may have `count` more threads at a time: LibTorch
+// waits forever, and libgomp ends the process, if they cannot start theirs.
+void require_threads(int count) {
+  constexpr const char* kRunning = "/proc/self/task";
+  std::error_code fault;
+  const std::size_t before = names_in(kRunning, fault).size();
+  {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::vector<std::jthread> threads;
+    while (std::ssize(threads) < count)
+      threads.emplace_back([&](const std::stop_token& end) {
+        std::unique_lock lock(mutex);
+        never.wait(lock, end, [] { return false; });
+      });
+  }
+  // The kernel counts a thread until it is gone, a moment after it can be joined.
+  for (int turn = 0; turn < 1000 && names_in(kRunning, fault).size() > before; ++turn)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 }  // namespace
 
@@ -145,6 +171,7 @@ void use_compute_threads(int count) {
                           "threads would mostly wait for each other. Give at most %d, or omit it "
                           "for one thread per processor.",
                           count, kProcessorsAtStart, most));
+  require_threads(2 * (count - 1));  // one team of libgomp's, one of LibTorch's own
   at::set_num_threads(count);
   const bool is_decided =
       std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;

@@ -16,9 +16,11 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "parallel/ranks/mpi_traffic.h"
 
 namespace kiln {
@@ -174,7 +176,11 @@ struct MpiThread::State {
     PeerStatus mine;
     {
       const std::lock_guard lock(mutex);
-      mine = {started, patient, phase, {}};
+      mine = {.started = started, .patient = patient, .phase = phase, .last_seen = {}};
+    }
+    if (const MpiLane::Running* front = oldest()) {
+      mine.place = front->place;
+      mine.collective = front->what.name;
     }
     messages->poll(mine);
     send_phase(mine);
@@ -355,7 +361,17 @@ MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::st
   require_same_open_mpi();
   state_ = std::make_unique<State>(limits, std::move(warn));
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->ready; });
+  const std::chrono::duration<double> deadline(limits.deadline_s);
+  if (state_->changed.wait_for(lock, deadline, [this] { return state_->ready; })) return;
+  lock.unlock();
+  // MPI cannot be told to stop waiting, so its thread, and all that it uses, outlives this object.
+  state_->thread.detach();
+  std::ignore = state_.release();
+  throw Error(ErrorCode::kTimeoutOccured,
+              formatted("Waited %.0f s for MPI_Init: another rank ended before it, or its host "
+                        "cannot be reached. Start all ranks with one command; use "
+                        "--collective-timeout to wait longer.",
+                        limits.deadline_s));
 }
 
 MpiThread::~MpiThread() {

@@ -318,7 +318,9 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
     case Kind::kTell:
       peers.started = message.started;
       peers.patient = message.patient != 0;
+      peers.place = message.place;
       peers.phase = message.text.data();
+      peers.collective = message.collective.data();
       break;
     case Kind::kFailed:
       if (message.failed_rank == rank_ || (failure_ && message.failed_rank >= failure_->rank))
@@ -330,13 +332,14 @@ void MpiMessages::take(const Message& message, int from, const PeerStatus& mine)
 }
 
 MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
-  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, 0, {}};
+  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, 0, mine.place};
   copy_text(mine.phase, message.text);
+  copy_text(mine.collective, message.collective);
   return message;
 }
 
 void MpiMessages::send_failure(int exit_code, const std::string& text) {
-  Message message{Kind::kFailed, exit_code, 0, 0, rank_, {}};
+  Message message{Kind::kFailed, exit_code, 0, 0, rank_};
   copy_text(text, message.text);
   send_to(told_, message);
 }

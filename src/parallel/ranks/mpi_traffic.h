@@ -159,6 +159,8 @@ class MpiMessages {
     std::uint64_t started = 0;
     std::int32_t patient = 0;
     std::int32_t failed_rank = 0;
+    std::uint64_t place = 0;
+    std::array<char, 48> collective{};
     std::array<char, 1000> text{};  // sent up to its end
   };
   struct Sending {

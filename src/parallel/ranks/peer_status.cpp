@@ -24,13 +24,19 @@ std::string missing_ranks(const PeerView& view) {
   for (std::size_t other = 0; other < view.peers.size(); ++other) {
     const PeerStatus& peers = view.peers[other];
     const bool silent = is_silent(peers, view.silence);
-    if (static_cast<int>(other) == view.rank || (peers.started >= view.ticket && !silent)) continue;
+    const bool is_elsewhere =
+        peers.place > 0 && peers.place == view.ticket && peers.collective != view.collective;
+    if (static_cast<int>(other) == view.rank ||
+        (peers.started >= view.ticket && !silent && !is_elsewhere))
+      continue;
     watches_all = watches_all && peers.is_watched;
     if (!peers.is_watched || ++num_missing > kMaxNamed) continue;
     text += (text.empty() ? "Missing: rank " : "; rank ") + std::to_string(other);
     if (other < view.hosts.size()) text += " on host " + view.hosts[other];
     if (!peers.phase.empty()) text += (silent ? ", last seen " : ", ") + peers.phase;
     if (silent) text += ", not responding";
+    if (!silent && is_elsewhere)
+      text += ", in the " + peers.collective + " instead: start all ranks with the same options";
   }
   if (num_missing > kMaxNamed) text += formatted("; and %d more ranks", num_missing - kMaxNamed);
   if (!text.empty()) return text + ".";
@@ -71,6 +77,7 @@ bool StallWatch::asks(double waited_s) {
 
 void StallWatch::judge(const std::string& collective, double waited_s, PeerView view,
                        const std::string& doing) {
+  view.collective = collective;
   view.silence = std::chrono::duration<double>(std::clamp(4 * ask_every_s_, 1.0, 10.0));
   const std::string story =
       formatted("%.0f s for the %s over all ranks. ", waited_s, collective.c_str());

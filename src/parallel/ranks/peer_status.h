@@ -17,6 +17,9 @@ struct PeerStatus {
   std::string phase;
   std::optional<std::chrono::steady_clock::time_point> last_seen;  // empty: never
   bool is_watched = true;  // this rank asks it; if not, others do
+  // The oldest collective that it has not finished: its number among all, and name. 0: none.
+  std::uint64_t place = 0;
+  std::string collective = {};
 };
 
 // The status of all ranks as seen by rank `rank` while it waits in its collective `ticket`.
@@ -27,10 +30,11 @@ struct PeerView {
   std::uint64_t ticket = 0;
   // A rank that has not responded for this long counts as silent.
   std::chrono::duration<double> silence = std::chrono::seconds(10);
+  std::string collective = {};  // the name of this rank's
 };
 
-// Sentences that say which ranks have not started the collective or are not responding, and their
-// phases; of many, the first few.
+// Sentences that say which ranks have not started the collective, are in another one instead, or
+// are not responding, and their phases; of many, the first few.
 std::string missing_ranks(const PeerView& view);
 
 // True if every missing rank announced a long phase and still responds; and if none of the ranks

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "record/run_json.h"
 
 namespace kiln {
@@ -65,7 +66,7 @@ std::string message_of(const std::string& body, const HttpLogin& login) {
        {login.token, login.password, base64(login.user + ":" + login.password)})
     for (std::size_t at = 0; !secret.empty() && (at = text.find(secret, at)) != text.npos; at += 3)
       text.replace(at, secret.size(), "***");
-  return printable(cut_to_bytes(text, 300));
+  return cut_to_bytes(for_people(text), 300);
 }
 
 }  // namespace
@@ -120,10 +121,15 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
                               std::string* password) {
   const std::size_t colon = tracking_uri.find("://");
   const std::string scheme = tracking_uri.substr(0, std::min(colon, tracking_uri.find(':')));
+  if (scheme.starts_with("databricks"))
+    refuse("names a workspace of Databricks, whose logins are not supported");
+  if (colon == std::string::npos && scheme != "file" && !scheme.starts_with('/') &&
+      (tracking_uri.find_first_of(":@") != std::string::npos || scheme == "localhost"))
+    refuse("is a host without http:// or https:// before it");
   if (scheme == "file" || colon == std::string::npos)
     refuse("names a folder, not a server: MLflow's file stores are not supported");
   if (scheme != "http" && scheme != "https" && scheme != "azureml")
-    refuse("begins with '" + printable(scheme) + ":', which is not supported");
+    refuse("begins with '" + for_people(scheme) + ":', which is not supported");
   std::string rest = tracking_uri.substr(colon + 3);
   if (rest.find('@', std::min(rest.find_first_of("/?#"), rest.size())) != std::string::npos)
     refuse(
@@ -166,7 +172,7 @@ std::string log_pairs_json(const std::string& run_id, const std::string& kind,
   const std::size_t max_bytes = kind == "params" ? 500 : 1000;
   const Json list = list_json(pairs, [&](const auto& pair) -> Json {
     return {{"key", mlflow_name(pair.first)},
-            {"value", cut_to_bytes(printable(pair.second), max_bytes)}};
+            {"value", cut_to_bytes(for_people(pair.second), max_bytes)}};
   });
   return json_text({{"run_id", run_id}, {kind, list}});
 }
@@ -190,6 +196,9 @@ void MlflowServer::fail(const HttpAnswer& answer) const {
   std::string text = failure_text(answer);
   if (const std::string message = message_of(answer.body, settings_.login); !message.empty())
     text += " (" + message + ")";
+  if (!answer.location.empty())
+    text += ": it redirects, which is not followed, to " + without_secrets(answer.location) +
+            " (set MLFLOW_TRACKING_URI to that server)";
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
   if (answer.status == 404) throw NotFound(text);
@@ -309,7 +318,7 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
   if (!artifact_uri_.starts_with(kProxyScheme) ||
       artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
     throw MlflowFailure("the run stores its artifacts under '" +
-                        printable(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
+                        for_people(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
                         ":', but Kiln supports only the server's artifact proxy");
   const std::string place =
       url_path_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()));

@@ -129,6 +129,7 @@ class Finder {
       weakest_class();
     }
     class_counts();
+    cut_away();
     bad_images();
     if (is_doubted(run_))
       std::erase_if(found_, [](auto& it) { return it.judged == Judged::kGood; });
@@ -272,6 +273,12 @@ class Finder {
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
   }
 
+  void cut_away() {
+    const DataRecord& data = run_.start.data;
+    if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
+      warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
+  }
+
   void bad_images() {
     if (const EpochRecord* last = summary_.last;
         last != nullptr && last->bad_train_images + last->bad_valid_images > 0)
@@ -294,6 +301,8 @@ class Adviser {
     if (summary_.kept == nullptr) return {};
     if (run_.details.verdict.text.empty() && run_.start.data.classes.size() == 1)
       return {"Add images of a second class."};
+    if (const std::string line = better_start(run_.start); !line.empty())
+      add(line + ", which helps most with so few photos.");
     data();
     if (trend_ == Trend::kDiverged)
       add("Lower `--learning-rate` by a factor of 3 to 10, or add warm-up epochs with "
@@ -350,7 +359,7 @@ class Adviser {
     else
       add("Start from pretrained weights (`--model-name` with `--weights`), or add training "
           "images: these are too few to learn from scratch.");
-    if (trend_ != Trend::kOverfitting && !has_weights)
+    if (trend_ != Trend::kOverfitting && !has_weights && better_start(run_.start).empty())
       add("With fewer than a few hundred images per class, start from pretrained weights "
           "(`--model-name` with `--weights`).");
   }
@@ -405,6 +414,11 @@ Finding verdict(const RunRecord& run) {
   if (has_learned(run, summary))
     return {is_doubted(run) ? Judged::kNote : Judged::kGood, "It learned: " + baseline};
   return {Judged::kWarning, "There is no evidence that it learned: " + baseline};
+}
+
+std::string better_start(const RunStart& start) {
+  const auto found = std::ranges::find(start.plan, "better start", &TextPairs::value_type::first);
+  return found == start.plan.end() ? "" : found->second;
 }
 
 std::vector<Finding> findings(const RunRecord& run) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "base/url.h"
 #include "record/run_summary.h"
 
 namespace kiln {
@@ -15,7 +16,7 @@ std::string escaped(std::string_view text) {
   constexpr std::pair<char, std::string_view> kEntities[] = {
       {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string html;
-  for (const char c : printable(text)) {
+  for (const char c : for_people(text)) {
     const auto* found = std::ranges::find(kEntities, c, &std::pair<char, std::string_view>::first);
     if (found == std::end(kEntities))
       html += c;

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// `text`, made printable and escaped for elements and quoted attributes.
+// `text` for_people(), escaped for elements and quoted attributes.
 std::string escaped(std::string_view text);
 // A sentence: the same, with text between backticks as `<code>`, typographic quotes, and quoted
 // names between directional isolates (UAX 9), so that a right-to-left one does not reorder it.

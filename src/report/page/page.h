@@ -123,6 +123,8 @@ std::vector<Finding> audit_findings(const AuditRecord& record);
 // Whether the model that is right more often is really better, or the difference may be chance.
 std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair);
 
+// The line of the plan that says how to begin with pretrained weights; empty: it is no good advice.
+std::string better_start(const RunStart& start);
 // What to try next, most promising first. No two suggestions contradict each other.
 std::vector<std::string> next_steps(const RunRecord& run);
 // Time breakdown and advice; empty before the end of the first epoch.

@@ -224,6 +224,7 @@ std::string data_html(const RunRecord& run) {
       {"validation images", grouped(summary.num_valid) + ", in " + data.valid_path},
       {"classes", grouped(data.classes.size())},
       {"balance", imbalance_text(data.train_counts)},
+      {"fit", data.fit + (data.cut_away ? "; " + cut_text(*data.cut_away) : "")},
       {"training size", size_text(data.image_height, data.image_width, data.resize_short_side)},
       {"validation size",
        size_text(data.eval_height, data.eval_width, data.eval_resize_short_side)},

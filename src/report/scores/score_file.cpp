@@ -151,15 +151,6 @@ void require_place_for(const fs::path& path) {
                                           : "it is a device or pipe. Choose a file.");
 }
 
-template <typename Action>
-void as_error(Action&& action) try {
-  action();
-} catch (const std::runtime_error& failure) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              std::string(failure.what()) +
-                  " Free space or fix the permissions there, or choose another --output-path.");
-}
-
 void sync_file(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail_to_write(path, errno);
@@ -207,8 +198,8 @@ ScoreFile::ScoreFile(fs::path path)
       progress_path_(part_path_.string() + ".json") {
   if (path_.empty()) return;
   require_place_for(path_);
-  rehearse_write(progress_path_);
-  as_error([&] { part_.emplace(part_path_, AppendedFile::Begin::kAtEnd); });
+  rehearse_write(path_);  // another process may remove leftovers of the progress
+  part_.emplace(part_path_, AppendedFile::Begin::kAtEnd);
   // After the file was opened here but before it was locked, another process may have renamed it to
   // `path_`.
   if (!is_there(part_path_)) refuse(path_, "another program has just finished it. Try again.");
@@ -268,7 +259,7 @@ void ScoreFile::resume(const ScoreProgress& progress) {
 
 void ScoreFile::write(std::string_view rows) {
   if (part_) {
-    as_error([&] { part_->append(rows); });
+    part_->append(rows);
     bytes_ += rows.size();
     return hash_.add(rows);
   }

@@ -4,11 +4,13 @@
 #include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "base/url.h"
 #include "data/dataset/label_list.h"
 
 namespace kiln {
@@ -19,10 +21,13 @@ struct ScoreColumn {
   bool is_number = false;  // else text
 };
 
-// Distinguishes labels of the same name by the number of the class.
-std::string suffix_of(const std::vector<std::string>& labels, std::size_t id) {
-  const bool is_repeated = std::count(labels.begin(), labels.end(), labels[id]) > 1;
-  return is_repeated ? " (" + std::to_string(id) + ")" : "";
+// The labels, those of the same name with the number of the class.
+std::vector<std::string> distinct_names(std::vector<std::string> labels) {
+  std::unordered_map<std::string, int> counts;
+  for (const std::string& label : labels) ++counts[label];
+  for (std::size_t id = 0; id < labels.size(); ++id)
+    if (counts[labels[id]] > 1) labels[id] += " (" + std::to_string(id) + ")";
+  return labels;
 }
 
 std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
@@ -33,9 +38,9 @@ std::vector<ScoreColumn> score_columns(const ScoreColumns& columns) {
     all.push_back({"label_" + std::to_string(place)});
     all.push_back({"confidence_" + std::to_string(place), /*is_number=*/true});
   }
-  const std::vector<std::string>& labels = columns.labels;
-  for (std::size_t id = 0; columns.all_classes && id < labels.size(); ++id)
-    all.push_back({"probability_" + labels[id] + suffix_of(labels, id), /*is_number=*/true});
+  if (columns.all_classes)
+    for (const std::string& name : distinct_names(columns.labels))
+      all.push_back({"probability_" + name, /*is_number=*/true});
   all.push_back({"fault"});
   return all;
 }
@@ -124,7 +129,7 @@ class ReadableLines : public ScoreEncoder {
     if (score.best.empty()) line += "cannot be classified: " + score.fault;
     if (!score.best.empty() && !score.fault.empty()) line += " (damaged: " + score.fault + ")";
     if (!score.true_label.empty()) line += " (true label: " + score.true_label + ")";
-    return printable(line) + "\n";
+    return for_people(line) + "\n";
   }
 };
 
@@ -240,9 +245,8 @@ std::vector<ParquetColumn> columns_of(const std::vector<std::string>& labels, bo
   std::vector<ParquetColumn> columns;
   if (true_labels) columns.push_back({kTrueLabels, ParquetType::kText});
   columns.push_back({"id", ParquetType::kInteger});
-  for (std::size_t id = 0; id < labels.size(); ++id)
-    columns.push_back({"Scored Probabilities_" + as_utf8(labels[id]) + suffix_of(labels, id),
-                       ParquetType::kNumber});
+  for (const std::string& name : distinct_names(labels))
+    columns.push_back({"Scored Probabilities_" + as_utf8(name), ParquetType::kNumber});
   columns.push_back({kAnswers, ParquetType::kText});
   return columns;
 }

@@ -62,7 +62,7 @@ class ScoreEncoder {
   explicit ScoreEncoder(ScoreColumns columns) : columns_(std::move(columns)) {}
   virtual ~ScoreEncoder() = default;
   virtual std::string begin() { return {}; }
-  virtual std::string row(const Score& score) = 0;
+  virtual std::string row(const Score& score) = 0;  // of formats that are lines, on any thread
   virtual std::string end() { return {}; }
 
  protected:

@@ -1,8 +1,5 @@
 #include "run/checkpoint/saved_run.h"
 
-#include <sys/stat.h>
-#include <filesystem>
-
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -82,13 +79,14 @@ void visit_fields(Is<AutomaticSize> auto& chosen, auto&& field) {
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   fields(field, "time", run.time, "started", run.started, "finished", run.finished, "machine",
          run.machine, "options", run.options, "options_in_effect", run.options_in_effect,
-         "precision", run.precision, "exif", run.exif, "mean", run.mean, "std", run.std,
-         "image_size", run.image_size, "model", run.model, "model_print", run.model_fingerprint,
-         "transforms", run.transforms, "global_batch", run.global_batch, "peak_learning_rate",
-         run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale", run.loss_scale,
-         "averaged_steps", run.averaged_steps, "epochs_done", run.progress.epochs_done, "best",
-         run.progress.best, "early_stopping", run.progress.early_stopping, "time_plan",
-         run.progress.time_plan, "automatic", run.progress.automatic);
+         "precision", run.precision, "exif", run.exif, "fit", run.fit, "mean", run.mean, "std",
+         run.std, "image_size", run.image_size, "model", run.model, "model_print",
+         run.model_fingerprint, "transforms", run.transforms, "global_batch", run.global_batch,
+         "peak_learning_rate", run.peak_learning_rate, "head_rate", run.head_rate, "loss_scale",
+         run.loss_scale, "averaged_steps", run.averaged_steps, "epochs_done",
+         run.progress.epochs_done, "best", run.progress.best, "early_stopping",
+         run.progress.early_stopping, "time_plan", run.progress.time_plan, "automatic",
+         run.progress.automatic);
 }
 
 DatasetFingerprint fingerprint_of(const Dataset& set) {
@@ -162,41 +160,6 @@ SavedRun parse_saved_run(std::string_view text) {
     throw Error(ErrorCode::kInvalidDataset,
                 std::string("its state.json is not valid: ") + fault.what());
   }
-}
-
-bool holds_model_of(const std::string& model_directory, double started) {
-  const std::filesystem::path folder = model_directory;
-  if (!is_there(folder / kMetaFile)) return false;
-  try {
-    return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
-  } catch (const std::exception&) {
-    return false;  // written by another program or an older version
-  }
-}
-
-std::string description_of_model(const std::string& model_directory) {
-  constexpr std::size_t kShown = 3;
-  const std::filesystem::path folder = model_directory;
-  struct stat written {};
-  if (::stat((folder / kMetaFile).c_str(), &written) != 0) return {};
-  std::vector<std::string> parts;
-  try {
-    const std::vector<std::string> labels =
-        parse_label_map(read_file(folder / "index_to_label.csv"));
-    parts.push_back(plural(std::ssize(labels), "class", "classes") + " (" +
-                    quoted_names(labels, kShown) + ")");
-  } catch (const std::exception&) {  // untrained, or written by another program
-  }
-  try {
-    const Json training = parse_ordered_json(read_file(folder / "training.json"));
-    for (const Json& epoch : training.at("epochs"))
-      if (epoch.at("epoch") == training.at("saved_epoch"))
-        parts.push_back("top-1 " + percent(epoch.at("top1").get<double>()));
-    parts.push_back("of the run that began " + utc_text(training.at("started").get<double>()));
-  } catch (const std::exception&) {
-    parts.push_back("written " + utc_text(static_cast<double>(written.st_mtim.tv_sec)));
-  }
-  return joined(parts, ", ");
 }
 
 }  // namespace kiln

@@ -66,6 +66,7 @@ struct SavedRun {
   OptionTexts options_in_effect;   // Plan's; empty if an earlier version saved the run
   std::string precision = "fp32";  // also if chosen by auto
   std::string exif = "ignore";     // or "apply", also if chosen by auto
+  std::string fit = "crop";        // likewise; earlier versions had no other
   std::vector<double> mean, std;   // of the normalization, also if chosen by auto; or empty
   // PixelPlan::by_images, without its reason; empty too if an earlier version saved the run.
   std::optional<AutomaticSize> image_size;
@@ -89,12 +90,5 @@ std::string format_rank(const SavedRank& rank);
 std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks);
 // Throws Error kInvalidDataset if `text` is not from a checkpoint.
 SavedRun parse_saved_run(std::string_view text);
-
-// Whether the model directory holds the model of the run that began at this time.
-bool holds_model_of(const std::string& model_directory, double started);
-
-// "3 classes ('cat', 'dog', 'owl'), top-1 93.3 %, of the run that began 2026-…": what is known of
-// the model in a directory. Empty if it holds none.
-std::string description_of_model(const std::string& model_directory);
 
 }  // namespace kiln

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
+#include "record/earlier_run.h"
+#include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
 
@@ -135,10 +138,19 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
   pixels.size_reason = "after the operations of --transform-path";
 }
 
+Fit fit_of(const DataConfig& config, const Sources& sources, const PixelPlan& pixels) {
+  constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
+  const bool is_cut = pixels.cut_away.value_or(0) > kMuchCutAway;
+  const bool keeps_all = is_cut && !sources.train.is_image_directory;
+  return config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop);
+}
+
 // Requires that pixels.train is set.
 void choose_valid_pixels(const DataConfig& config, int size_step, PixelPlan& pixels) {
   TransformSpec& valid = pixels.valid;
   valid = pixels.train;
+  valid.augment = Augment::kNone;
+  if (valid.fit != Fit::kCrop) return;  // --eval-crop of a recipe is for crops
   int crop = config.eval_crop.side;
   if (config.eval_crop.is_larger && pixels.train.short_side > 0)
     crop = larger_crop(pixels.train.output.height, size_step);
@@ -386,7 +398,8 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     choose_size(config, pixels);
-    choose_valid_pixels(config, size_step(sources), pixels);
+    pixels.cut_away = share_cut_away(sources.train, pixels.train.output);
+    take_fit(config, sources, fit_of(config, sources, pixels), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(config, sources, pixels);
@@ -395,13 +408,18 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
   return pixels;
 }
 
+void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
+  pixels.train.fit = fit;
+  choose_valid_pixels(config, size_step(sources), pixels);
+}
+
 void take_normalization(const Normalization& normalization, PixelPlan& pixels) {
   pixels.normalization = normalization;
   pixels.normalization_name = normalization == kImagenetNormalization ? "imagenet"
                               : normalization == Normalization{}      ? "half"
                                                                       : "given";
   for (std::size_t c = 0; c < 3; ++c)
-    pixels.train.erased[c] =
+    pixels.train.fill[c] = pixels.valid.fill[c] =
         static_cast<std::uint8_t>(std::lround(std::clamp(normalization.mean[c], 0.0, 1.0) * 255));
 }
 
@@ -410,15 +428,17 @@ Preprocessing preprocessing_of(const PixelPlan& pixels) {
   return {.exif = plan.exif,
           .height = plan.output.height,
           .width = plan.output.width,
-          .resize_short_side = plan.short_side,
+          .resize_short_side = plan.fit == Fit::kCrop ? plan.short_side : 0,
           .keep_exact_size = plan.keep_exact,
           .normalization = pixels.normalization,
-          .transforms = plan.chain ? plan.chain->whole.to_json() : ""};
+          .transforms = plan.chain ? plan.chain->whole.to_json() : "",
+          .fit = plan.fit,
+          .fill = plan.fit == Fit::kPad ? plan.fill : std::array<std::uint8_t, 3>{}};
 }
 
 PixelChoice choice_of(const PixelPlan& pixels) {
   const auto sizes = [](const TransformSpec& plan) {
-    return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
+    return SizeChoice{plan.output, plan.fit, plan.short_side, plan.keep_exact};
   };
   return {pixels.train.exif,     sizes(pixels.train),
           sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
@@ -427,8 +447,10 @@ PixelChoice choice_of(const PixelPlan& pixels) {
 
 PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
   const auto plan = [](const SizeChoice& sizes) {
-    return TransformSpec{
-        .output = sizes.output, .short_side = sizes.short_side, .keep_exact = sizes.keep_exact};
+    return TransformSpec{.output = sizes.output,
+                         .fit = sizes.fit,
+                         .short_side = sizes.short_side,
+                         .keep_exact = sizes.keep_exact};
   };
   PixelPlan pixels;
   pixels.train = plan(choice.train);
@@ -478,6 +500,7 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 }
 
 void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!collects_outputs()) set_aside(output.log_path, "split");
   if (!sources.split) return;
   log.info("split:            " + sources.split->summary);
   const std::filesystem::path folder = output.log_path;

@@ -68,6 +68,7 @@ struct PixelPlan {
   // What the images' sizes led to where options leave it to them; on ranks that have read them.
   std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
+  std::optional<double> cut_away;        // share_cut_away() of training images that were read
   // The sides of growing training images, in order, each used for the same number of epochs; the
   // last one is that of `train`. Empty: all images are as in `train`.
   std::vector<int> sizes;
@@ -111,6 +112,9 @@ Sources read_sources(const DataConfig& config, Problems& problems, std::uint64_t
 PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
                         const std::optional<AutomaticSize>& kept = {});
 
+// Adopts the fit, by which validation images are prepared.
+void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels);
+
 // Adopts the normalization chosen by rank 0, which has read the weights.
 void take_normalization(const Normalization& normalization, PixelPlan& pixels);
 
@@ -124,6 +128,7 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
 // The choices made by choose_pixels(), for ranks that have not read the images.
 struct SizeChoice {  // the sizes in a TransformSpec
   ImageSize output;
+  Fit fit = Fit::kCrop;
   int short_side = 0;
   bool keep_exact = true;
   bool operator==(const SizeChoice&) const = default;

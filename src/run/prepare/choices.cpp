@@ -139,7 +139,7 @@ OptionTexts given_options(const TrainConfig& config) {
 }
 
 RepeatedRun repeated_run(const TrainConfig& config, std::vector<Choice> choices) {
-  RepeatedRun run{given_options(config), config.data.network.weights, std::move(choices)};
+  RepeatedRun run{given_options(config), std::move(choices)};
   std::erase_if(run.options, [command = find_command("train")](const auto& option) {
     return find_option(*command, option.first)->is_for_one_run;
   });
@@ -157,8 +157,8 @@ std::string config_text(const RepeatedRun& run) {
                                      : option.name + ": " + scalar(choice->value) + "  # ") +
               printable(choice->reason) + "\n";
     } else if (given != run.options.end()) {
-      const bool is_secret = option.name == "weights" && given->second != run.weights;
-      text += is_secret ? "# weights: " + printable(given->second) +
+      const bool is_secret = given->second.find("?…") != given->second.npos;
+      text += is_secret ? "# " + option.name + ": " + printable(given->second) +
                               ", give it again: the omitted part may be a secret\n"
                         : option.name + ": " + scalar(given->second) + "\n";
     }

@@ -45,7 +45,6 @@ std::optional<Choice> weights_choice(const std::string& given, const std::string
 // A run's options and choices, for a file that repeats it.
 struct RepeatedRun {
   OptionTexts options;  // of `kiln train`: those given, without those that are for one run
-  std::string weights;  // the value of --weights, whose text in `options` may lack a secret
   std::vector<Choice> choices;
   std::string why_not_equal = {};  // a clause; empty: a repetition gives the same bits
 };

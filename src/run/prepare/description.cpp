@@ -7,7 +7,10 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/options.h"
+#include "model/published.h"
+#include "record/run_summary.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/plan.h"
@@ -34,12 +37,15 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
                                     division.has_own_valid ? &division.valid : nullptr);
   data.image_height = pixels.train.output.height;
   data.image_width = pixels.train.output.width;
-  data.resize_short_side = pixels.train.short_side;
+  const bool is_cropped = pixels.train.fit == Fit::kCrop;
+  data.fit = fit_name(pixels.train.fit);
+  data.cut_away = pixels.cut_away;
+  data.resize_short_side = is_cropped ? pixels.train.short_side : 0;
   data.augment =
       sources.transform ? sources.transform->summary() : augment_name(pixels.train.augment);
   data.eval_height = pixels.valid.output.height;
   data.eval_width = pixels.valid.output.width;
-  data.eval_resize_short_side = pixels.valid.short_side;
+  data.eval_resize_short_side = is_cropped ? pixels.valid.short_side : 0;
   data.normalization = pixels.normalization_name;
   std::copy(pixels.normalization.mean.begin(), pixels.normalization.mean.end(), data.mean);
   std::copy(pixels.normalization.std.begin(), pixels.normalization.std.end(), data.std);
@@ -81,6 +87,8 @@ std::string size_text(const TransformSpec& pixels) {
 }
 
 std::string center_text(const TransformSpec& pixels) {
+  if (pixels.fit == Fit::kPad) return "padded";
+  if (pixels.fit == Fit::kStretch) return "stretched";
   return formatted("short side to %d, center crop", pixels.short_side);
 }
 
@@ -102,6 +110,9 @@ void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan)
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size",
                       size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
+  if (pixels.cut_away.value_or(0) > 0 || train.fit != Fit::kCrop)
+    plan.emplace_back(
+        "fit", fit_name(train.fit) + (pixels.cut_away ? "; " + cut_text(*pixels.cut_away) : ""));
   plan.emplace_back("EXIF orientation", exif_text(train.exif));
   if (train.chain) {
     plan.emplace_back("transformation", train.chain->whole.summary());
@@ -162,6 +173,33 @@ void plan_model(bool weights_given, const Run& run, long long num_parameters, Te
       "normalization",
       pixels.normalization_name +
           (pixels.normalization_reason.empty() ? "" : " (" + pixels.normalization_reason + ")"));
+}
+
+// What to type where pretrained weights help most: few photos are learned from scratch.
+void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& plan) {
+  constexpr int kSmallSide = 64;
+  constexpr std::size_t kFewPhotos = 50'000, kFewInClass = 1000;
+  const Sources& sources = run.sources;
+  const ImageSize size = run.plan.pixels.train.output;
+  const std::size_t images = sources.train.samples.size();
+  const KnownNetwork& network = known_network(sources.spec().model_name);
+  if (!config.data.network.weights.empty() || !sources.weights_text.empty() ||
+      sources.spec().pretrained || sources.train.is_stream() || !is_torchvisions(network) ||
+      std::min(size.height, size.width) <= kSmallSide ||
+      images >= std::min(kFewPhotos, kFewInClass * sources.num_classes()))
+    return;
+  const std::string& untrained = config.data.untrained_model_path;
+  std::string line = "kiln init-model " + sources.spec().model_name + " --untrained-model-path " +
+                     shell_word(untrained + "-pretrained");
+  if (untrained.empty()) {
+    line = "kiln";
+    for (const std::string& word : config.ranks.arguments)
+      line += " " + shell_word(without_secrets(word));
+    if (!config.checkpoint.path.empty()) line += " --resume never";
+  }
+  plan.emplace_back(
+      "better start",
+      "`" + line + " --weights torchvision` begins with torchvision's trained network");
 }
 
 // The device, precision, data loading and ranks.
@@ -266,6 +304,7 @@ TextPairs plan_of(const TrainConfig& config, const Run& run, long long num_param
   TextPairs plan;
   plan_data(run.sources, run.plan.pixels, plan);
   plan_model(!config.data.network.weights.empty(), run, num_parameters, plan);
+  plan_better_start(config, run, plan);
   plan_machine(run, plan);
   if (run.plan.uses_features)
     plan_features(config.optimization, run, plan);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"
@@ -113,11 +112,11 @@ class Warnings {
 
   void classes() {
     const std::vector<std::string>& names = sources_.train.classes;
-    if (sources_.train.num_labels() == 1)
-      warn(
-          "there is only one class: every prediction will be correct, and the model learns "
-          "nothing");
     const std::vector<std::vector<int>>& sets = sources_.train.labels.sets;
+    if (sources_.train.num_labels() == 1)
+      warn(std::string(sets.empty() ? "there is only one class"
+                                    : "all training images have the same classes") +
+           ": every prediction will be correct, and the model learns nothing");
     if (!sets.empty() && std::ranges::all_of(sets, [](const auto& ids) { return ids.size() < 2; }))
       warn(
           "--task multi-label, but no training image has several classes: in a list, a ';' is "
@@ -171,20 +170,9 @@ class Warnings {
   void enlarged() {
     const int side = plan_.pixels.given_side;
     if (side == 0) return;
-    std::vector<int> sides;
-    std::string bytes;
-    for (std::size_t i = 0; i < std::min(sources_.train.samples.size(), kHeadersToRead); ++i) {
-      try {
-        read_first_bytes(sources_.train, i, 64 << 10, bytes);
-        const ImageSize size = read_image_size(bytes, sources_.train.exif);
-        sides.push_back(std::min(size.height, size.width));
-      } catch (const ImageFault&) {  // the loader will report why
-      }
-    }
-    if (sides.empty()) return;
-    std::nth_element(sides.begin(), sides.begin() + static_cast<std::ptrdiff_t>(sides.size() / 2),
-                     sides.end());
-    const int typical = sides[sides.size() / 2];
+    const auto short_side = [](ImageSize size) { return std::min(size.height, size.width); };
+    const int typical = static_cast<int>(
+        median_of_sizes(sources_.train, kHeadersToRead, short_side).value_or(side));
     const double times = static_cast<double>(side) / typical;
     if (times < kMuchEnlarged) return;
     warn(

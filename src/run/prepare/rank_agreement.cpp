@@ -27,10 +27,13 @@ Facts facts_of(const OptionTexts& options) {
     return option.first == "shard-by" && option.second != "rank";
   });
   Facts facts = {"version", std::string(program_version())};
-  for (const auto& [name, value] : options)
-    if (!find_option(*find_command("train"), name)->may_differ &&
-        !(has_shards && name.ends_with("-data-path")))
-      facts.insert(facts.end(), {"--" + name, value});
+  for (const auto& [name, value] : options) {
+    const bool may_differ = find_option(*find_command("train"), name)->may_differ ||
+                            (has_shards && name.ends_with("-data-path"));
+    // Collectives depend on whether it is given.
+    const char* const given = value.empty() ? "not given" : "given";
+    facts.insert(facts.end(), {"--" + name, may_differ ? given : value});
+  }
   return facts;
 }
 
@@ -122,9 +125,9 @@ void require_one_model(World& world, const std::string& place, const std::string
 }
 
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked, const Device& device,
-                                 int training_side) {
+                                 int side, const KnownNetwork* trained) {
   PrecisionChoice choice;
-  world.agree([&] { choice = choose_precision(asked, units_of(device), training_side); });
+  world.agree([&] { choice = choose_precision(asked, units_of(device), side, trained); });
   const std::vector<Precision> all = world.gather(choice.precision);
   const Precision least = *std::min_element(all.begin(), all.end());
   if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};

@@ -68,8 +68,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   std::optional<Preprocessing> stored;
   WeightSource source;
   if (config.trained_model_path.empty()) {
-    source = read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
-                                config.model_name);
+    source = read_weight_source(
+        resolve_weights(config.weights, config.weights_sha256, model_name, log), model_name);
   } else {
     ModelDirectory directory = read_model(config.trained_model_path);
     model_name = directory.spec.model_name;
@@ -85,6 +85,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     backbone.normalization = stored->normalization;
     if (config.image_size == 0) backbone.pixels = pixels_of(*stored, config.trained_model_path);
     backbone.pixels.exif = stored->exif;
+    backbone.pixels.fit = stored->fit;
+    backbone.pixels.fill = stored->fill;
   }
   network.require_size(backbone.pixels.output.height, backbone.pixels.output.width,
                        "give another --image-size");
@@ -230,7 +232,7 @@ struct Parts {
 
 // Refuses a folder whose doubtful.csv a person has edited, so that the edits are not overwritten.
 OutputFolder open_output(const std::string& path) {
-  OutputFolder output = open_report_folder(path, kAuditFileName, "an audit");
+  OutputFolder output = open_report_folder(path, kAuditFileName);
   const fs::path doubtful = output.path() / kDoubtfulName, audit = output.path() / kAuditFileName;
   if (is_there(doubtful) && is_there(audit) && was_edited(read_file(doubtful), read_file(audit)))
     throw Error(

@@ -320,7 +320,7 @@ void leave_out_other_contents(Dataset& set) {
   set.notes.push_back(others.note());
 }
 
-void prepare_output_folder(const fs::path& folder, const fs::path& input) {
+void check_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path output_place = resolved(folder);
   const fs::path input_place = resolved(input);
   if (is_inside(output_place, input_place) || is_inside(input_place, output_place))
@@ -328,21 +328,20 @@ void prepare_output_folder(const fs::path& folder, const fs::path& input) {
                        "', or one is inside the other. Choose an output outside of it.");
   if (is_there(folder) && !is_folder(folder))
     refuse(folder, "it is a file. Choose another output.");
-  make_folders(folder);
-  rehearse_write(folder / "probe");
 }
 
-void prepare_image_output(const fs::path& folder, const fs::path& input) {
-  prepare_output_folder(folder, input);
-  const OutputFolder locked(folder);
+OutputFolder take_image_output(const fs::path& folder, const fs::path& input) {
+  check_output_folder(folder, input);
+  OutputFolder locked(folder);
   earlier_files(folder);
-  remove_leftovers(folder);
+  locked.prepare();
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
+  return locked;
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep,
-                                           const fs::path& folder)
-    : locked_(folder), earlier_(earlier_files(folder)) {
+                                           OutputFolder folder)
+    : locked_(std::move(folder)), earlier_(earlier_files(locked_.path())) {
   files_ = complete_images(set, locked_.path(), keep, left_out_);
   left_out_.require_others(std::ranges::count(keep, true) > 0, set);
   if (std::ranges::count(keep, false) == 0) {
@@ -355,12 +354,12 @@ ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, std::vector<bool>
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
-                                           const fs::path& folder)
-    : locked_(folder), earlier_(earlier_files(folder)) {
+                                           OutputFolder folder)
+    : locked_(std::move(folder)), earlier_(earlier_files(locked_.path())) {
   const std::vector<std::string> names = changed_names(set, changed.extension);
   const std::string list = changed_list(set, names);
   std::array<std::string, kNumSamples> samples;
-  files_ = complete_changed(changed, folder, names, samples);
+  files_ = complete_changed(changed, locked_.path(), names, samples);
   add_texts(list, set.schema_json, samples_text(set, samples));
 }
 
@@ -378,15 +377,14 @@ void ImageDirectoryOutput::put_in_place() {
   remove_empty_folders(locked_.path());
 }
 
-OtherContents write_image_directory(const Dataset& set, const fs::path& folder) {
-  ImageDirectoryOutput output(set, std::vector<bool>(set.samples.size(), true), folder);
+OtherContents write_image_directory(const Dataset& set, OutputFolder folder) {
+  ImageDirectoryOutput output(set, std::vector<bool>(set.samples.size(), true), std::move(folder));
   output.put_in_place();
   return output.left_out();
 }
 
-void write_changed_images(const Dataset& set, const fs::path& folder,
-                          const ChangedImages& changed) {
-  ImageDirectoryOutput(set, changed, folder).put_in_place();
+void write_changed_images(const Dataset& set, OutputFolder folder, const ChangedImages& changed) {
+  ImageDirectoryOutput(set, changed, std::move(folder)).put_in_place();
 }
 
 std::string note_of_turned_images(const Dataset& set) {
@@ -411,8 +409,8 @@ int run(const ConvertConfig& config, Process& process) {
         "The images are not in class folders one level deep, so the output has no labels and "
         "cannot be used for training.");
   if (const std::string note = note_of_turned_images(set); !note.empty()) log.warning(note);
-  prepare_image_output(config.output_path, config.input_path);
-  const OtherContents others = write_image_directory(set, config.output_path);
+  const OtherContents others =
+      write_image_directory(set, take_image_output(config.output_path, config.input_path));
   if (const std::string note = others.note(); !note.empty()) log.warning(note);
   log.info("Wrote the ImageDirectory '" + config.output_path + "'.");
   return 0;

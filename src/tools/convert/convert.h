@@ -40,14 +40,15 @@ void leave_out_other_contents(Dataset& set);
 // Warns of the columns of a list that the output will not have, and of sets that become one.
 void warn_of_lost_columns(const Dataset& set, Log& log);
 
-// Creates `folder` and its parents. Throws Error kFailedToWriteOutputs if it cannot be created or
-// written (tested with a probe file), or if it is `input`, inside it or a parent of it.
-void prepare_output_folder(const std::filesystem::path& folder, const std::filesystem::path& input);
+// Throws Error kFailedToWriteOutputs if `folder` is a file, or is `input`, inside it or a parent of
+// it.
+void check_output_folder(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Checks `folder` before work starts. Throws Error kFailedToWriteOutputs as prepare_output_folder()
-// does, and if it contains anything except an earlier ImageDirectory, leftovers of a killed run,
-// names that start with a dot, and lost+found. Creates parents and removes leftovers.
-void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
+// Takes `folder` before work starts, and removes leftovers. Throws Error kFailedToWriteOutputs as
+// check_output_folder() and OutputFolder do, and if it contains anything except an earlier
+// ImageDirectory, leftovers of a killed run, names that start with a dot, and lost+found.
+OutputFolder take_image_output(const std::filesystem::path& folder,
+                               const std::filesystem::path& input);
 
 // Images to write in place of the stored ones.
 struct ChangedImages {
@@ -59,7 +60,7 @@ struct ChangedImages {
   std::function<void(std::size_t num_done)> tell;
 };
 
-// An ImageDirectory whose files are complete under temporary names in a prepared folder, so that
+// An ImageDirectory whose files are complete under temporary names in a taken folder, so that
 // several can appear together or not at all. An ImageDirectory keeps its list; class folders become
 // `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Throws Error
 // kInvalidDataset if an image cannot be read, kFailedToWriteOutputs if the output cannot be
@@ -68,11 +69,9 @@ class ImageDirectoryOutput {
  public:
   // Only the images with keep[i], with the name, id and list line that they have in the whole.
   // `set` must be as returned by read_dataset().
-  ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep,
-                       const std::filesystem::path& folder);
+  ImageDirectoryOutput(const Dataset& set, std::vector<bool> keep, OutputFolder folder);
   // With changed images, as in write_changed_images().
-  ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
-                       const std::filesystem::path& folder);
+  ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed, OutputFolder folder);
   void put_in_place();  // once
   // The files that are no images, which are not copied.
   const OtherContents& left_out() const { return left_out_; }
@@ -91,15 +90,14 @@ class ImageDirectoryOutput {
 // are in an ImageDirectory, where `--exif auto` takes them as stored; empty if there are none.
 std::string note_of_turned_images(const Dataset& set);
 
-// Writes `set` as an ImageDirectory into a prepared `folder`. Throws as ImageDirectoryOutput does.
+// Writes `set` as an ImageDirectory into a taken `folder`. Throws as ImageDirectoryOutput does.
 // Returns what is no image and was not copied.
-OtherContents write_image_directory(const Dataset& set, const std::filesystem::path& folder);
+OtherContents write_image_directory(const Dataset& set, OutputFolder folder);
 
 // As write_image_directory(), but with changed images: the schema, and everything else in the list
 // of an ImageDirectory, is kept, and `_samples.json` has the images as written. An image that is
 // listed twice is changed once, as in its first line. Throws what `contents` throws, and Error
 // kInvalidDataset if two images would have the same name.
-void write_changed_images(const Dataset& set, const std::filesystem::path& folder,
-                          const ChangedImages& changed);
+void write_changed_images(const Dataset& set, OutputFolder folder, const ChangedImages& changed);
 
 }  // namespace kiln

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files.h"
+#include "base/output_folder.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "tools/commands.h"
@@ -32,7 +33,8 @@ struct Point {
 };
 
 bool in_disc(Point point, Point center, double radius) {
-  return std::hypot(point.x - center.x, point.y - center.y) < radius;
+  const double x = point.x - center.x, y = point.y - center.y;
+  return std::sqrt(x * x + y * y) < radius;
 }
 
 bool in_box(Point point, Point low, Point high) {
@@ -54,7 +56,7 @@ bool in_triangle(Point point) {
 bool in_star(Point point) {
   constexpr double kTip = 1.1, kInner = 0.45, kHalf = std::numbers::pi / 5;
   const double angle = std::abs(std::remainder(std::atan2(point.x, -point.y), 2 * kHalf));
-  const double radius = std::hypot(point.x, point.y);
+  const double radius = std::sqrt(point.x * point.x + point.y * point.y);
   const double inner_x = kInner * std::cos(kHalf), inner_y = kInner * std::sin(kHalf);
   const double x = radius * std::cos(angle), y = radius * std::sin(angle);
   return (inner_x - kTip) * y - inner_y * (x - kTip) > 0;
@@ -125,26 +127,14 @@ double between(RandomSequence& random, double low, double high) {
   return low + (high - low) * random.uniform();
 }
 
-void check_is_empty(const fs::path& folder) {
-  std::error_code fault;
-  for (const std::string& name : names_in(folder, fault)) {
-    if (is_ignored_name(name)) continue;
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                "Output '" + folder.string() + "': it is not empty ('" + name +
-                    "' is in it). Empty it or choose another output.");
-  }
-  if (!fault) return;
-  throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() +
-                                                    "' cannot be read: " + fault.message() +
-                                                    ". Choose another output.");
-}
-
-void write_image(const fs::path& folder, int shape, int index, int number, const DemoPlan& plan) {
+DurableFile complete_image(const fs::path& folder, int shape, int index, int number,
+                           const DemoPlan& plan) {
   const Image image =
       draw_demo_image(shape, plan.size, plan.seed, static_cast<std::uint64_t>(index));
   const bool as_jpeg = number % 2 == 0;
   const std::string name = formatted("%04d.%s", number, as_jpeg ? "jpg" : "png");
-  write_file_durably(folder / name, as_jpeg ? encode_jpeg(image, kJpegQuality) : encode_png(image));
+  return complete_file(folder / name,
+                       as_jpeg ? encode_jpeg(image, kJpegQuality) : encode_png(image));
 }
 
 }  // namespace
@@ -178,8 +168,9 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
 }
 
 DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
-  make_folders(folder);
-  check_is_empty(folder);
+  const OutputFolder output(folder);
+  output.require_empty();
+  std::vector<DurableFile> files;
   DemoCounts counts;
   for (int shape = 0; shape < plan.num_classes; ++shape) {
     const bool takes_rest = shape < plan.num_images % plan.num_classes;
@@ -188,12 +179,14 @@ DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
     const std::string name(demo_class_name(shape));
     make_folders(folder / "train" / name);
     make_folders(folder / "val" / name);
-    for (int i = 0; i < num_train; ++i) write_image(folder / "train" / name, shape, i, i, plan);
+    for (int i = 0; i < num_train; ++i)
+      files.push_back(complete_image(folder / "train" / name, shape, i, i, plan));
     for (int i = num_train; i < total; ++i)
-      write_image(folder / "val" / name, shape, i, i - num_train, plan);
+      files.push_back(complete_image(folder / "val" / name, shape, i, i - num_train, plan));
     counts.train += num_train;
     counts.valid += total - num_train;
   }
+  output.replace(std::move(files), {});
   return counts;
 }
 

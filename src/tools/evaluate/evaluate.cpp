@@ -335,10 +335,8 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
     parts.set = read_every_image(config.data_path, "Images", records);
     tell_unused(records, parts.set);
   });
-  problems.collect([&] {
-    parts.output.emplace(
-        open_report_folder(config.output_path, kEvaluationFileName, "an evaluation"));
-  });
+  problems.collect(
+      [&] { parts.output.emplace(open_report_folder(config.output_path, kEvaluationFileName)); });
   if (!config.explain.empty())
     problems.collect(
         [&] { parts.explanations.emplace(config.explain, config.trained_model_paths.size()); });

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "parallel/processors/processors.h"
 #include "record/run_summary.h"
 #include "tools/commands.h"
 
@@ -21,12 +22,13 @@ namespace fs = std::filesystem;
 struct ExportFormat {
   std::string_view name;  // of --format
   FormatWriter* files;
+  bool is_folder = false;
 };
 
 constexpr std::array kFormats{
     ExportFormat{"onnx", onnx_files},
     ExportFormat{"torchvision", torchvision_files},
-    ExportFormat{"mlflow", mlflow_files},
+    ExportFormat{"mlflow", mlflow_files, /*is_folder=*/true},
 };
 
 // An earlier export may be in use, and a folder may hold anything.
@@ -37,18 +39,22 @@ void require_new(const fs::path& output) {
                 "--output-path: " + quoted_path(output) + " exists: remove it, or give another.");
 }
 
-// All files are complete before the first one appears. Returns their bytes.
-long long write_files(const std::string& output, const std::vector<OutputFile>& files) {
+// All files are complete before the first one appears. `folder`: the output, if it is one. Returns
+// their bytes.
+long long write_files(const std::string& output, const std::vector<OutputFile>& files,
+                      const std::optional<OutputFolder>& folder) {
   long long bytes = 0;
   std::vector<DurableFile> complete;
   for (const OutputFile& file : files) {
     const fs::path path = output + file.name;
-    if (file.name.starts_with('/')) make_folders(path.parent_path());
-    require_new(path);
+    folder ? void(make_folders(path.parent_path())) : require_new(path);
     complete.push_back(complete_file(path, file.bytes));
     bytes += static_cast<long long>(file.bytes.size());
   }
-  for (DurableFile& file : complete) file.commit();
+  if (folder)
+    folder->replace(std::move(complete), {});
+  else
+    for (DurableFile& file : complete) file.commit();
   return bytes;
 }
 
@@ -56,9 +62,17 @@ long long write_files(const std::string& output, const std::vector<OutputFile>& 
 
 int run(const ExportConfig& config, Process& process) {
   end_on_stop_signals();
-  require_new(config.output_path);
-  require_writable(config.output_path);
+  use_compute_threads(usable_cpus());
   const auto* const format = std::ranges::find(kFormats, config.format, &ExportFormat::name);
+  std::optional<OutputFolder> folder;
+  if (format->is_folder) {
+    folder.emplace(config.output_path);
+    folder->require_empty();
+    folder->prepare();
+  } else {
+    require_new(config.output_path);
+    require_writable(config.output_path);
+  }
   std::optional<Predictor> model;
   std::vector<OutputFile> files;
   read_one_model(config.trained_model_path, [&] {  // formats read its weights and record, too
@@ -66,7 +80,7 @@ int run(const ExportConfig& config, Process& process) {
     files = format->files({config, *model});
   });
   for (const std::string& note : model->notes()) process.log.warning(note);
-  const long long bytes = write_files(config.output_path, files);
+  const long long bytes = write_files(config.output_path, files, folder);
   process.log.info("Wrote '" + config.output_path + "' (" + bytes_text(bytes) + "), " +
                    config.format + " of " + model->spec().model_name + " with " +
                    plural(model->labels().size(), "class", "classes") + ".");

@@ -13,6 +13,7 @@
 #include "base/platform/installation.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "base/url.h"
 #include "record/run_summary.h"
 #include "tools/export/export.h"
 
@@ -28,9 +29,9 @@ constexpr std::size_t kMaxClasses = 100;  // of the table
 // Text in Markdown, which a class's name must not change.
 std::string in_markdown(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : for_people(text)) {
     if (std::string_view("\\`*_{}[]<>()#+-!|").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c == '\n' || c == '\r' ? ' ' : c;
+    escaped += c;
   }
   return escaped;
 }
@@ -71,9 +72,8 @@ std::string accuracy_text(const Json& training, std::int64_t num_valid) {
 std::string counts_text(const std::vector<std::string>& labels, const Json& counts) {
   std::string text = "| class | training images | validation images |\n|---|---|---|\n";
   for (std::size_t i = 0; i < std::min(labels.size(), kMaxClasses); ++i)
-    text += "| " + in_markdown(as_utf8(labels[i])) + " | " +
-            grouped(count_of(counts, labels[i], "train")) + " | " +
-            grouped(count_of(counts, labels[i], "valid")) + " |\n";
+    text += "| " + in_markdown(labels[i]) + " | " + grouped(count_of(counts, labels[i], "train")) +
+            " | " + grouped(count_of(counts, labels[i], "valid")) + " |\n";
   if (labels.size() > kMaxClasses)
     text += "\nand " + std::to_string(labels.size() - kMaxClasses) + " more classes.\n";
   return text;
@@ -106,6 +106,9 @@ std::string training_text(const fs::path& folder, const Predictor& model) {
   } catch (const JsonFault& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
                 quoted_path(path) + " " + fault.what() + ": copy the whole model again.");
+  } catch (const std::length_error& fault) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                std::string(fault.what()) + ": copy the whole model again.");
   } catch (const Json::exception&) {
     throw Error(
         ErrorCode::kInvalidModelDirectory,

@@ -59,15 +59,28 @@ class PixelNodes {
                   graph_.add("Where", {is_tall, width, height})));
   }
 
+  // The largest size inside of `size` (inner_size()), with `fill` around the image. Around the
+  // differences from it are zeros: Pad has one number for all channels.
+  void pad(ImageSize size, const std::array<std::uint8_t, 3>& fill) {
+    const std::string all = graph_.integers(both_sides(size));
+    const std::string other_side = concatenated(side(1), side(0));
+    const std::string inner = scaled(graph_.integers({size.width, size.height}), other_side);
+    resize(graph_.add("Min", {graph_.add("Max", {inner, graph_.integers({1, 1})}), all}));
+    const std::string color = graph_.channels({1.0 * fill[0], 1.0 * fill[1], 1.0 * fill[2]});
+    const std::string rest = graph_.add("Sub", {all, size_}), first = half_of(rest);
+    const std::string ends = concatenated(first, graph_.add("Sub", {rest, first}));
+    const std::string difference = graph_.add("Sub", {pixels_, color});
+    pixels_ = graph_.add("Pad", {difference, ends, "", graph_.integers({2, 3})});
+    pixels_ = graph_.add("Add", {pixels_, color});
+    size_ = all;
+  }
+
   void resize(ImageSize size) { resize(graph_.integers(both_sides(size))); }
 
-  // The offset is half of the excess, rounded half to even (center_offset()), as Round does. The
-  // last node fails for an image that is smaller.
+  // The last node fails for an image that is smaller.
   void center_crop(ImageSize size) {
     const std::string wanted = graph_.integers(both_sides(size));
-    const std::string excess = graph_.cast(graph_.add("Sub", {size_, wanted}), OnnxType::kFloat);
-    const std::string start = graph_.cast(
-        graph_.add("Round", {graph_.add("Div", {excess, graph_.number(2)})}), OnnxType::kInt64);
+    const std::string start = half_of(graph_.add("Sub", {size_, wanted}));
     pixels_ = graph_.add(
         "Slice", {pixels_, start, graph_.add("Add", {start, wanted}), graph_.integers({2, 3})});
     pixels_ = graph_.add("Reshape", {pixels_, graph_.integers({0, 3, size.height, size.width})});
@@ -75,6 +88,15 @@ class PixelNodes {
   }
 
  private:
+  // Rounded half to even (center_offset()), as Round does.
+  std::string half_of(const std::string& excess) {
+    const std::string half =
+        graph_.add("Div", {graph_.cast(excess, OnnxType::kFloat), graph_.number(2)});
+    return graph_.cast(graph_.add("Round", {half}), OnnxType::kInt64);
+  }
+  std::string concatenated(const std::string& first, const std::string& second) {
+    return graph_.add("Concat", {first, second}, {{"axis", std::int64_t{0}}});
+  }
   std::string side(std::int64_t i) {
     return graph_.add("Slice", {size_, graph_.integers({i}), graph_.integers({i + 1})});
   }
@@ -148,6 +170,10 @@ std::string add_pixels(OnnxGraph& graph, const TransformSpec& spec,
   if (spec.chain) {
     add_chain(nodes, spec.chain->whole);
     nodes.cover(spec.output);
+  } else if (spec.fit == Fit::kPad) {
+    nodes.pad(spec.output, spec.fill);
+  } else if (spec.fit == Fit::kStretch) {
+    nodes.resize(spec.output);
   } else if (spec.short_side > 0) {
     nodes.resize_short_side(spec.short_side,
                             spec.keep_exact ? std::optional(spec.output) : std::nullopt);

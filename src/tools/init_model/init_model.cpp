@@ -15,9 +15,11 @@
 #include "base/url.h"
 #include "data/dataset/unused_options.h"
 #include "model/image_model.h"
+#include "model/published.h"
 #include "model/weights/fetch_file.h"
 #include "model/weights/starting_weights.h"
 #include "model/weights/weight_source.h"
+#include "parallel/processors/processors.h"
 #include "store/model_directory.h"
 
 namespace kiln {
@@ -26,8 +28,9 @@ namespace {
 // The weights to start from, if any are given.
 std::optional<WeightSource> read_source(const InitModelConfig& config, Log& log) {
   if (config.weights.empty()) return std::nullopt;
-  return read_weight_source(resolve_weights(config.weights, config.weights_sha256, log),
-                            config.model_name);
+  return read_weight_source(
+      resolve_weights(config.weights, config.weights_sha256, config.model_name, log),
+      config.model_name);
 }
 
 // A model keeps its classes. Without names of classes, no dataset gives any yet, so the network has
@@ -62,6 +65,7 @@ void print_result(const InitModelConfig& config, const ModelSpec& spec, const Im
 
 int run(const InitModelConfig& config, Process& process) {
   end_on_stop_signals();
+  use_compute_threads(usable_cpus());
   at::manual_seed(static_cast<std::uint64_t>(config.random_seed));
   Problems problems;
   ModelSpec spec;
@@ -69,8 +73,12 @@ int run(const InitModelConfig& config, Process& process) {
   std::optional<SeenImages> seen;
   std::unique_ptr<ImageModel> model;
   std::string taken;
-  const auto check_output = [&] { prepare_model_output(config.untrained_model_path); };
-  if (is_url(config.weights)) check_output();  // before a download, which may take long
+  std::optional<OutputFolder> folder;
+  const auto take_output = [&] {
+    if (!folder) folder.emplace(prepare_model_output(config.untrained_model_path));
+  };
+  if (is_url(config.weights) || names_torchvision(config.weights))
+    take_output();  // before a download, which may take long
   problems.collect([&] {
     std::optional<WeightSource> source = read_source(config, process.log);
     spec = spec_of(config, source);
@@ -85,13 +93,13 @@ int run(const InitModelConfig& config, Process& process) {
     seen = std::move(source->seen);
     taken = load_weights(*model, config.model_name, classes, std::move(*source));
   });
-  problems.collect(check_output);
+  problems.collect(take_output);
   problems.throw_if_any();
   std::vector<OutputFile> files = untrained_model_files(spec, to_state_dict(*model), classes);
   if (seen)  // _meta.yaml stays last
     files.insert(files.end() - 1,
                  OutputFile{std::string(kSeenImagesFile), pack_seen_images(*seen)});
-  write_directory(config.untrained_model_path, files);
+  write_directory(*folder, files);
   print_result(config, spec, *model, taken, process.log);
   return 0;
 }

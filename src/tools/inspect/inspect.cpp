@@ -19,6 +19,7 @@
 #include "data/image/image.h"
 #include "data/image/unread_kind.h"
 #include "model/catalogue.h"
+#include "model/weights/starting_weights.h"
 #include "record/run_file.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
@@ -124,12 +125,14 @@ void report_preprocessing(const Preprocessing& pixels, Report& report) {
   report["resize_short_side"] =
       pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
   report["keep_exact_size"] = pixels.keep_exact_size;
+  report["fit"] = fit_name(pixels.fit);
   if (!pixels.transforms.empty()) report["transforms"] = Report::parse(pixels.transforms);
 }
 
 void inspect_model_directory(const fs::path& path, Report& report) {
   const ModelDirectory directory = read_model_directory(path);
   const ModelSpec& spec = directory.spec;
+  loaded_model(directory, (path / spec.model_file).string());  // or throws
   report["kind"] = spec.num_classes ? "ModelDirectory" : "UntrainedModelDirectory";
   report["path"] = path.string();
   report["model"] = spec.model_name;
@@ -301,9 +304,9 @@ int run(const InspectConfig& config, Process& process) {
   if (!config.valid_data_path.empty() && !report.contains("leaks"))
     throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +
                                            "' has none: leave it out, or give a dataset.");
-  std::istringstream lines(config.json
-                               ? report.dump(2, ' ', false, Report::error_handler_t::replace)
-                               : table_text(report));
+  if (config.json)
+    process.log.echo(report.dump(2, ' ', true, Report::error_handler_t::replace), false);
+  std::istringstream lines(config.json ? "" : table_text(report));
   for (std::string line; std::getline(lines, line);) process.log.info(line);
   return bad > 0 ? 1 : 0;
 }

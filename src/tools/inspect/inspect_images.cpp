@@ -25,6 +25,7 @@
 #include "data/transform/image_pipeline.h"
 #include "model/catalogue.h"
 #include "predict/inference.h"
+#include "record/run_summary.h"
 #include "report/console.h"
 #include "report/page/page.h"
 #include "tools/inspect/step_probe.h"
@@ -296,12 +297,12 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
   job.classes = std::max(2, static_cast<int>(set.classes.size()));
-  known_network(job.model_name)
-      .require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
+  const KnownNetwork& network = known_network(job.model_name);
+  network.require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
   PredictionConfig wanted;
   wanted.device = job.device;
   wanted.precision = choose_precision(job.precision, units_of(choose_device(job.device)),
-                                      std::max(size.width, size.height))
+                                      std::max(size.width, size.height), &network)
                          .precision;
   const Inference inference(wanted);
   const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
@@ -376,6 +377,10 @@ int inspect_images(const InspectConfig& config, Log& log, InspectReport& report)
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
+  const std::optional<double> cut = share_cut_away(set, size_of(config, set));
+  report["cut_away"] = cut ? Report(*cut) : Report();
+  if (cut.value_or(0) > kMuchCutAway)
+    report["notes"].push_back(cut_text(*cut) + ": see --fit of kiln train");
   report_input_mode(set, report);
   const int bad = config.check ? check_images(set, report) : 0;
   const int leaks = report_leaks(config, set, report);

@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
-#include "base/text.h"
+#include "base/url.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -245,7 +245,7 @@ void OutputSplitter::give(Source source) {
   // Of a line that overwrote itself, as progress lines do, keep only the last state.
   if (const std::size_t again = text.rfind('\r'); again != text.npos) text.erase(0, again + 1);
   if (text.starts_with("\x1b[K")) text.erase(0, 3);
-  take_({source.first, source.second, printable(text)});
+  take_({source.first, source.second, for_people(text)});
   begun_.erase(source);
 }
 

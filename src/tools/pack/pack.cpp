@@ -341,16 +341,10 @@ void refuse_class_names(const Dataset& set) {
 }  // namespace
 
 OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
-  prepare_output_folder(path, input);
+  check_output_folder(path, input);
   OutputFolder folder(path, OutputFolder::Interrupted::kDiscard);
-  for (const auto& entry : fs::directory_iterator(path)) {
-    const std::string name = entry.path().filename().string();
-    if (is_ignored_name(name)) continue;
-    throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(path) +
-                                                      ": it is not empty ('" + name +
-                                                      "' is in it). Empty it or choose another.");
-  }
-  remove_leftovers(path);
+  folder.require_empty();
+  folder.prepare();
   return folder;
 }
 

@@ -28,7 +28,6 @@
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/url.h"
 #include "parallel/device/device.h"
 #include "report/error_info.h"
 #include "tools/commands.h"
@@ -352,8 +351,7 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
-  if (!job.command.empty())
-    log.info("equivalent command: kiln " + shell_words(without_secrets(job.command)));
+  if (!job.command.empty()) log.info("equivalent command: kiln " + shell_words(job.command));
   for (const std::string& warning : job.warnings) log.warning(warning);
   pass_on(job.mpi, log);
   return job;

@@ -25,6 +25,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "base/unicode_form.h"
+#include "base/url.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/dataset/unused_options.h"
@@ -80,10 +81,14 @@ void prepare_folder_of_parts(const fs::path& file, const JobPart& part) {
 }
 
 // A JSON object of two lines, of which the first is that of all parts of one job. `model` is its
-// fingerprint, `names` a hash of the names of all images.
+// fingerprint, `names` a hash of the names of all images; one of `settings` is in the note.
 std::string part_note(const ScoreConfig& config, const ScoreRows& rows, const std::string& model,
-                      std::uint64_t names) {
-  return "{\"all_parts\": {\"model\": \"" + model + "\", \"names\": \"" + hex_digits(names) +
+                      const ScoreSettings& settings, std::uint64_t names) {
+  std::string values;
+  for (const auto& [name, value] : settings.rows)
+    values += name + std::string(1, '\0') + value + std::string(1, '\0');
+  return "{\"all_parts\": {\"model\": \"" + model + "\", \"settings\": \"" +
+         hex_digits(content_hash(values)) + "\", \"names\": \"" + hex_digits(names) +
          formatted("\", \"images\": %lld, \"batch_size\": %d, \"parts\": %d},\n",
                    static_cast<long long>(rows.num_images), config.prediction.batch_size,
                    config.part->count) +
@@ -146,7 +151,7 @@ std::string switch_text(bool is_on) {
 std::string where_images_are(const RecordOptions& records) {
   std::vector<std::string> texts;
   for (const auto& [beginning, folder] : records.list_roots)
-    texts.push_back(as_utf8(beginning) + "=" + full_path(folder));
+    texts.push_back(as_utf8(without_secrets(beginning)) + "=" + full_path(folder));
   return joined(texts, ",");
 }
 
@@ -268,8 +273,7 @@ class Scoring {
     for (std::uint32_t i = first; i < end; ++i) names_.add(set, true_labels_, i);
   }
 
-  // Adds the next batch, whose images belong to `set`. Throws Error kInvalidDataset if too many
-  // images are bad.
+  // Adds the next batch, whose images belong to `set`.
   void add(const Dataset& set, const PredictedBatch& predicted) {
     const Ranked ranked = predicted.logits.defined() ? ranked_classes(predicted.logits) : Ranked();
     std::string rows;
@@ -288,12 +292,12 @@ class Scoring {
                              row_of(ranked.plain, *image.row));
     }
     if (job_.file) job_.file->write(rows);
-    if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
     save_progress();
     progress_.show(so_far_.num_images, num_before_);
   }
 
-  // Call it after the last image. `pixels` is the preprocessing that was used.
+  // Call it after the last image. `pixels` is the preprocessing that was used. Throws Error
+  // kInvalidDataset if there was none, or, when all is written, if too many were bad.
   void finish(const TransformSpec& pixels) {
     const bool is_empty_part = so_far_.num_images == 0 && job_.rows.num_images > 0;
     if (so_far_.num_images == 0 && !is_empty_part)
@@ -301,8 +305,6 @@ class Scoring {
           ErrorCode::kInvalidDataset,
           job_.list ? "--files-from '" + config_.files_from + "' is empty: give one path per line."
                     : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
-    faults_.check(so_far_.num_images);
-    if (!config_.part) faults_.require_any_good(so_far_.num_images);
     if (job_.file) {
       job_.file->write(encoder_->end());
       job_.file->commit();
@@ -311,6 +313,8 @@ class Scoring {
     if (scored_dataset_) scored_dataset_->commit();
     log_result();
     if (job_.explanations) explain(pixels);
+    faults_.check(so_far_.num_images);
+    if (!config_.part) faults_.require_any_good(so_far_.num_images);
   }
 
  private:
@@ -322,14 +326,14 @@ class Scoring {
 
   // Rows are saved between batches, so a resumed job has the same batches as an uninterrupted one.
   void begin_file(ScoreFile& file) {
+    so_far_.settings = score_settings(config_, *job_.predictor, job_.inference, columns_);
     if (config_.part) {
       std::error_code failure;
       fs::remove(part_note_path(config_.output_path), failure);
       const auto names =
           names_of_rows(0, job_.rows.num_images, config_, job_.set, true_labels_).value_or(0);
-      part_note_ = part_note(config_, job_.rows, job_.predictor->print(), names);
+      part_note_ = part_note(config_, job_.rows, job_.predictor->print(), so_far_.settings, names);
     }
-    so_far_.settings = score_settings(config_, *job_.predictor, job_.inference, columns_);
     const std::string in_one_go =
         why_in_one_go(config_, *job_.format, job_.list ? &*job_.list : nullptr);
     is_saved_ = !config_.output_path.empty() && in_one_go.empty();

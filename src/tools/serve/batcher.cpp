@@ -120,9 +120,9 @@ void Batcher::prepare(const std::shared_ptr<Group>& group, std::size_t place,
   bool has_failed = false;
   try {
     ready.image = group->model->prepare(group->images[place], decoder, plan_.max_pixels);
-  } catch (const std::exception& failure) {  // no memory
+  } catch (const std::exception&) {  // no memory
     has_failed = true;
-    log_.warning(std::string("an image was not decoded: ") + failure.what());
+    log_.warning("an image was not decoded: " + caught_fault());
   }
   group->images[place].owner.reset();
   const bool is_good = ready.image.input != nullptr;
@@ -196,9 +196,9 @@ void Batcher::answer(std::vector<ReadyImage>& batch) {
       if (answers[i].score.is_unsure) metrics_.count("kiln_unsure_answers_total");
       batch[i].group->answers[batch[i].place] = std::move(answers[i]);
     }
-  } catch (const std::exception& failure) {
+  } catch (const std::exception&) {
     has_failed = true;
-    log_.warning(std::string("a batch was not answered: ") + failure.what());
+    log_.warning("a batch was not answered: " + caught_fault());
   }
   for (const ReadyImage& ready : batch) finish(ready.group, 1, has_failed);
 }

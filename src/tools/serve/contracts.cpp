@@ -20,7 +20,7 @@ HttpResponse tell_metrics(const ServerState& state, const HttpRequest&) {
 
 // The row of an answer in JSON, without a line end.
 std::string row_of_answer(const ServedModel& model, const ServedAnswer& answer) {
-  std::string row = find_score_format(".jsonl")->encoder(model.columns())->row(answer.score);
+  std::string row = model.rows().row(answer.score);
   row.erase(row.find_last_of('}'));
   if (answer.heat_map)
     row += ", \"heat_map\": \"data:image/jpeg;base64," +
@@ -78,10 +78,6 @@ HttpResponse tell_execution_parameters(const ServerState& state, const HttpReque
                             std::min(8LL, kMostAtATime / payload), payload)};
 }
 
-Question ask_about_instances(HttpRequest request) {
-  return question_of({read_instances(std::move(request)), /*is_alone=*/false});
-}
-
 }  // namespace
 
 HttpResponse tell_life(const ServerState& state, const HttpRequest&) {
@@ -122,7 +118,7 @@ std::vector<Route> vertex_routes(const ServingPlace& place) {
     routes.push_back(
         {.method = "GET", .path = place.vertex_health, .is_open = true, .tell = tell_readiness});
   if (!place.vertex_predict.empty())
-    routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_instances});
+    routes.push_back({.method = "POST", .path = place.vertex_predict, .ask = ask_about_body});
   return routes;
 }
 

@@ -26,7 +26,7 @@ class ServerState {
   virtual ~ServerState() = default;
   virtual bool is_ready() const = 0;
   virtual std::string metrics() const = 0;
-  virtual std::shared_ptr<const ServedModel> model() const = 0;
+  virtual std::shared_ptr<ServedModel> model() const = 0;
   virtual long long max_body_mib() const = 0;
 };
 

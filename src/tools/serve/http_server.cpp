@@ -1,5 +1,6 @@
 #include "tools/serve/http_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -17,6 +18,7 @@
 #include "base/json.h"
 #include "base/platform/serving.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 namespace {
@@ -64,11 +66,21 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return {};
 }
 
-HttpResponse error_response(int status, const std::string& sentence) {
-  HttpResponse response{.status = status,
-                        .body = "{\"error\": " + quote_json(printable(sentence)) + "}\n"};
-  if (status == 503) response.headers.push_back({"Retry-After", "1"});
-  return response;
+HttpResponse error_response(int status, const std::string& sentence,
+                            std::vector<HttpHeader> headers) {
+  if (status == 503) headers.push_back({"Retry-After", "1"});
+  return {.status = status,
+          .body = "{\"error\": " + quote_json(for_people(sentence)) + "}\n",
+          .headers = std::move(headers)};
+}
+
+std::string caught_fault() try {
+  std::rethrow_exception(explained(std::current_exception()));
+} catch (const Error& fault) {
+  const bool is_memory = fault.code() == ErrorCode::kModuleOutOfMemory;
+  return fault.message().substr(0, is_memory ? fault.message().find(". ") : std::string::npos);
+} catch (const std::exception& fault) {
+  return fault.what();
 }
 
 Responder::~Responder() {
@@ -139,6 +151,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void refuse(HttpResponse response) {
     core_.handler->note_refusal(response.status);
     is_last_ = true;
+    parser_.reset();  // the memory of the body
     send(std::move(response));
   }
 
@@ -148,6 +161,16 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
+  static HttpResponse no_room() {
+    return error_response(503, "All requests together hold too many bytes.");
+  }
+
+  // The bytes of a body or an answer. False: all sessions hold too much.
+  bool hold(std::size_t bytes) {
+    core_.bytes_held += bytes - std::exchange(bytes_held_, bytes);
+    return core_.bytes_held <= core_.limits.total_bytes;
+  }
+
   void allow_time() { stream_.expires_after(std::chrono::seconds(core_.limits.seconds)); }
 
   void take_head(Failure failure) {
@@ -157,8 +180,9 @@ class Session : public std::enable_shared_from_this<Session> {
     const auto& head = parser_->get();
     if (head.version() == 11 && head.count(http::field::host) != 1)
       return refuse(error_response(400, "A request has one Host header."));
-    if (head.count(http::field::transfer_encoding) > 0 &&
-        (!parser_->chunked() || head.version() < 11))
+    const auto num_codings = head.count(http::field::transfer_encoding);
+    const bool is_chunked = beast::iequals(head[http::field::transfer_encoding], "chunked");
+    if (num_codings > 0 && (num_codings > 1 || !is_chunked || head.version() < 11))
       return refuse(error_response(501, "The only Transfer-Encoding that is read is chunked."));
     const std::string target = text_of(head.target());
     request_ = {.method = text_of(head.method_string()),
@@ -172,6 +196,9 @@ class Session : public std::enable_shared_from_this<Session> {
       is_last_ = is_last_ || !parser_->is_done();
       return send(*std::move(refusal));
     }
+    // What is announced counts at once: the newest is refused, and those before it go on.
+    const std::size_t announced = parser_->content_length().value_or(0);
+    if (!hold(announced) && announced > 0) return refuse(no_room());
     parser_->eager(true);
     allow_time();
     if (parser_->is_done() || !beast::iequals(head[http::field::expect], "100-continue"))
@@ -188,11 +215,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void take_body(Failure failure) {
     if (failure) return fail(failure);
-    const std::size_t bytes = parser_->get().body().size();
-    core_.bytes_held += bytes - bytes_held_;
-    bytes_held_ = bytes;
-    if (core_.bytes_held > core_.limits.total_bytes)
-      return refuse(error_response(503, "All requests together hold too many bytes."));
+    if (!hold(std::max(bytes_held_, parser_->get().body().size()))) return refuse(no_room());
     read_body();
   }
 
@@ -210,6 +233,11 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void send(HttpResponse response) {
+    if (!hold(response.body.size()) && response.body.size() > kPieceBytes) {
+      response = no_room();
+      hold(response.body.size());
+      core_.handler->note_refusal(response.status);
+    }
     response_.emplace();
     response_->version(11);
     response_->result(static_cast<unsigned>(response.status));
@@ -246,7 +274,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void finish_request() {
-    core_.bytes_held -= std::exchange(bytes_held_, 0);
+    hold(0);
     if (std::exchange(is_active_, false)) --core_.num_active;
   }
 
@@ -294,8 +322,8 @@ void HttpServer::Core::accept() {
 void HttpServer::Core::run() {
   while (!context.stopped()) try {
       context.run();
-    } catch (const std::exception& failure) {
-      log.warning(std::string("a connection was closed: ") + failure.what());
+    } catch (const std::exception&) {
+      log.warning("a connection was closed: " + caught_fault());
     }
 }
 

@@ -37,7 +37,12 @@ struct HttpResponse {
 };
 
 // {"error": "…"}, with Retry-After if the status is 503.
-HttpResponse error_response(int status, const std::string& sentence);
+HttpResponse error_response(int status, const std::string& sentence,
+                            std::vector<HttpHeader> headers = {});
+
+// What is being caught, as a clause for the log: also a lack of memory, without the advice of
+// commands with other options.
+std::string caught_fault();
 
 // Answers one request, from any thread, once. Without an answer the destructor sends status 500.
 class Responder {
@@ -64,8 +69,9 @@ class HttpHandler {
 };
 
 struct HttpLimits {
-  std::size_t body_bytes = 0;   // of one request; beyond: 413
-  std::size_t total_bytes = 0;  // of the bodies of all requests together; beyond: 503
+  std::size_t body_bytes = 0;  // of one request; beyond: 413
+  // Of the bodies of all requests, as announced, and their answers together; beyond: 503.
+  std::size_t total_bytes = 0;
   std::size_t connections = 0;  // beyond: 503
   // For the headers to arrive, for the body to arrive, and for an answer to be taken; also how long
   // a connection may be idle.

@@ -14,9 +14,10 @@
 namespace kiln {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::int64_t kMaxImages = 4096;  // of a tensor
+constexpr std::size_t kMaxIdBytes = 4096;
 
 // The number in a text; empty if it is none.
 std::optional<std::size_t> number_in(std::string_view text) {
@@ -114,7 +115,7 @@ std::vector<EncodedImage> images_of_input(const Json& input,
                          : member(*parameters, "binary_data_size", &Json::is_number_unsigned);
   const Json* data = member(input, "data", &Json::is_array);
   if ((size == nullptr) == (data == nullptr) ||
-      (size != nullptr && size->get<std::uint64_t>() != binary.size()))
+      (size == nullptr ? 0 : size->get<std::uint64_t>()) != binary.size())
     throw BadRequest("The input needs either data or a binary_data_size that is right.");
   std::vector<EncodedImage> images;
   if (type == "UINT8") {
@@ -145,6 +146,7 @@ bool is_true(const Json& json, const char* name, bool otherwise) {
 // The request without its images.
 ProtocolRequest outputs_of(const Json& json) {
   ProtocolRequest wanted{.id = text_of(json, "id")};
+  if (wanted.id.size() > kMaxIdBytes) throw BadRequest("The id is longer than 4096 bytes.");
   const bool is_binary = is_true(json, "binary_data_output", false);
   const Json* outputs = member(json, "outputs", &Json::is_array);
   if (outputs == nullptr || outputs->empty()) {
@@ -156,6 +158,9 @@ ProtocolRequest outputs_of(const Json& json) {
     if (std::ranges::find(kProtocolOutputs, output_name) == kProtocolOutputs.end())
       throw BadRequest("There is no output '" + excerpt(output_name) +
                        "', but probabilities, label and confidence.");
+    if (std::ranges::find(wanted.outputs, output_name, &ProtocolRequest::Output::name) !=
+        wanted.outputs.end())
+      throw BadRequest("The output '" + output_name + "' is asked for twice.");
     wanted.outputs.push_back({output_name, is_true(output, "binary_data", is_binary)});
   }
   return wanted;
@@ -171,7 +176,8 @@ ProtocolRequest read_protocol_request(HttpRequest request) {
     throw BadRequest(std::string(kProtocolHeader) + " is not a length within the body.");
   const auto body = std::make_shared<const std::string>(std::move(request.body));
   const std::string_view all = *body, binary = all.substr(*length);
-  const Json json = *length == 0 ? Json::object() : parse_ordered_json(all.substr(0, *length));
+  const Json json =
+      *length == 0 ? Json::object() : parse_json(all.substr(0, *length), RepeatedKeys::kRefused);
   ProtocolRequest asked = outputs_of(json);
   if (*length == 0) {  // Triton's raw binary request: the file is the only input
     asked.images = {{body, binary}};

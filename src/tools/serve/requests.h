@@ -38,11 +38,8 @@ struct AskedImages {
 };
 
 // The image or images of a body, by its Content-Type: multipart/form-data, JSON with base64, or
-// else the image itself.
+// else the image itself. A body without a type, or with one for anything, is JSON if it begins so.
 AskedImages read_images(HttpRequest request);
-
-// {"instances": [{"b64": …}]}, Vertex AI's form.
-std::vector<EncodedImage> read_instances(HttpRequest request);
 
 // An image in base64, alone or in a data URL.
 EncodedImage image_of_base64(std::string_view text);

@@ -79,9 +79,12 @@ class Service final : public HttpHandler, public ServerState {
     if (route == nullptr)
       response = error_response(404, "There is no " + excerpt(head.path) + " here.");
     else if (!is_method_of(*route, head.method))
-      response = wrong_method(*route);
+      response = error_response(405, "This path takes " + std::string(route->method) + ".",
+                                {{"Allow", std::string(route->method)}});
     else if (!route->is_open && !has_key(head))
-      response = no_key();
+      response = error_response(
+          401, "The header Authorization: Bearer KEY is missing, or its key is wrong.",
+          {{"WWW-Authenticate", "Bearer"}});
     if (response) count(route ? route->path : "none", response->status);
     return response;
   }
@@ -108,7 +111,10 @@ class Service final : public HttpHandler, public ServerState {
       now.emplace_back("kiln_validation_unsure_ratio", *unsure);
     return metrics_.text(now);
   }
-  std::shared_ptr<const ServedModel> model() const override { return current_model(); }
+  std::shared_ptr<ServedModel> model() const override {
+    const std::scoped_lock lock(mutex_);
+    return model_;
+  }
   long long max_body_mib() const override { return plan_.max_body_mib; }
 
  private:
@@ -122,11 +128,6 @@ class Service final : public HttpHandler, public ServerState {
     std::vector<std::shared_ptr<Batcher::Place>> places;
     Stopwatch watch;
   };
-
-  std::shared_ptr<ServedModel> current_model() const {
-    const std::scoped_lock lock(mutex_);
-    return model_;
-  }
 
   // The route with the path and the method, or else one with the path.
   const Route* find(const HttpRequest& request) const {
@@ -143,31 +144,16 @@ class Service final : public HttpHandler, public ServerState {
     return method == route.method || (method == "HEAD" && route.method == "GET");
   }
 
-  static HttpResponse wrong_method(const Route& route) {
-    HttpResponse response =
-        error_response(405, "This path takes " + std::string(route.method) + ".");
-    response.headers.push_back({"Allow", std::string(route.method)});
-    return response;
-  }
-
-  static HttpResponse no_key() {
-    HttpResponse response = error_response(
-        401, "The header Authorization: Bearer KEY is missing, or its key is wrong.");
-    response.headers.push_back({"WWW-Authenticate", "Bearer"});
-    return response;
-  }
-
   static HttpResponse no_answer() {
     return error_response(500, "The server could not answer; its log says why.");
   }
 
   bool has_key(const HttpRequest& head) const {
-    constexpr std::string_view kBearer = "Bearer ";
-    std::string_view given = head.header("authorization");
+    constexpr std::string_view kBearer = "bearer ";
+    const std::string_view given = head.header("authorization");
     if (plan_.key.empty()) return true;
-    if (!given.starts_with(kBearer)) return false;
-    given.remove_prefix(kBearer.size());
-    return is_same_secret(given, plan_.key);
+    if (in_small_letters(given.substr(0, kBearer.size())) != kBearer) return false;
+    return is_same_secret(trimmed(given.substr(kBearer.size())), plan_.key);
   }
 
   void count(const std::string& route, int status) {
@@ -187,11 +173,14 @@ class Service final : public HttpHandler, public ServerState {
 
   // Reads a request, on a loader thread.
   void ask(const std::shared_ptr<Call>& call) {
-    std::shared_ptr<ServedModel> model = current_model();
+    std::shared_ptr<ServedModel> model = this->model();
     Question question = call->route.ask(std::move(call->request));
     const std::size_t count = question.images.size();
     if (count > plan_.max_queued)
       throw BadRequest("These are more images than the queue may hold (--max-queue).", 413);
+    if (count > 1 && count * model->row_bytes() > plan_.max_body_mib * kMebibyte)
+      throw BadRequest("The answer would be larger than --max-body-mib: send fewer images at once.",
+                       413);
     if (count > 1) {
       auto place = batcher_.take_place(count - 1);
       if (!place) return respond(*call, error_response(503, kFull));
@@ -213,8 +202,8 @@ class Service final : public HttpHandler, public ServerState {
       respond(call, error_response(fault.status(), fault.what()));
     } catch (const JsonFault& fault) {
       respond(call, error_response(400, std::string("The body ") + fault.what() + "."));
-    } catch (const std::exception& failure) {
-      log_.warning(std::string("a request was not answered: ") + failure.what());
+    } catch (const std::exception&) {
+      log_.warning("a request was not answered: " + caught_fault());
       respond(call, no_answer());
     }
   }
@@ -258,9 +247,10 @@ std::string key_of(const std::string& file) {
                                            ". Give a text file with the key.");
   }
   key.erase(key.find_last_not_of(" \t\r\n") + 1);
-  if (key.empty() || key.find_first_of(" \t\r\n") != key.npos)
-    throw Error(ErrorCode::kUserError, "--key-file " + quoted_path(file) +
-                                           " must hold one word, the key that clients send.");
+  if (key.empty() || std::ranges::any_of(key, [](char c) { return c < '!' || c > '~'; }))
+    throw Error(ErrorCode::kUserError,
+                "--key-file " + quoted_path(file) +
+                    " must hold one word of visible ASCII, the key that clients send.");
   return key;
 }
 
@@ -293,27 +283,35 @@ Batcher::Plan batches_of(const ServeConfig& config, const Inference& inference) 
           .max_pixels = config.max_megapixels * 1'000'000LL};
 }
 
-void log_start(const ServedModel& model, const Inference& inference, const std::string& host,
-               const HttpServer& server, Log& log) {
+void log_model(const ServedModel& model, const Inference& inference, Log& log) {
   log.info("model:     " + model.predictor().spec().model_name +
            formatted(", %zu classes, ", model.labels().size()) +
            precision_name(inference.precision()) + ", " + inference.device().description);
   if (!inference.precision_warning().empty()) log.warning(inference.precision_warning());
   for (const std::string& note : model.predictor().notes()) log.warning(note);
-  log.info(formatted("serving:   http://%s:%d", host.c_str(), server.port()));
+}
+
+// A model that lacks what the earlier one has was not copied whole.
+void require_as_whole(const Predictor& model, const Predictor& earlier) {
+  for (const std::string& note : model.notes())
+    if (std::ranges::find(earlier.notes(), note) == earlier.notes().end())
+      throw Error(ErrorCode::kInvalidModelDirectory,
+                  note + " The earlier one has it: copy all of the new one.");
 }
 
 void reload(const ServeConfig& config, const ServingPlace& place, const Inference& inference,
             Service& service, Log& log) {
   try {
     const FoundModel found = find_served_model(config.trained_model_path, place);
-    service.use(open_served_model(config, found.path, inference));
-    service.counters().count("kiln_model_reloads_total", "result=\"done\"");
+    const std::shared_ptr<ServedModel> model = open_served_model(config, found.path, inference);
+    require_as_whole(model->predictor(), service.model()->predictor());
     log.info("reloaded:  the model " + quoted_path(found.path));
-  } catch (const std::exception& fault) {
+    log_model(*model, inference, log);
+    service.use(model);
+    service.counters().count("kiln_model_reloads_total", "result=\"done\"");
+  } catch (const std::exception&) {
     service.counters().count("kiln_model_reloads_total", "result=\"failed\"");
-    log.warning(std::string("The model is not reloaded, the earlier one answers on: ") +
-                fault.what());
+    log.warning("The model is not reloaded, the earlier one answers on: " + caught_fault());
   }
 }
 
@@ -376,7 +374,8 @@ int run(const ServeConfig& config, Process& process) {
   problems.throw_if_any();
   allow_descriptors(config.max_connections, log);
   Service service(std::move(plan), *server, batches_of(config, inference), log);
-  log_start(*model, inference, host, *server, log);
+  log_model(*model, inference, log);
+  log.info(formatted("serving:   http://%s:%d", host.c_str(), server->port()));
   service.use(std::move(model));
   server->start(service);
   int signal = 0;

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "data/image/resample.h"
 #include "predict/explanations.h"
 #include "record/evaluation.h"
 #include "store/model_directory.h"
@@ -22,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPackedModel = "model.tar.gz";
-constexpr int kMaxDepth = 3;  // of folders with a single folder in them
+constexpr std::size_t kMaxNumberBytes = 16;  // of a probability as text
+constexpr int kMaxDepth = 3;                 // of folders with a single folder in them
 
 // A model directory or a packed one at `path` or below it, where only folders with nothing else lie
 // in between; empty if there is none.
@@ -107,10 +110,16 @@ ServedModel::ServedModel(const fs::path& folder, const Inference& inference,
       uploader_(inference.torch_device(), pixels_.output, inference.batch_size(),
                 predictor_.normalization()),
       thresholds_(predictor_.rule().thresholds(config.min_confidence, config.answer_at)),
-      columns_(columns_for(predictor_, config)) {
-  batch_.pixels =
-      layout_.new_buffer(input_bytes_ * static_cast<std::size_t>(inference.batch_size()));
-  if (columns_.guesses && !predictor_.calibration().answers.empty())
+      rows_(find_score_format(".jsonl")->encoder(columns_for(predictor_, config))),
+      row_bytes_(rows_->row({}).size() + kMaxNumberBytes * labels().size()) {
+  const std::size_t bytes = input_bytes_ * static_cast<std::size_t>(inference.batch_size());
+  try {
+    batch_.pixels = layout_.new_buffer(bytes);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kModuleOutOfMemory, "Out of memory: a batch (--max-batch) needs " +
+                                                   bytes_text(static_cast<long long>(bytes)) + ".");
+  }
+  if ((config.min_confidence || config.answer_at) && !predictor_.calibration().answers.empty())
     unsure_in_validation_ =
         1 - answer_rate(predictor_.calibration().answers, thresholds_.front()).share();
 }
@@ -131,6 +140,7 @@ PreparedImage ServedModel::prepare(const EncodedImage& image, LoaderThreads::Dec
     else
       std::memcpy(prepared.input.get(), decoder.pixels.data(), input_bytes_);
     if (image.wants_heat_map) prepared.pixels = decoder.pixels;
+    prepared.picture = decoder.path.picture();
   } catch (const ImageFault& fault) {
     prepared.fault = fault.what();
   }
@@ -167,7 +177,8 @@ std::vector<ServedAnswer> ServedModel::answer(const std::vector<const PreparedIm
     const auto place = static_cast<std::int64_t>(i);
     const at::Tensor map = predictor_.class_maps(input.narrow(0, place, 1), {id})[0];
     if (map.numel() > 1)
-      answers[i].heat_map = with_heat_map({pixels_.output, images[i]->pixels}, map);
+      answers[i].heat_map =
+          cut_out(with_heat_map({pixels_.output, images[i]->pixels}, map), images[i]->picture);
   }
   num_unanswered_ = 0;
   return answers;

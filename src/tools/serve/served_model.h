@@ -27,6 +27,7 @@ namespace kiln {
 struct PreparedImage {
   LoaderThreads::Buffer input;            // floats, or bytes for a GPU; nullptr: the image is bad
   std::vector<std::uint8_t> pixels = {};  // for a heat map
+  Region picture = {};                    // of them: without padding
   std::string fault = {};                 // why it is bad, or what is damaged
 };
 
@@ -45,8 +46,10 @@ class ServedModel {
 
   const Predictor& predictor() const { return predictor_; }
   const std::vector<std::string>& labels() const { return predictor_.labels(); }
-  // What the row of an answer contains, as `kiln score --all-classes` writes it.
-  const ScoreColumns& columns() const { return columns_; }
+  // Writes the row of an answer as `kiln score --all-classes` does, in JSON. On any thread.
+  ScoreEncoder& rows() const { return *rows_; }
+  // Of a row at most, but for the name and the fault of the image.
+  std::size_t row_bytes() const { return row_bytes_; }
   const std::optional<double>& unsure_in_validation() const { return unsure_in_validation_; }
 
   // On any thread. A larger image than `max_pixels` is bad.
@@ -66,7 +69,8 @@ class ServedModel {
   DeviceUploader uploader_;
   HostBatch batch_;
   const std::vector<double> thresholds_;
-  const ScoreColumns columns_;
+  const std::unique_ptr<ScoreEncoder> rows_;
+  const std::size_t row_bytes_;
   std::optional<double> unsure_in_validation_;
   static constexpr int kMaxUnanswered = 5;
   std::atomic<int> num_unanswered_ = 0;  // batches since the last answer, with the current one

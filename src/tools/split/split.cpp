@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/unicode_form.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/split.h"
 #include "run/inputs/sources.h"
@@ -55,21 +56,21 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
     std::string images;
     for (const std::uint32_t i : leak.images)
       if (split.parts[i] == p)
-        images +=
-            (images.empty() ? "" : ", ") + quote_json(printable(split.set.samples.file_name(i)));
+        images += (images.empty() ? "" : ", ") +
+                  quote_json(as_utf8(std::string(split.set.samples.file_name(i))));
     if (!images.empty()) line += ", " + quote_json(names[p]) + ": [" + images + "]";
   }
   return line + "}\n";
 }
 
 // Puts all outputs in place together, when the last one is complete.
-void write_parts(const PartedDataset& split, const std::vector<std::string>& paths, Log& log) {
+void write_parts(const PartedDataset& split, std::vector<OutputFolder> folders, Log& log) {
   std::vector<ImageDirectoryOutput> outputs;
-  outputs.reserve(paths.size());
-  for (std::size_t p = 0; p < paths.size(); ++p) {
+  outputs.reserve(folders.size());
+  for (std::size_t p = 0; p < folders.size(); ++p) {
     std::vector<bool> keep(split.parts.size());
     for (std::size_t i = 0; i < keep.size(); ++i) keep[i] = split.parts[i] == p;
-    outputs.emplace_back(split.set, keep, paths[p]);
+    outputs.emplace_back(split.set, keep, std::move(folders[p]));
   }
   for (ImageDirectoryOutput& output : outputs) {
     if (const std::string note = output.left_out().note(); !note.empty()) log.warning(note);
@@ -90,8 +91,9 @@ int run(const SplitImagesConfig& config, Process& process) {
     tell_unused(config.records, set);
     check_parts(request, set);
   });
+  std::vector<OutputFolder> folders;
   for (const std::string& path : config.part_paths)
-    problems.collect([&] { prepare_image_output(path, config.src_path); });
+    problems.collect([&] { folders.push_back(take_image_output(path, config.src_path)); });
   problems.throw_if_any();
   const PartedDataset split =
       split_into_parts(std::move(set), request, scan_plan(usable_cpus(), log));
@@ -99,7 +101,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   warn_of_lost_columns(split.set, log);
   warn_of_undecodable(split.set, log);
   if (const std::string note = note_of_turned_images(split.set); !note.empty()) log.warning(note);
-  write_parts(split, config.part_paths, log);
+  write_parts(split, std::move(folders), log);
   log.info("Split '" + config.src_path + "' into " + split.summary + ".");
   log.info("Wrote the ImageDirectories " +
            quoted_names(config.part_paths, config.part_paths.size()) + ".");

@@ -88,10 +88,12 @@ int run(const TransformApplyConfig& config, Process& process) {
   Log& log = process.log;
   TransformChain chain;
   Dataset set;
+  std::optional<OutputFolder> folder;
   Problems problems;
   problems.collect([&] { chain = read_transformation(config.transform_path); });
   problems.collect([&] { set = read_dataset(config.image_path, "Input dataset", config.records); });
-  problems.collect([&] { prepare_image_output(config.output_path, config.image_path); });
+  problems.collect(
+      [&] { folder.emplace(take_image_output(config.output_path, config.image_path)); });
   problems.throw_if_any();
   tell_unused(config.records, set);
   for (const std::string& note : set.notes) log.warning(note);
@@ -108,7 +110,7 @@ int run(const TransformApplyConfig& config, Process& process) {
   ImageChanger changer(set, chain, config);
   ScoringProgress progress(static_cast<long long>(set.samples.size()), log);
   write_changed_images(
-      set, config.output_path,
+      set, *std::move(folder),
       {.extension = ".png",
        .contents = [&](std::size_t i) { return changer.contents(i); },
        .num_threads = config.loader_threads > 0 ? config.loader_threads : usable_cpus(),

@@ -41,7 +41,7 @@ TemporaryFolder scratch_folder() try {
 // The job, without its outputs, and without what --recipe sets, which may follow from how long it
 // trains.
 RepeatedRun job_of(const TrainConfig& config, std::vector<Choice> choices = {}) {
-  RepeatedRun job{given_options(config), config.data.network.weights, std::move(choices)};
+  RepeatedRun job{given_options(config), std::move(choices)};
   std::erase_if(job.options, [&, command = find_command("train")](const auto& one) {
     const bool is_kept = one.first == "recipe" || one.first == "time-limit" ||
                          !find_option(*command, one.first)->is_for_one_run;

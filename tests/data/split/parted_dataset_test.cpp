@@ -177,7 +177,7 @@ TEST_F(PartedDatasetTest, PartsOfAnImageDirectoryKeepNamesIdsAndLines) {
     const auto folder = output.path() / std::to_string(part);
     std::vector<bool> keep;
     for (const std::uint8_t p : made.parts) keep.push_back(p == part);
-    ImageDirectoryOutput complete(made.set, keep, folder);
+    ImageDirectoryOutput complete(made.set, keep, OutputFolder(folder));
     EXPECT_FALSE(std::filesystem::exists(folder / "images.lst"));
     complete.put_in_place();
     both += bytes_of(folder / "images.lst");

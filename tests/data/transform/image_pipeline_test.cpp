@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "data/image/image.h"
+#include "data/image/resample.h"
 #include "data/make_image.h"
 #include "data/transform/augment.h"
 
@@ -127,6 +128,81 @@ TEST(ImagePipeline, CoversTheOutputWithImagesOfOtherSizes) {
             "too elongated to resize: 20000 x 1");
 }
 
+// The columns of an image whose red grows from left to right, as it lies in the output.
+TEST(ImagePipeline, PadsAndStretchesTheWholeImage) {
+  const std::string wide = test::encode_png(test::gradient(25, 100));
+  TransformSpec plan = {.output = {32, 32}, .fit = Fit::kPad, .fill = {1, 2, 3}};
+  const Image padded = write(wide, plan).image;
+  for (int y = 0; y < 32; ++y) {
+    const std::uint8_t* row = padded.pixels.data() + y * 32 * 3;
+    const bool has_picture = y >= 12 && y < 20;  // 8 rows of 32, in the middle
+    EXPECT_EQ(row[2] == 3 && row[0] == 1, !has_picture) << y;
+    if (!has_picture) continue;
+    EXPECT_LT(row[0], 50);
+    EXPECT_GT(row[31 * 3], 190);
+  }
+  plan.fit = Fit::kStretch;
+  const Image stretched = write(wide, plan).image;
+  for (int y = 0; y < 32; ++y) {
+    EXPECT_LT(stretched.pixels[y * 32 * 3], 50) << y;
+    EXPECT_GT(stretched.pixels[(y * 32 + 31) * 3], 190) << y;
+  }
+}
+
+TEST(ImagePipeline, PaddingSurroundsAnyShape) {
+  for (const ImageSize from :
+       {ImageSize{900, 1}, {1, 900}, {25, 100}, {99, 70}, {5, 3}, {33, 33}}) {
+    for (const ImageSize out : {ImageSize{32, 32}, {24, 40}, {33, 17}}) {
+      const TransformSpec plan = {.output = out, .fit = Fit::kPad, .fill = {9, 9, 9}};
+      const std::string bytes =
+          test::encode_png(test::plain(from.height, from.width, 200, 100, 50));
+      const ImageSize inner = inner_size(from, out);
+      EXPECT_TRUE(inner.height == out.height || inner.width == out.width);
+      ImagePipeline pipeline;
+      Image result{out, std::vector<std::uint8_t>(out.num_pixels() * 3)};
+      pipeline.write(bytes, plan, {}, result.pixels.data());
+      EXPECT_EQ(pipeline.picture().size, inner);
+      const Image picture = cut_out(result, pipeline.picture());
+      EXPECT_EQ(
+          test::largest_difference(picture, test::plain(inner.height, inner.width, 200, 100, 50)),
+          0);
+      EXPECT_EQ(std::ranges::count(result.pixels, 9),
+                std::ssize(result.pixels) - std::ssize(picture.pixels));
+    }
+  }
+}
+
+// Cached pixels are mirrored after padding, others before: with an odd rest the bars differ.
+TEST(ImagePipeline, PaddingIsMirroredWithTheImage) {
+  const std::string bytes = test::encode_png(test::noise(40, 21));
+  TransformSpec plan = {.output = {40, 40}, .fit = Fit::kPad};
+  const Image straight = write(bytes, plan).image;
+  plan.augment = Augment::kFlip;
+  int flipped = 0;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const Image result = write(bytes, plan, {1, 1, i}).image;
+    Image kept = straight;
+    ImagePipeline().augment(plan, {1, 1, i}, kept.pixels.data());
+    EXPECT_EQ(result.pixels, kept.pixels);
+    flipped += result.pixels == mirrored(straight).pixels ? 1 : 0;
+  }
+  EXPECT_NEAR(flipped, 20, 12);
+}
+
+TEST(ImagePipeline, PaddingLeavesRandomCropsAsTheyAre) {
+  const std::string bytes = test::encode_jpeg(test::noise(60, 200));
+  TransformSpec plan = center_plan(24);
+  plan.augment = Augment::kStandard;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    plan.fit = Fit::kCrop;
+    const Image cropped = write(bytes, plan, {1, 1, i}).image;
+    for (const Fit fit : {Fit::kPad, Fit::kStretch}) {
+      plan.fit = fit;
+      EXPECT_EQ(write(bytes, plan, {1, 1, i}).image.pixels, cropped.pixels);
+    }
+  }
+}
+
 TEST(ImagePipeline, CropsWithoutResizing) {
   const Image image = test::noise(37, 60);
   const Image cut = write(test::encode_png(image), center_plan(32)).image;
@@ -214,9 +290,10 @@ TEST(ImagePipeline, WithoutRandomCropsALargeJpegIsResizedFromAllItsPixels) {
   const std::string jpeg = test::encode_jpeg(mosaic(2000, 3000, 9));
   const std::string pixels = test::encode_ppm(decode_image(jpeg, Exif::kIgnore).image);
   for (const int size : {32, 100, 224}) {
-    for (const Augment augment : {Augment::kNone, Augment::kFlip}) {
+    for (const Fit fit : {Fit::kCrop, Fit::kPad, Fit::kStretch}) {
       TransformSpec plan = center_plan(size);
-      plan.augment = augment;
+      plan.fit = fit;
+      plan.augment = fit == Fit::kCrop ? Augment::kFlip : Augment::kNone;
       EXPECT_EQ(test::largest_difference(write(jpeg, plan).image, write(pixels, plan).image), 0)
           << size;
     }
@@ -284,7 +361,7 @@ TEST(ImagePipeline, StrongGoesOnWithTheDrawsOfStandard) {
     draw_crop({50, 40}, random);
     apply_operation(draw_operation(random), expected.pixels.data(), expected.size, copy);
     const TransformSpec plan = plan_of(parse_augment("erase,trivial,flip,crop"));
-    random_erase(expected.pixels.data(), expected.size, plan.erased.data(), random);
+    random_erase(expected.pixels.data(), expected.size, plan.fill.data(), random);
     EXPECT_EQ(write(bytes, plan, key).image.pixels, expected.pixels) << i;
   }
 }

@@ -31,12 +31,15 @@ TEST(MatchClasses, FindsRowsByName) {
   EXPECT_TRUE(contains(none.text, "know none of the classes"));
 }
 
-TEST(MatchClasses, GoesByTheirNumberWhereNamesAreNotKnown) {
-  EXPECT_EQ(match_classes({"x", "y"}, {}, 2).rows, (Rows{0, 1}));
+TEST(MatchClasses, AreFreshWhereNothingNamesTheRows) {
+  const ClassRows same = match_classes({"x", "y"}, {}, 2);
+  EXPECT_EQ(same.rows, (Rows{kFreshRow, kFreshRow}));
+  EXPECT_TRUE(contains(same.text, "NAME.classes.txt")) << same.text;
   const ClassRows other = match_classes({"x", "y", "z"}, {}, 1000);
   EXPECT_FALSE(other.any());
   EXPECT_TRUE(contains(other.text, "the weights have 1,000 outputs and the data 3 classes"));
   EXPECT_FALSE(match_classes({"x", "y"}, {"x", "y"}, 1000).any()) << "names of other rows";
+  EXPECT_FALSE(match_classes(std::vector<std::string>(1000, "n01440764"), {}, 1000).any());
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ TEST_F(Sources, AStateDictSaysNothingOfClasses) {
 }
 
 TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   expect_the_model(read_weight_source(folder_ / "m"));
   ModelDirectory untrained;
   untrained.state = {tensor("model.fc.bias")};
@@ -257,7 +257,7 @@ TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
 }
 
 TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   for (const char* name : {"model", "model.safetensors"})
     expect_the_model(read_weight_source(folder_ / "m" / name));
   const fs::path before = fs::current_path();
@@ -271,14 +271,14 @@ TEST_F(Sources, AModelsWeightsFileKnowsWhatIsBesideIt) {
 }
 
 TEST_F(Sources, AModelThatIsReplacedMeanwhileIsReadAgainWithWhatIsBesideIt) {
-  write_directory(folder_ / "m", trained_model_files(model()));
+  write_directory(OutputFolder(folder_ / "m"), trained_model_files(model()));
   TrainedModel other = model();
   other.state = {tensor("model.fc.bias", 4)};
   other.labels = {"fir", "oak"};
   bool is_replaced = false;
   const std::function<void(const fs::path&)> replace = [&](const fs::path& path) {
     if (path.filename() != kLabelMapFile || std::exchange(is_replaced, true)) return;
-    write_directory(folder_ / "m", trained_model_files(other));
+    write_directory(OutputFolder(folder_ / "m"), trained_model_files(other));
   };
   test::before_open = &replace;
   const WeightSource source = read_weight_source(folder_ / "m/model.safetensors");
@@ -287,26 +287,71 @@ TEST_F(Sources, AModelThatIsReplacedMeanwhileIsReadAgainWithWhatIsBesideIt) {
   EXPECT_EQ(source.state[0].bytes, other.state[0].bytes);
 }
 
-TEST_F(Sources, PublishedWeightsHaveAUrl) {
-  const auto says = [](const std::string& given, const std::string& network) {
+TEST_F(Sources, PublishedWeightsHaveAWord) {
+  const auto told = [](const std::string& network) {
     try {
-      read_weight_source(given, network);
+      read_weight_source("imagenet", network);
     } catch (const Error& error) {
-      const std::string url = "--weights https://download.pytorch.org/models/";
-      const std::size_t at = error.message().find(url);
-      return at == std::string::npos ? "" : error.message().substr(at + url.size(), 21);
+      return error.message();
     }
     return std::string("read");
   };
-  for (const char* word :
-       {"imagenet", "ImageNet", "IMAGENET1K_V1", "ResNet50_Weights.IMAGENET1K_V1",
-        "resnet50-0676ba61.pth", "resnet50.pth", "resnet18", "pretrained"})
-    EXPECT_EQ(says(word, "resnet50"), "resnet50-0676ba61.pth") << word;
-  for (const char* word : {"DEFAULT", "IMAGENET1K_V2", "some/resnet50-11ad3fa6.pth"})
-    EXPECT_EQ(says(word, "resnet50"), "resnet50-11ad3fa6.pth") << word;
-  EXPECT_EQ(says("DEFAULT", "resnet18"), "resnet18-f37072fd.pth");
-  EXPECT_EQ(says("mine.pth", "resnet50"), "");
-  EXPECT_EQ(says("weights/", "resnet18"), "");
+  EXPECT_NE(told("resnet50").find("--weights torchvision."), std::string::npos);
+  for (const char* other : {"vit_s_14", "vit_s_16", ""})
+    EXPECT_EQ(told(other).find("torchvision"), std::string::npos) << other;
+}
+
+std::string safetensors_with(const std::string& metadata) {
+  std::string bytes = write_safetensors({tensor("fc.bias")});
+  const std::string old = R"({"format":"pt"})";
+  const std::size_t at = bytes.find(old);
+  bytes.replace(at, old.size(), metadata);
+  bytes[0] = static_cast<char>(bytes[0] + static_cast<int>(metadata.size() - old.size()));
+  return bytes;
+}
+
+TEST_F(Sources, AFileMayNameItsClasses) {
+  const Names both = {"cat", "dog"};
+  const auto classes = [&](const std::string& metadata) {
+    return read_weight_source(write("w.safetensors", safetensors_with(metadata))).classes;
+  };
+  EXPECT_EQ(classes(R"({"classes":"[\"cat\",\"dog\"]"})"), both);
+  EXPECT_EQ(classes(R"({"id2label":"{\"1\":\"dog\",\"0\":\"cat\"}"})"), both);
+  for (const char* other :
+       {R"({"classes":"cat, dog"})", R"({"classes":"[1,0]"})", R"({"classes":"3"})",
+        R"({"id2label":"{\"1\":\"dog\",\"2\":\"cat\"}"})", R"({"names":"[\"a\"]"})"})
+    EXPECT_EQ(classes(other), Names()) << other;
+  write("w.classes.txt",
+        "\xef\xbb\xbf"
+        "dog\r\ncat\n\n");
+  EXPECT_EQ(classes(R"({"classes":"[\"cat\",\"dog\"]"})"), (Names{"dog", "cat"}));
+  write("w.classes.txt", "dog\ndog\n");
+  EXPECT_NE(fault_of(folder_ / "w.safetensors").find("twice"), std::string::npos);
+}
+
+TEST_F(Sources, AConfigBesideItIsReadOrPassedOver) {
+  const std::string file = write("hub/model.safetensors", write_safetensors({tensor("fc.bias")}));
+  write("hub/config.json",
+        R"({"id2label":{"0":"cat","1":"dog"},"pretrained_cfg":{"mean":[0,0,0.5],)"
+        R"("std":[1,1,1]}})" +
+            std::string(1 << 17, ' '));
+  EXPECT_EQ(read_weight_source(file).classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(read_weight_source(file).normalization->mean[2], 0.5);
+  for (const std::string& other : {std::string("{"), std::string(17 << 20, ' ')}) {
+    write("hub/config.json", other);
+    EXPECT_NE(read_weight_source(file).kind.find("config.json is passed over"), std::string::npos);
+  }
+}
+
+TEST_F(Sources, ShardsAreNamed) {
+  const std::string bytes = write_safetensors({tensor("fc.bias")});
+  EXPECT_NE(fault_of(write("s/model-00002-of-00003.safetensors", bytes)).find("one of 3 shards"),
+            std::string::npos);
+  EXPECT_NE(fault_of(folder_ / "s").find("one of 3 shards"), std::string::npos);
+  EXPECT_NE(fault_of(write("i/pytorch_model.bin.index.json", "{}")).find("the index of shards"),
+            std::string::npos);
+  EXPECT_NE(fault_of(folder_ / "i").find("the index of shards"), std::string::npos);
+  EXPECT_EQ(fault_of(write("one/model-00001-of-00001.safetensors", bytes)), "no fault");
 }
 
 TEST_F(Sources, AModelMayBePacked) {

@@ -18,6 +18,20 @@ TEST(PeerStatus, MissingRanksAreNamedWithHostAndPhase) {
   EXPECT_EQ(text, "Missing: rank 1 on host b, evaluating.");
 }
 
+TEST(PeerStatus, RanksInAnotherCollectiveAreNamedWithIt) {
+  std::vector<PeerStatus> peers(3, just_heard(9, "starting"));
+  for (PeerStatus& peer : peers) peer.place = 9;
+  peers[1].collective = peers[0].collective = "exchange of settings";
+  peers[2].collective = "all-reduce of counts";
+  PeerView view{peers, kHosts, 0, 9};
+  view.collective = "exchange of settings";
+  EXPECT_TRUE(missing_ranks(view).starts_with(
+      "Missing: rank 2 on host c, starting, in the all-reduce of counts instead"))
+      << missing_ranks(view);
+  peers[2].place = 10;  // it has finished this one
+  EXPECT_NE(missing_ranks(view).find("network"), std::string::npos);
+}
+
 TEST(PeerStatus, SilentRanksAreNamedEvenAfterTheyArrived) {
   std::vector<PeerStatus> peers = {just_heard(9, ""), just_heard(9, "training"), {}};
   peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);

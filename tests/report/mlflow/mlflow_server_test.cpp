@@ -48,8 +48,13 @@ TEST(MlflowText, RefusesInvalidUrls) {
   for (const char* folder : {"file:///tmp/mlruns", "file:mlruns", "mlruns", "/tmp/mlruns", "./x"})
     EXPECT_NE(refusal_of(folder).find("names a folder, not a server"), std::string::npos) << folder;
   EXPECT_NE(refusal_of("sqlite:///mlflow.db").find("begins with 'sqlite:'"), std::string::npos);
-  EXPECT_NE(refusal_of("databricks://profile").find("begins with 'databricks:'"),
-            std::string::npos);
+  for (const char* workspace : {"databricks", "databricks://profile", "databricks-uc"})
+    EXPECT_NE(refusal_of(workspace).find("Databricks"), std::string::npos) << workspace;
+  for (const char* host : {"localhost:5000", "localhost", "10.0.0.1:5000", "me:pa55@host:5000"}) {
+    EXPECT_NE(refusal_of(host).find("http://"), std::string::npos) << host;
+    EXPECT_EQ(refusal_of(host).find("folder"), std::string::npos) << host;
+    EXPECT_EQ(refusal_of(host).find("pa55"), std::string::npos) << host;
+  }
   EXPECT_NE(refusal_of("http://").find("has no host"), std::string::npos);
   EXPECT_NE(refusal_of("http:///path").find("has no host"), std::string::npos);
 }

@@ -79,6 +79,15 @@ TEST(NextSteps, GiveOnlyAdviceThatApplies) {
   EXPECT_LACKS(steps(), "pretrained weights");
 }
 
+TEST(NextSteps, BeginWithPretrainedWeightsForFewPhotos) {
+  RunRecord run = sample_run(5);
+  const std::string line = "`kiln train photos --weights torchvision` begins";
+  run.start.plan = {{"better start", line}};
+  EXPECT_TRUE(next_steps(run).front().starts_with(line)) << next_steps(run).front();
+  for (EpochRecord& epoch : run.epochs) epoch.valid = totals_of(400, 1, 0.5);
+  EXPECT_TRUE(next_steps(run).front().starts_with(line)) << next_steps(run).front();
+}
+
 TEST(Verdict, NamesWhatIsUnknown) {
   EXPECT_HAS(verdict(sample_run(0)).text, "No epoch was finished");
   EXPECT_HAS(verdict(sample_run(1, {"only"})).text, "only one class");

@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 void convert(const fs::path& input, const fs::path& output) {
   const Dataset set = read_dataset(input, "Input dataset");
-  prepare_image_output(output, input);
-  write_image_directory(set, output);
+  write_image_directory(set, take_image_output(output, input));
 }
 
 std::vector<std::string> files_in(const fs::path& folder) {
@@ -86,8 +85,7 @@ TEST(ChangedImagesTest, KeepWhatTheListSays) {
   input.put("top.jpeg", "y");
   const Dataset set = read_dataset(input.path(), "Input dataset");
   const fs::path folder = output.path() / "out";
-  prepare_image_output(folder, input.path());
-  write_changed_images(set, folder, numbered(set));
+  write_changed_images(set, take_image_output(folder, input.path()), numbered(set));
   EXPECT_EQ(files_in(folder),
             (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
                                       "image/a.b.png", "images.lst", "top.png"}));
@@ -109,13 +107,14 @@ TEST(ChangedImagesTest, RefuseTwoOfOneName) {
   const ScratchFolder input, output;
   input.put("cat/a.jpg", test::encode_jpeg(test::noise(2, 3)));
   const Dataset folders = read_dataset(input.path(), "Input dataset");
-  prepare_image_output(output.path() / "out", input.path());
-  write_changed_images(folders, output.path() / "out", numbered(folders));
+  write_changed_images(folders, take_image_output(output.path() / "out", input.path()),
+                       numbered(folders));
   EXPECT_TRUE(fs::exists(output.path() / "out/image/0_0.png"));
   Dataset listed = read_dataset(output.path() / "out", "Input dataset");
   listed.samples.push_back({.file_name = "image/0_0.webp", .label = 0, .id = 1, .size = {}});
-  const Error error =
-      error_of([&] { write_changed_images(listed, output.path() / "other", numbered(listed)); });
+  const Error error = error_of([&] {
+    write_changed_images(listed, OutputFolder(output.path() / "other"), numbered(listed));
+  });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("would both become 'image/0_0.png'"), std::string::npos);
 }
@@ -178,8 +177,8 @@ TEST_F(WriterTest, OnlyImagesAreCopied) {
   }
   for (const fs::path& source : {input_.path(), output_ / "listed"}) {
     const fs::path out = output_ / "out";
-    prepare_image_output(out, source);
-    EXPECT_EQ(write_image_directory(read_dataset(source, "Input dataset"), out).note(),
+    const Dataset set = read_dataset(source, "Input dataset");
+    EXPECT_EQ(write_image_directory(set, take_image_output(out, source)).note(),
               source == input_.path()
                   ? "1 file is no image and is not copied: 'cat/c.jpg' (not an image: it is text)"
                   : "1 file is no image and is not copied: 'image/0_1.JPG' (not an image: it is "

@@ -30,7 +30,7 @@ class BatcherTest : public testing::Test {
     const ModelSpec spec{.model_name = "resnet18", .num_classes = kClasses, .normalization = {}};
     const auto network = make_image_model({.model_name = spec.model_name, .num_classes = kClasses});
     write_directory(
-        folder_.path(),
+        OutputFolder(folder_.path()),
         trained_model_files(
             {.spec = spec,
              .state = to_state_dict(*network),

@@ -70,6 +70,14 @@ TEST_F(HttpServerTest, AnswersWhatRunsOnceItListensNoMore) {
   EXPECT_EQ(said.get(), "late");
 }
 
+TEST_F(HttpServerTest, AnswersHaveTheRoomOfBodies) {
+  for (const std::size_t bytes : {(2U << 20), (1U << 20), (2U << 20)}) {
+    std::future<std::string> said = std::async(std::launch::async, [&] { return ask(); });
+    requests_.next()->answer({.body = std::string(bytes, 'x')});
+    EXPECT_EQ(said.get().size() == bytes, bytes == 1U << 20);
+  }
+}
+
 // For the thread sanitizer: a connection that a client closes at once ends on the server's thread.
 TEST_F(HttpServerTest, AnyThreadMayAnswer) {
   constexpr int kThreads = 8, kRequests = 50;
