@@ -184,7 +184,7 @@ class OneList(DataTest):
         count = sum(row[2] == "valid" for row in self.rows)
         self.assertEqual([report["leaks"], report["images"], report["validation_images"]], [[], len(self.rows) - count, count])
         self.assertEqual(json.loads(kiln("inspect", self.list, "--json").stdout)["sets"],
-                         [{"set": "train", "images": len(self.rows) - count}, {"set": "valid", "images": count}])
+                         {"train": len(self.rows) - count, "valid": count})
 
     def test_images_of_both_inputs_are_counted(self):
         rows = [row[:2] for row in self.rows]

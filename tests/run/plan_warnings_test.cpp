@@ -70,37 +70,6 @@ struct Case {
 
 const std::vector<Case> kCases = {
     {"nothing", [](Planned&) {}, ""},
-    {"one folder for both", [](Planned& it) { it.sources.valid.root = it.sources.train.root; },
-     "all 20 validation images are also training images"},
-    {"one folder by two names",
-     [](Planned& it) { it.sources.valid.root = it.folder.path() / "val/../train"; },
-     "all 20 validation images are also training images"},
-    {"one folder, and other images of it",
-     [](Planned& it) {
-       it.sources.valid.root = it.sources.train.root;
-       it.sources.valid.samples = {};
-       for (int i = 0; i < 2; ++i)
-         it.sources.valid.samples.add("other-" + std::to_string(i) + ".ppm", i);
-     },
-     ""},
-    {"validation inside training, whose images are others",
-     [](Planned& it) { it.sources.valid.root = it.sources.train.root / "val"; }, ""},
-    {"validation inside training",
-     [](Planned& it) {
-       it.sources.valid.root = it.sources.train.root / "val";
-       it.sources.train.samples = {};
-       for (int i = 0; i < 44; ++i)
-         it.sources.train.samples.add((i < 5 ? "val/" : "") + std::to_string(i) + ".ppm", i % 2);
-     },
-     "5 of 20 validation images are also training images"},
-    {"training inside validation",
-     [](Planned& it) {
-       it.sources.train.root = it.sources.valid.root / "train";
-       it.sources.valid.samples = {};
-       for (int i = 0; i < 20; ++i)
-         it.sources.valid.samples.add((i < 5 ? "train/" : "") + std::to_string(i) + ".ppm", i % 2);
-     },
-     "5 of 20 validation images are also training images"},
     {"a name that begins like the other",
      [](Planned& it) { it.sources.valid.root = it.folder.path() / "train-more"; }, ""},
     {"more validation than training images", [](Planned& it) { fill(it.sources.valid, 45); },
@@ -206,7 +175,7 @@ TEST(PlanWarnings, AreOfWhatMayNotBeMeant) {
     ASSERT_EQ(said.size(), wanted.empty() ? 0U : 1U) << (said.empty() ? "" : said[0].text);
     if (said.empty()) continue;
     EXPECT_NE(said[0].text.find(wanted), std::string::npos) << said[0].text;
-    EXPECT_EQ(said[0].doubts_accuracy, wanted.ends_with("training images"));
+    EXPECT_FALSE(said[0].doubts_accuracy);
   }
 }
 

@@ -402,14 +402,11 @@ std::string names_of_unread_labels(const SampleTable& images, const std::string&
 
 void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
   const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
-  if (names.empty() || are_named || (context.every_image && !set.labeled())) return;
+  if (names.empty() || are_named || !set.labeled()) return;
   const std::string note =
       "text files have the names of images, and probably their labels, which are not read (" +
-      names + ")" +
-      (set.labeled()
-           ? ": the folders " + quoted_names(set.classes, 5) + " are taken for the classes"
-           : "") +
-      ". Give a list of the images with their labels";
+      names + "): the folders " + quoted_names(set.classes, 5) +
+      " are taken for the classes. Give a list of the images with their labels";
   if (context.is_for_training && set.classes.size() > 1 && are_consecutive(set.classes))
     context.fail(note + ". If the folders are the classes, name them in --classes FILE.",
                  ErrorCode::kNotLabeledDataset);

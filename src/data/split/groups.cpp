@@ -2,17 +2,14 @@
 
 #include <bit>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <numbers>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/path_pattern.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -21,8 +18,6 @@
 
 namespace kiln {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 5;
 constexpr int kGraySide = 32;  // of the image whose frequencies are computed
@@ -445,10 +440,9 @@ std::vector<std::uint64_t> hashes_of(const SampleTable& samples) {
 std::vector<std::uint64_t> repeated_hashes(std::vector<std::uint64_t> hashes) {
   std::erase(hashes, 0U);
   std::ranges::sort(hashes);
-  std::vector<std::uint64_t> repeated;
-  for (std::size_t k = 1; k < hashes.size(); ++k)
-    if (hashes[k] == hashes[k - 1] && (repeated.empty() || repeated.back() != hashes[k]))
-      repeated.push_back(hashes[k]);
+  std::vector<std::uint64_t> once, repeated;
+  std::ranges::unique_copy(hashes, std::back_inserter(once));
+  std::ranges::set_difference(hashes, once, std::back_inserter(repeated));
   return repeated;
 }
 
@@ -489,18 +483,6 @@ Twins twins_among(std::vector<TwinImage> images) {
 std::string note_of_contradictions(const Dataset& set, std::span<const std::uint64_t> hashes) {
   const auto repeated = repeated_hashes({hashes.begin(), hashes.end()});
   return twins_among(twins_in(set, hashes, repeated)).contradictions;
-}
-
-long long count_shared_files(const Dataset& train, const Dataset& valid) {
-  std::error_code fault;
-  const fs::path trains = fs::weakly_canonical(train.image_root(), fault),
-                 validates = fs::weakly_canonical(valid.image_root(), fault);
-  if (!is_inside(validates, trains) && !is_inside(trains, validates)) return 0;
-  std::unordered_set<std::string> names;
-  for (const Sample& image : train.samples) names.insert(trains / image.file_name);
-  return std::count_if(valid.samples.begin(), valid.samples.end(), [&](const Sample& image) {
-    return names.contains(validates / image.file_name);
-  });
 }
 
 std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts) {

@@ -170,10 +170,6 @@ Twins twins_among(std::vector<TwinImage> images);
 // Twins::contradictions of a set. `hashes` are by image; 0: unknown.
 std::string note_of_contradictions(const Dataset& set, std::span<const std::uint64_t> hashes);
 
-// The number of validation images that are training images, too: the same file under the same path,
-// or the same member of an archive.
-long long count_shared_files(const Dataset& train, const Dataset& valid);
-
 // Images of the same picture that are not all in one part of a split, or not all in one of two
 // datasets, so that a model is tested on images it has seen.
 struct Leak {

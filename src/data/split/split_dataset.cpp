@@ -531,7 +531,6 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   const ScannedImages scanned = scan_images({&set}, scan);
   split.duplicates = find_duplicates(scanned);
   split.groups = groups_of(set, split.duplicates, request.group_by);
-  split.contradictions = note_of_contradictions(set, scanned.hashes);
   SplitImages images{.labels = std::vector<std::int32_t>(set.samples.size()),
                      .keys = split_keys(set, scanned, request.seed),
                      .groups = split.groups,

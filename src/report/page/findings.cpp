@@ -121,7 +121,8 @@ class Finder {
   explicit Finder(const RunRecord& run) : run_(run), summary_(summary_of(run)) {}
 
   std::vector<Finding> all() {
-    doubts();
+    for (const Warning& warning : run_.warnings)
+      if (warning.doubts_accuracy) doubt(Judged::kWarning, capitalized(warning.text));
     how_it_ended();
     if (summary_.kept != nullptr) {
       how_sure();
@@ -141,11 +142,8 @@ class Finder {
   void good(std::string text) { found_.push_back({Judged::kGood, std::move(text)}); }
   void note(std::string text) { found_.push_back({Judged::kNote, std::move(text)}); }
   void warn(std::string text) { found_.push_back({Judged::kWarning, std::move(text)}); }
-
-  void doubts() {
-    for (const Warning& warning : run_.warnings)
-      if (warning.doubts_accuracy)
-        found_.push_back({Judged::kWarning, capitalized(warning.text), /*doubts_accuracy=*/true});
+  void doubt(Judged judged, std::string text) {
+    found_.push_back({judged, std::move(text), /*doubts_accuracy=*/true});
   }
 
   void how_it_ended() {
@@ -180,16 +178,13 @@ class Finder {
                               run_.start.data.words.right + " lies between " +
                               percent_range(interval) + " with 95 % confidence";
     if (is_wide(interval))
-      found_.push_back({Judged::kWarning, range + ": too few images to tell small differences.",
-                        /*doubts_accuracy=*/true});
+      doubt(Judged::kWarning, range + ": too few images to tell small differences.");
     else
       good(range + ".");
     if (run_.epochs.size() > 1 && !are_folds && option_of(run_.start, "save") != "last")
-      found_.push_back(
-          {Judged::kNote,
-           "The saved epoch was selected on these same images, so its accuracy is slightly "
-           "optimistic; use a held-out test set for an unbiased estimate.",
-           /*doubts_accuracy=*/true});
+      doubt(Judged::kNote,
+            "The saved epoch was selected on these same images, so its accuracy is slightly "
+            "optimistic; use a held-out test set for an unbiased estimate.");
   }
 
   void out_of_fold() {

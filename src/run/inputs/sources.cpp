@@ -282,7 +282,6 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   }
   told.csv = format_split(split.set, split.sides, split.groups);
   told.summary = std::move(split.summary);
-  told.contradictions = std::move(split.contradictions);
   sources.train = part_of(split.set, trains);
   sources.valid = part_of(split.set, validates);
   sources.train.name = "Training dataset";

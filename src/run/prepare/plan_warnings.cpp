@@ -22,12 +22,6 @@ constexpr double kMuchEnlarged = 2;           // factor for width and height
 constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
 constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
 
-// Validation images that are training images by their paths; for copies their bytes must be read.
-long long num_shared_files(const Sources& sources) {
-  if (sources.is_split || sources.judged_out_of_fold) return 0;
-  return count_shared_files(sources.train, sources.valid);
-}
-
 // The images that judge this run and that its initial weights were trained on, as far as rank 0 has
 // read them.
 long long num_seen_images(const Sources& sources) {
@@ -46,11 +40,8 @@ class Warnings {
     for (const auto* notes :
          {&sources_.notes, &plan_.warnings, &sources_.train.notes, &sources_.valid.notes})
       for (const std::string& note : *notes) warn(note);
-    if (sources_.split && !sources_.split->contradictions.empty())
-      doubt(sources_.split->contradictions);
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     options();
-    same_data();
     groups();
     swapped_data();
     classes();
@@ -78,18 +69,6 @@ class Warnings {
     const std::string text =
         note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
     if (!text.empty()) warn(text);
-  }
-
-  void same_data() {
-    const long long shared = num_shared_files(sources_);
-    if (shared == 0) return;
-    doubt((shared == num_valid() ? "all " : grouped(shared) + " of ") +
-          plural(num_valid(), "validation image", "validation images") +
-          (shared == 1 ? " is also a training image" : " are also training images") + " ('" +
-          printable(sources_.train.root.string()) + "' and '" +
-          printable(sources_.valid.root.string()) +
-          "'): the validation accuracy says nothing about new images. Use images that are not in "
-          "the training data.");
   }
 
   // Of lists; a split of one set keeps its groups together.
@@ -244,10 +223,8 @@ long long warn_of_twins(World& world, RunLogger& log, const Plan& plan, Sources&
   const Twins twins = find_twins(world, plan.division, sources);
   if (!world.leads()) return 0;
   const auto doubt = [&](const std::string& text) { log.warn({text, /*doubts_accuracy=*/true}); };
-  // Where the split looked at all images, it was told before.
-  const bool was_told = sources.split && !sources.split->train_groups.empty();
-  if (!twins.contradictions.empty() && !was_told) doubt(twins.contradictions);
-  if (twins.num_valid_in_train > num_shared_files(sources))
+  if (!twins.contradictions.empty()) doubt(twins.contradictions);
+  if (twins.num_valid_in_train > 0)
     doubt(
         formatted("%lld of %lld validation images are also training images, byte for byte: the "
                   "validation accuracy is optimistic. Remove them from one of the two.",

@@ -167,15 +167,6 @@ void report_classes(const Dataset& set, Report& report) {
   report["classes"] = std::move(classes);
 }
 
-// How many images of a list are in each of its sets.
-void report_sets(const Dataset& set, Report& report) {
-  for (const ListedSet one : {ListedSet::kTrain, ListedSet::kValid, ListedSet::kTest})
-    if (const auto count = std::count_if(set.samples.begin(), set.samples.end(),
-                                         [&](const Sample& image) { return image.set == one; });
-        count > 0)
-      report["sets"].push_back({{"set", set_name(one)}, {"images", count}});
-}
-
 void report_sizes(Dataset& set, Report& report) {
   std::map<std::pair<int, int>, std::int64_t> counts;
   std::int64_t unreadable = 0;
@@ -370,7 +361,10 @@ int inspect_images(const InspectConfig& config, Log& log, InspectReport& report)
   report["kind"] = form_text(set);
   report["path"] = path.string();
   report["images"] = set.samples.size();
-  report_sets(set, report);
+  std::map<std::string_view, std::size_t> counts;  // by the sets of a list
+  for (const Sample& image : set.samples)
+    if (image.set != ListedSet::kNone) ++counts[set_name(image.set)];
+  for (const auto& [name, count] : counts) report["sets"][std::string(name)] = count;
   report_classes(set, report);
   report_sizes(set, report);
   if (config.valid_data_path.empty()) tell_unused(config.records, set);
