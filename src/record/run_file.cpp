@@ -85,7 +85,7 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
     from_json(line, step);
     add_step(step, run->steps);
   }
-  if (event == "warning") from_json(line, run->warnings.emplace_back());
+  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
     from_json(line, run->epochs.emplace_back());
     if (line.contains("judgement")) from_json(line.at("judgement"), run->details);
@@ -100,7 +100,8 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
 
 std::uint64_t record_bytes(const RunRecord& run) {
   return run.steps.size() * sizeof(StepRecord) + run.epochs.size() * sizeof(EpochRecord) +
-         run.warnings.size() * sizeof(Warning) + run.interruptions.size() * sizeof(Interruption) +
+         run.warnings.size() * sizeof(std::string) +
+         run.interruptions.size() * sizeof(Interruption) +
          run.sink_states.size() * sizeof(TextPairs::value_type);
 }
 
@@ -177,7 +178,7 @@ class RunFile : public RunSink {
     file_->append(run_line(step));
     last_step_ = step;
   }
-  void warning(const Warning& warning) override { file_->append(run_line(warning)); }
+  void warning(const std::string& text) override { file_->append(run_line(text)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     file_->append(run_line(epoch, details));
     if (replaces_) std::filesystem::rename(next_record(path_), path_);
@@ -267,8 +268,8 @@ std::string run_line(const StepRecord& step) {
   return line_of("step", line);
 }
 
-std::string run_line(const Warning& warning) {
-  return line_of("warning", as_json(warning));
+std::string run_line(const std::string& warning) {
+  return line_of("warning", {{"text", warning}});
 }
 
 std::string run_line(const EpochRecord& epoch, const ValidationDetails* details) {

@@ -44,7 +44,7 @@ std::filesystem::path next_record(const std::filesystem::path& path);
 std::string run_line(const RunStart& start);
 std::string run_line(const PlannedLength& length);
 std::string run_line(const StepRecord& step);
-std::string run_line(const Warning& warning);
+std::string run_line(const std::string& warning);
 std::string run_line(const EpochRecord& epoch, const ValidationDetails* details);
 std::string run_line(const RunEnd& end);
 

@@ -126,7 +126,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
          epoch.peak_device_bytes, "gpu", epoch.gpu, "cpu_share", epoch.cpu_share,
          "bad_train_images", epoch.bad_train_images, "bad_valid_images", epoch.bad_valid_images,
          "skipped_steps", epoch.skipped_steps, "validation_images_in_training",
-         epoch.valid_in_train);
+         epoch.valid_in_train, "doubts", epoch.doubts);
 }
 
 void visit_fields(Is<TaskWords> auto& words, auto&& field) {
@@ -161,10 +161,6 @@ void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
 void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
   fields(field, "data_set", fault.data_set, "file", fault.file, "fault", fault.fault, "used",
          fault.damaged);
-}
-
-void visit_fields(Is<Warning> auto& warning, auto&& field) {
-  fields(field, "text", warning.text, "doubts_accuracy", warning.doubts_accuracy);
 }
 
 void visit_fields(Is<Interruption> auto& interruption, auto&& field) {

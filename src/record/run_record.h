@@ -103,17 +103,11 @@ struct Interruption {
   std::string host = {};
 };
 
-struct Warning {
-  std::string text;
-  bool doubts_accuracy = false;  // a reason not to trust the accuracy
-  bool operator==(const Warning&) const = default;
-};
-
 struct RunRecord {
   RunStart start;                 // as last started, but with the time of the first start
   std::vector<StepRecord> steps;  // printed steps only; of a long run not all: is_recorded()
   std::vector<EpochRecord> epochs;
-  std::vector<Warning> warnings;
+  std::vector<std::string> warnings;
   ValidationDetails details;  // of the epoch whose model is kept
   std::vector<Interruption> interruptions;
   RunEnd end;             // for a resumed run that has not ended: the usage up to its checkpoint

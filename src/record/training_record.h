@@ -208,6 +208,7 @@ struct EpochRecord {
   std::optional<int> skipped_steps;
   // Validation images whose bytes equal those of a training image; only in the first epoch.
   std::optional<long long> valid_in_train;
+  std::vector<std::string> doubts = {};  // reasons not to trust the accuracy; likewise
 };
 
 // A confusion matrix takes memory quadratic in the number of classes.

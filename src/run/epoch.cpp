@@ -277,11 +277,7 @@ Validation evaluate(Run& run, EpochRecord& record) {
 // What is known of the images now that this epoch has read them.
 void check_images(Run& run, EpochRecord& record) {
   // At the end of the first epoch, both sets have been read.
-  if (record.epoch == 1) {
-    const long long shared =
-        warn_of_twins(run.world, run.log, run.plan, run.sources, record.valid.count);
-    if (!run.sources.train.is_stream()) record.valid_in_train = shared;
-  }
+  if (record.epoch == 1) doubt_accuracy(run.world, run.console, run.plan, run.sources, record);
   warn_of_changed_images(run.world, run.console, run.sources);
   record.bad_train_images = run.state->bad_train.num_bad;
   record.bad_valid_images = run.state->bad_valid.num_bad;

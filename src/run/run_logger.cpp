@@ -57,13 +57,13 @@ RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& devic
       gpu_meter_(leads ? device.uuid : ""),
       reporter_(log) {}
 
-void RunLogger::start(RunStart start, const std::vector<Warning>& warnings) {
+void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
   add_sinks(warnings);
   reporter_.start(std::move(start));
   cpu_ = {};
 }
 
-void RunLogger::resume(RunStart start, const std::vector<Warning>& warnings,
+void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
                        const ResumedRecord& from) {
   if (!leads_ && from.record.empty()) return this->start(std::move(start), warnings);
   const double first_start = parse_run(from.record).start.time;
@@ -91,17 +91,14 @@ std::string RunLogger::record_text() const {
   return reporter_.record_text() + usage_line(end_so_far());
 }
 
-void RunLogger::add_sinks(const std::vector<Warning>& warnings) {
+void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
   if (leads_)
     add_run_sinks(
         config_, [this] { return repeat_text(repeated_); }, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
-  for (const Warning& warning : warnings) warn(warning);
-}
-
-void RunLogger::warn(const Warning& warning) {
-  leads_ ? reporter_.warn(warning) : log_.info("warning: " + warning.text);
+  for (const std::string& warning : warnings)
+    leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
 }
 
 void RunLogger::planned(PlannedLength length) {

@@ -65,11 +65,10 @@ class RunLogger {
   const std::vector<Choice>& choices() const { return repeated_.choices; }
   void set_choices(std::vector<Choice> choices) { repeated_.choices = std::move(choices); }
   // Logs the warnings first; those of ranks above 0 appear only in their own logs.
-  void start(RunStart start, const std::vector<Warning>& warnings);
+  void start(RunStart start, const std::vector<std::string>& warnings);
   // Call instead of start() for a run that resumes from a checkpoint: also sets the clock. Throws
   // Error kInvalidDataset if its record cannot be parsed.
-  void resume(RunStart start, const std::vector<Warning>& warnings, const ResumedRecord& from);
-  void warn(const Warning& warning);
+  void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
   // The run so far, for a checkpoint.
   std::string record_text() const;
   // When the run first began, in Unix seconds.
@@ -115,7 +114,7 @@ class RunLogger {
   void failed(const std::exception_ptr& failure);
 
  private:
-  void add_sinks(const std::vector<Warning>& warnings);
+  void add_sinks(const std::vector<std::string>& warnings);
   double seconds_left(const StepRecord& timing) const;
   void log_forecast(const std::optional<ForecastText>& forecast);
   void end(RunStatus status);

@@ -26,7 +26,7 @@ class DataTest(FlowTest):
         return [event for event in map(json.loads, lines) if event["event"] == kind]
 
     def doubts(self, logs="logs"):
-        return [event["text"] for event in self.events("warning", logs) if event["doubts_accuracy"]]
+        return self.events("epoch", logs)[0]["doubts"]
 
     def trust(self, logs="logs"):
         return section((self.folder / logs / "report.html").read_text(), "trust")

@@ -34,7 +34,7 @@ class Planned {
     plan.recipe.schedule.peak = 0.01;
   }
 
-  std::vector<Warning> warnings() {
+  std::vector<std::string> warnings() {
     const auto images = static_cast<std::int64_t>(sources.train.samples.size());
     plan.global_batch = std::int64_t{plan.loading.batch_size} * plan.loading.accumulate;
     plan.division.steps_per_epoch = images / plan.global_batch;
@@ -170,12 +170,12 @@ TEST(PlanWarnings, AreOfWhatMayNotBeMeant) {
     SCOPED_TRACE(test.name);
     Planned it;
     test.change(it);
-    const std::vector<Warning> said = it.warnings();
+    const std::vector<std::string> said = it.warnings();
     const std::string wanted = test.said;
-    ASSERT_EQ(said.size(), wanted.empty() ? 0U : 1U) << (said.empty() ? "" : said[0].text);
-    if (said.empty()) continue;
-    EXPECT_NE(said[0].text.find(wanted), std::string::npos) << said[0].text;
-    EXPECT_FALSE(said[0].doubts_accuracy);
+    ASSERT_EQ(said.size(), wanted.empty() ? 0U : 1U) << testing::PrintToString(said);
+    if (!said.empty()) {
+      EXPECT_NE(said[0].find(wanted), std::string::npos) << said[0];
+    }
   }
 }
 

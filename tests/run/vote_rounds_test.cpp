@@ -325,9 +325,9 @@ TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
     plan.division.steps_per_epoch = steps_per_epoch;
     return plan_warnings(plan, sources);
   };
-  const std::vector<Warning> said = warnings(16, 10);
+  const std::vector<std::string> said = warnings(16, 10);
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].text.find("--batch-size to 8"), std::string::npos) << said[0].text;
+  EXPECT_NE(said[0].find("--batch-size to 8"), std::string::npos) << said[0];
   EXPECT_TRUE(warnings(8, 20).empty());
 }
 

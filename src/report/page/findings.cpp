@@ -83,9 +83,9 @@ bool has_learned(const RunRecord& run, const RunSummary& summary) {
                          summary.largest_share);
 }
 
-// Whether a warning of the log contradicts what the accuracy says.
+// Whether what is known of the images contradicts the accuracy.
 bool is_doubted(const RunRecord& run) {
-  return std::ranges::any_of(run.warnings, &Warning::doubts_accuracy);
+  return !run.epochs.empty() && !run.epochs.front().doubts.empty();
 }
 
 // Names the classes without validation images, if any: "“cat”, “cow”, “dog” and 2 more classes".
@@ -121,8 +121,8 @@ class Finder {
   explicit Finder(const RunRecord& run) : run_(run), summary_(summary_of(run)) {}
 
   std::vector<Finding> all() {
-    for (const Warning& warning : run_.warnings)
-      if (warning.doubts_accuracy) doubt(Judged::kWarning, capitalized(warning.text));
+    if (is_doubted(run_))
+      for (const std::string& text : run_.epochs.front().doubts) doubt(Judged::kWarning, text);
     how_it_ended();
     if (summary_.kept != nullptr) {
       how_sure();

@@ -399,9 +399,7 @@ class FeatureRun {
   void fit() {
     count_images();
     run_.world.agree([&] { check_epoch(record_); });
-    const long long shared =
-        warn_of_twins(run_.world, run_.log, plan_, run_.sources, record_.valid.count);
-    if (validates()) record_.valid_in_train = shared;
+    doubt_accuracy(run_.world, run_.console, plan_, run_.sources, record_);
     run_.world.enter("fitting the head", /*patient=*/true);
     const Stopwatch watch;
     run_.world.agree([&] {

@@ -1,6 +1,7 @@
 #include "run/prepare/plan_warnings.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -36,13 +37,13 @@ class Warnings {
  public:
   Warnings(const Plan& plan, const Sources& sources) : plan_(plan), sources_(sources) {}
 
-  std::vector<Warning> all() {
-    for (const auto* notes :
-         {&sources_.notes, &plan_.warnings, &sources_.train.notes, &sources_.valid.notes})
-      for (const std::string& note : *notes) warn(note);
+  std::vector<std::string> all() {
+    said_ = sources_.notes;
+    said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
+    for (const Dataset* set : {&sources_.train, &sources_.valid})
+      said_.insert(said_.end(), set->notes.begin(), set->notes.end());
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     options();
-    groups();
     swapped_data();
     classes();
     steps();
@@ -55,8 +56,7 @@ class Warnings {
   }
 
  private:
-  void warn(std::string text) { said_.push_back({std::move(text)}); }
-  void doubt(std::string text) { said_.push_back({std::move(text), /*doubts_accuracy=*/true}); }
+  void warn(std::string_view text) { said_.emplace_back(text); }
 
   long long num_train() const { return sources_.train.num_images(); }
   long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
@@ -69,13 +69,6 @@ class Warnings {
     const std::string text =
         note_of_unused(plan_.loading.records, {&sources_.train, &sources_.valid}, unused);
     if (!text.empty()) warn(text);
-  }
-
-  // Of lists; a split of one set keeps its groups together.
-  void groups() {
-    if (sources_.judged_out_of_fold) return;
-    if (const std::string torn = note_of_torn_groups(sources_.train, sources_.valid); !torn.empty())
-      doubt(torn);
   }
 
   void swapped_data() {
@@ -178,7 +171,7 @@ class Warnings {
   void lost_contrast() {
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       if (const std::string note = note_of_lost_contrast(*set);
-          !note.empty() && (said_.empty() || note != said_.back().text))
+          !note.empty() && (said_.empty() || note != said_.back()))
         warn(note);
   }
 
@@ -208,32 +201,38 @@ class Warnings {
 
   const Plan& plan_;
   const Sources& sources_;
-  std::vector<Warning> said_;
+  std::vector<std::string> said_;
 };
 
 }  // namespace
 
-std::vector<Warning> plan_warnings(const Plan& plan, const Sources& sources) {
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources) {
   return Warnings(plan, sources).all();
 }
 
-long long warn_of_twins(World& world, RunLogger& log, const Plan& plan, Sources& sources,
-                        long long num_valid) {
+void doubt_accuracy(World& world, Log& log, const Plan& plan, Sources& sources,
+                    EpochRecord& record) {
   share_hashes(world, plan, sources);
   const Twins twins = find_twins(world, plan.division, sources);
-  if (!world.leads()) return 0;
-  const auto doubt = [&](const std::string& text) { log.warn({text, /*doubts_accuracy=*/true}); };
-  if (!twins.contradictions.empty()) doubt(twins.contradictions);
-  if (twins.num_valid_in_train > 0)
-    doubt(
-        formatted("%lld of %lld validation images are also training images, byte for byte: the "
-                  "validation accuracy is optimistic. Remove them from one of the two.",
-                  twins.num_valid_in_train, num_valid));
+  if (!sources.train.is_stream() && !sources.judged_out_of_fold)
+    record.valid_in_train = twins.num_valid_in_train;
+  if (!world.leads()) return;
+  std::vector<std::string>& doubts = record.doubts;
+  if (!twins.contradictions.empty()) doubts.push_back(twins.contradictions);
+  if (const long long count = twins.num_valid_in_train; count > 0)
+    doubts.push_back(
+        grouped(count) + " of " + grouped(record.valid.count) +
+        " validation images are also training images, byte for byte: the validation accuracy is "
+        "optimistic. Remove them from one of the two.");
+  // Of lists; a split of one set keeps its groups together.
+  if (std::string torn = note_of_torn_groups(sources.train, sources.valid);
+      !torn.empty() && !sources.judged_out_of_fold)
+    doubts.push_back(std::move(torn));
   if (const long long count = num_seen_images(sources); count > 0)
-    doubt("The initial weights were trained on " + grouped(count) +
-          " of the images that judge the model, byte for byte: the validation accuracy is "
-          "optimistic. Judge it on other images, or start from other weights.");
-  return twins.num_valid_in_train;
+    doubts.push_back("The initial weights were trained on " + grouped(count) +
+                     " of the images that judge the model, byte for byte: the validation accuracy "
+                     "is optimistic. Judge it on other images, or start from other weights.");
+  for (const std::string& doubt : doubts) log.warning(doubt);
 }
 
 long long images_left_over(const Plan& plan, const Sources& sources) {

@@ -4,23 +4,23 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "parallel/ranks/world.h"
+#include "record/training_record.h"
 #include "run/inputs/sources.h"
 #include "run/prepare/plan.h"
-#include "run/run_logger.h"
 
 namespace kiln {
 
 // One sentence for each issue to notice before the first step, about the data, the steps or the
 // schedule. The same on all ranks, except for notes on a shard.
-std::vector<Warning> plan_warnings(const Plan& plan, const Sources& sources);
+std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources);
 
-// What is known once all images have been read, of which rank 0 warns: images with the same bytes
-// in both sets or under several labels, and images that the initial weights were trained on.
-// Returns the number of validation images that are also training images, of `num_valid` on all
-// ranks; elsewhere 0. Shares the hashes. A collective.
-long long warn_of_twins(World& world, RunLogger& log, const Plan& plan, Sources& sources,
-                        long long num_valid);
+// Sets what is known once all images have been read, in the first epoch: of `record`, whose
+// validation has been counted, `valid_in_train` and `doubts`, which rank 0 also logs. Shares the
+// hashes. A collective.
+void doubt_accuracy(World& world, Log& log, const Plan& plan, Sources& sources,
+                    EpochRecord& record);
 
 // The number of images left over in each epoch because they do not fill a step; 0 if each host has
 // its own images.

@@ -356,11 +356,10 @@ void open_loaders(const DataConfig& config, Run& run) {
 // RunLogger::resume().
 void begin_record(const TrainConfig& config, Run& run) {
   const RunStart start = describe_run(config, run);
-  std::vector<Warning> warnings = plan_warnings(run.plan, run.sources);
+  std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
-  if (std::string lost = why_not_bit_equal(run); !lost.empty())
-    warnings.push_back({std::move(lost)});
+  if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
   ResumedRecord from{.checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
                      .step = saved.steps()};

@@ -149,12 +149,12 @@ TEST(Findings, AreNotOfProcessorTime) {
 TEST(Findings, AreNeverGoodBesideADoubt) {
   RunRecord run = sample_run(5);
   run.epochs[4].valid = run.epochs[3].valid;
-  run.warnings = {{"a file was skipped"}};
+  run.warnings = {"a file was skipped"};
   EXPECT_EQ(verdict(run).judged, Judged::kGood);
   EXPECT_HAS(all_of(run, Judged::kGood), "no sign of overfitting");
   EXPECT_LACKS(all_of(run, Judged::kWarning), "a file was skipped");
-  run.warnings.push_back({"the weights know the images", /*doubts_accuracy=*/true});
-  EXPECT_EQ(findings(run).front().text, "The weights know the images");
+  run.epochs[0].doubts = {"The weights know the images."};
+  EXPECT_EQ(findings(run).front().text, "The weights know the images.");
   EXPECT_EQ(findings(run).front().judged, Judged::kWarning);
   EXPECT_EQ(all_of(run, Judged::kGood), "");
   EXPECT_EQ(verdict(run).judged, Judged::kNote);
