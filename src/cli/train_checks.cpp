@@ -374,7 +374,7 @@ void divide_data_path(Given& given) {
     if (const auto names = folders_beside(data->text, inside); !names.empty())
       given.notes.push_back(formatted(
           "%-18s%s, beside 'train' and '%s'; kiln evaluate judges the model by a test set",
-          "left out:", printable(quoted_names(names, 10)).c_str(),
+          "left out:", quoted_names(names, 10).c_str(),
           fs::path(inside).filename().string().c_str()));
     data->text = (fs::path(data->text) / "train").string();
   }

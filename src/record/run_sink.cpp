@@ -114,7 +114,7 @@ void RunReporter::warn(const Warning& warning) {
   log_.warning(warning.text);
   collect_warnings();
   for (Warning& said : warnings_)
-    if (said.text == printable(warning.text)) said.doubts_accuracy = warning.doubts_accuracy;
+    if (said.text == warning.text) said.doubts_accuracy = warning.doubts_accuracy;
 }
 
 void RunReporter::collect_warnings() {

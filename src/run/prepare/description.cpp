@@ -128,7 +128,7 @@ std::string weights_text(const std::string& choice, const std::vector<double>& w
                          const std::vector<std::string>& classes) {
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   const auto text = [&](auto weight) {
-    return formatted("%.3g (", *weight) + printable(classes.at(weight - weights.begin())) + ")";
+    return formatted("%.3g (", *weight) + classes.at(weight - weights.begin()) + ")";
   };
   return choice + ", " + text(least) + " to " + text(most);
 }

@@ -86,8 +86,7 @@ class Warnings {
     doubt((shared == num_valid() ? "all " : grouped(shared) + " of ") +
           plural(num_valid(), "validation image", "validation images") +
           (shared == 1 ? " is also a training image" : " are also training images") + " ('" +
-          printable(sources_.train.root.string()) + "' and '" +
-          printable(sources_.valid.root.string()) +
+          sources_.train.root.string() + "' and '" + sources_.valid.root.string() +
           "'): the validation accuracy says nothing about new images. Use images that are not in "
           "the training data.");
   }
