@@ -66,9 +66,7 @@ def prepare(path, how):
     if fit == "stretch":
         image = functional.resize(image, [height, width])
     elif fit == "pad":  # the largest size inside of the input
-        is_tall = image.height * width >= image.width * height
-        size = ([height, max(1, image.width * height // image.height)] if is_tall
-                else [max(1, image.height * width // image.width), width])
+        size = [min(height, max(1, image.height * width // image.width)), min(width, max(1, image.width * height // image.height))]
         picture = functional.resize(image, size)
         image = Image.new("RGB", (width, height), tuple(how["fill"]))
         image.paste(picture, (round((width - picture.width) / 2), round((height - picture.height) / 2)))

@@ -83,6 +83,8 @@ struct RunEnd {
   std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
+  std::string replaced = {};  // what is known of the model that was there; empty: there was none
+  std::string validation_fingerprint = {};        // of the validation images and their labels
   std::optional<AutomaticRecord> automatic = {};  // for a run with --auto
   std::vector<ImageFaultRecord> image_faults;
   double start_to_first_step_seconds = 0, total_seconds = 0;

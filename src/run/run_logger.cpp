@@ -47,10 +47,11 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
 }
 
 RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-                     Log& log)
+                     const Predecessor& predecessor, Log& log)
     : config_(config),
       device_(device),
       clock_(clock),
+      predecessor_(predecessor),
       log_(log),
       leads_(leads),
       gpu_meter_(leads ? device.uuid : ""),
@@ -163,6 +164,7 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   record.gpu = load_ ? std::exchange(load_, {}) : gpu_meter_.take_average();
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
+  if (leads_ && !std::exchange(has_epoch_, true)) predecessor_.keep_logs(started(), log_);
   reporter_.epoch(record, details);
   if (leads_ && forecast_) log_forecast(forecast_->after_epoch(record));
 }
@@ -172,17 +174,18 @@ void RunLogger::stopped_early(const std::string& reason, const std::string& line
   log_.info(line);
 }
 
-void RunLogger::saving(std::vector<ImageFaultRecord> image_faults) {
+void RunLogger::saving(std::vector<ImageFaultRecord> image_faults, std::string validation_images) {
   end_.image_faults = std::move(image_faults);
-  end_ = end_so_far();
+  end_.validation_fingerprint = std::move(validation_images);
 }
 
 std::string RunLogger::training_json() const {
-  return format_training_json(reporter_.run(), end_);
+  return format_training_json(reporter_.run(), end_so_far());
 }
 
 void RunLogger::saved() {
   end_.model_path = config_.trained_model_path;
+  end_.replaced = predecessor_.beside(training_json());
   end(end_.stopped_early == "signal" ? RunStatus::kStopped : RunStatus::kFinished);
 }
 

@@ -16,6 +16,7 @@
 #include "record/run_record.h"
 #include "record/run_sink.h"
 #include "run/forecast.h"
+#include "run/predecessor.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/memory.h"
 
@@ -55,7 +56,7 @@ class RunLogger {
  public:
   // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-            Log& log);
+            const Predecessor& predecessor, Log& log);
 
   // Call before start() or resume(): what repeat.yaml is made from, which rank 0 writes.
   void repeat_with(RepeatedRun run) { repeated_ = std::move(run); }
@@ -105,7 +106,8 @@ class RunLogger {
   void stopped_early(const std::string& reason, const std::string& line);
 
   // Call when the model is about to be written: completes the contents of training.json.
-  void saving(std::vector<ImageFaultRecord> image_faults);
+  // `validation_images`: a fingerprint of them.
+  void saving(std::vector<ImageFaultRecord> image_faults, std::string validation_images);
   std::string training_json() const;
   // Call exactly one of these at the end.
   void saved();
@@ -122,8 +124,9 @@ class RunLogger {
   const OutputConfig& config_;
   const Device& device_;
   RunClock& clock_;
+  const Predecessor& predecessor_;
   Log& log_;
-  bool leads_;
+  bool leads_, has_epoch_ = false;  // in this process
   GpuMeter gpu_meter_;
   std::optional<GpuLoad> load_;  // of the epoch's steps
   CpuMeter cpu_;

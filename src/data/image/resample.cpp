@@ -109,7 +109,7 @@ ResampleAxis axis_of(int begin, int length, int resized) {
 }
 
 int other_side(std::int64_t side, int from, int other, ImageSize whole) {
-  const std::int64_t resized = std::max<std::int64_t>(1, side * other / from);
+  const std::int64_t resized = side * other / from;
   if (side * resized > kMaxImagePixels)
     throw ImageFault("too elongated to resize: " + text_of(whole));
   return static_cast<int>(resized);
@@ -122,11 +122,6 @@ ImageSize with_height(ImageSize from, int side) {
 
 ImageSize with_width(ImageSize from, int side) {
   return {other_side(side, from.width, from.height, from), side};
-}
-
-// Whether the image is at least as tall for its width.
-bool is_taller(ImageSize image, ImageSize than) {
-  return std::int64_t{image.height} * than.width >= std::int64_t{image.width} * than.height;
 }
 
 }  // namespace
@@ -146,11 +141,17 @@ ImageSize resized_size(ImageSize from, int short_side) {
 }
 
 ImageSize covering_size(ImageSize from, ImageSize out) {
-  return is_taller(from, out) ? with_width(from, out.width) : with_height(from, out.height);
+  const bool is_tall =
+      std::int64_t{from.height} * out.width >= std::int64_t{from.width} * out.height;
+  return is_tall ? with_width(from, out.width) : with_height(from, out.height);
 }
 
 ImageSize inner_size(ImageSize from, ImageSize out) {
-  return is_taller(from, out) ? with_height(from, out.height) : with_width(from, out.width);
+  const auto side = [](std::int64_t own, int other, int out_other, int most) {
+    return static_cast<int>(std::clamp<std::int64_t>(own * out_other / other, 1, most));
+  };
+  return {side(from.height, from.width, out.width, out.height),
+          side(from.width, from.height, out.height, out.width)};
 }
 
 Image resized(const Image& image, ImageSize to) {

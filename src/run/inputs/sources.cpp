@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
+#include "record/earlier_run.h"
 #include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
@@ -136,12 +138,11 @@ void choose_by_transformation(const DataConfig& config, const TransformChain& tr
   pixels.size_reason = "after the operations of --transform-path";
 }
 
-constexpr Fit kForElongated = Fit::kPad;
-
-FitChoice fit_of(const DataConfig& config, const Sources& sources, ImageSize output) {
-  const std::optional<double> cut = share_cut_away(sources.train, output);
-  const bool keeps_all = cut.value_or(0) > kMuchCutAway && !sources.train.is_image_directory;
-  return {config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop), cut};
+Fit fit_of(const DataConfig& config, const Sources& sources, const PixelPlan& pixels) {
+  constexpr Fit kForElongated = Fit::kPad;  // measured in docs/recipes.md
+  const bool is_cut = pixels.cut_away.value_or(0) > kMuchCutAway;
+  const bool keeps_all = is_cut && !sources.train.is_image_directory;
+  return config.fit.value_or(keeps_all ? kForElongated : Fit::kCrop);
 }
 
 // Requires that pixels.train is set.
@@ -397,7 +398,8 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
     choose_by_transformation(config, *sources.transform, pixels);
   } else {
     choose_size(config, pixels);
-    take_fit(config, sources, fit_of(config, sources, pixels.train.output), pixels);
+    pixels.cut_away = share_cut_away(sources.train, pixels.train.output);
+    take_fit(config, sources, fit_of(config, sources, pixels), pixels);
   }
   pixels.train.exif = pixels.valid.exif = sources.train.exif;
   check_image_sizes(config, sources, pixels);
@@ -406,10 +408,8 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
   return pixels;
 }
 
-void take_fit(const DataConfig& config, const Sources& sources, const FitChoice& choice,
-              PixelPlan& pixels) {
-  pixels.fit = choice;
-  pixels.train.fit = choice.fit;
+void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels) {
+  pixels.train.fit = fit;
   choose_valid_pixels(config, size_step(sources), pixels);
 }
 
@@ -438,21 +438,19 @@ Preprocessing preprocessing_of(const PixelPlan& pixels) {
 
 PixelChoice choice_of(const PixelPlan& pixels) {
   const auto sizes = [](const TransformSpec& plan) {
-    return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
+    return SizeChoice{plan.output, plan.fit, plan.short_side, plan.keep_exact};
   };
-  return {pixels.train.exif,
-          pixels.fit,
-          sizes(pixels.train),
-          sizes(pixels.valid),
-          pixels.whole_image.value_or(ImageSize{}),
-          pixels.smallest_batch,
-          pixels.normalization};
+  return {pixels.train.exif,     sizes(pixels.train),
+          sizes(pixels.valid),   pixels.whole_image.value_or(ImageSize{}),
+          pixels.smallest_batch, pixels.normalization};
 }
 
 PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const Sources& sources) {
   const auto plan = [](const SizeChoice& sizes) {
-    return TransformSpec{
-        .output = sizes.output, .short_side = sizes.short_side, .keep_exact = sizes.keep_exact};
+    return TransformSpec{.output = sizes.output,
+                         .fit = sizes.fit,
+                         .short_side = sizes.short_side,
+                         .keep_exact = sizes.keep_exact};
   };
   PixelPlan pixels;
   pixels.train = plan(choice.train);
@@ -460,8 +458,6 @@ PixelPlan pixels_of(const PixelChoice& choice, const DataConfig& config, const S
   if (choice.whole_image.height > 0) pixels.whole_image = choice.whole_image;
   if (sources.transform) choose_by_transformation(config, *sources.transform, pixels);
   pixels.train.exif = pixels.valid.exif = choice.exif;
-  pixels.fit = choice.fit;
-  pixels.train.fit = pixels.valid.fit = choice.fit.fit;
   pixels.smallest_batch = choice.smallest_batch;
   pixels.normalization = choice.normalization;
   pixels.size_reason = "as rank 0 chose";
@@ -504,6 +500,7 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 }
 
 void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!collects_outputs()) set_aside(output.log_path, "split");
   if (!sources.split) return;
   log.info("split:            " + sources.split->summary);
   const std::filesystem::path folder = output.log_path;

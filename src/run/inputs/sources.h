@@ -62,20 +62,13 @@ struct Sources {
   std::size_t num_classes() const { return train.classes.size(); }
 };
 
-// The fit of whole images, and what a center crop cuts away (share_cut_away()).
-struct FitChoice {
-  Fit fit = Fit::kCrop;
-  std::optional<double> cut_away;  // empty: unknown
-  bool operator==(const FitChoice&) const = default;
-};
-
 // How images are preprocessed.
 struct PixelPlan {
   TransformSpec train, valid;
   // What the images' sizes led to where options leave it to them; on ranks that have read them.
   std::optional<AutomaticSize> by_images;
   std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
-  FitChoice fit;
+  std::optional<double> cut_away;        // share_cut_away() of training images that were read
   // The sides of growing training images, in order, each used for the same number of epochs; the
   // last one is that of `train`. Empty: all images are as in `train`.
   std::vector<int> sizes;
@@ -120,8 +113,7 @@ PixelPlan choose_pixels(const DataConfig& config, Sources& sources,
                         const std::optional<AutomaticSize>& kept = {});
 
 // Adopts the fit, by which validation images are prepared.
-void take_fit(const DataConfig& config, const Sources& sources, const FitChoice& choice,
-              PixelPlan& pixels);
+void take_fit(const DataConfig& config, const Sources& sources, Fit fit, PixelPlan& pixels);
 
 // Adopts the normalization chosen by rank 0, which has read the weights.
 void take_normalization(const Normalization& normalization, PixelPlan& pixels);
@@ -136,13 +128,13 @@ void check_batch_size(const OptimizationConfig& config, std::int64_t num_images,
 // The choices made by choose_pixels(), for ranks that have not read the images.
 struct SizeChoice {  // the sizes in a TransformSpec
   ImageSize output;
+  Fit fit = Fit::kCrop;
   int short_side = 0;
   bool keep_exact = true;
   bool operator==(const SizeChoice&) const = default;
 };
 struct PixelChoice {
   Exif exif = Exif::kIgnore;
-  FitChoice fit;
   SizeChoice train, valid;
   ImageSize whole_image;  // height 0: none
   int smallest_batch = 1;

@@ -39,7 +39,7 @@ DataRecord data_record(const DataConfig& config, const Run& run) {
   data.image_width = pixels.train.output.width;
   const bool is_cropped = pixels.train.fit == Fit::kCrop;
   data.fit = fit_name(pixels.train.fit);
-  data.cut_away = pixels.fit.cut_away;
+  data.cut_away = pixels.cut_away;
   data.resize_short_side = is_cropped ? pixels.train.short_side : 0;
   data.augment =
       sources.transform ? sources.transform->summary() : augment_name(pixels.train.augment);
@@ -110,9 +110,9 @@ void plan_data(const Sources& sources, const PixelPlan& pixels, TextPairs& plan)
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size",
                       size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
-  if (pixels.fit.cut_away.value_or(0) > 0 || train.fit != Fit::kCrop)
-    plan.emplace_back("fit",
-                      fit_name(train.fit) + " (" + cut_text(pixels.fit.cut_away.value_or(0)) + ")");
+  if (pixels.cut_away.value_or(0) > 0 || train.fit != Fit::kCrop)
+    plan.emplace_back(
+        "fit", fit_name(train.fit) + (pixels.cut_away ? "; " + cut_text(*pixels.cut_away) : ""));
   plan.emplace_back("EXIF orientation", exif_text(train.exif));
   if (train.chain) {
     plan.emplace_back("transformation", train.chain->whole.summary());

@@ -274,7 +274,7 @@ StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& optio
                 .patience = config.patience,
                 .warmup_epochs = config.num_warmup_steps,
                 .is_automatic = plan.is_automatic,
-                .writes_checkpoints = !plan.checkpoint.path.empty(),
+                .writes_checkpoints = plan.checkpoint.is_lasting(),
                 .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
                                                 ranks / config.batch_size),
                 .accumulate = config.accumulate};
@@ -343,8 +343,8 @@ void add_choices(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
   if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
   if (!config.data.fit)
-    choose(plan.choices, {"fit", fit_name(plan.pixels.fit.fit),
-                          cut_text(plan.pixels.fit.cut_away.value_or(0)), /*has_line=*/true});
+    choose(plan.choices, {"fit", fit_name(plan.pixels.train.fit),
+                          cut_text(plan.pixels.cut_away.value_or(0)), /*has_line=*/true});
   if (config.data.normalization == NormalizationChoice::kAuto)
     add_normalization(plan.pixels, given.sources.spec().pretrained, plan.choices);
   if (!config.optimization.precision)

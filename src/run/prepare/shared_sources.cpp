@@ -339,7 +339,7 @@ void share_sources(World& world, const DataConfig& config, Sources& sources, Pix
   share_transformation(world, config, sources);
   if (config.has_train_shard) {
     settle_labels_of_ranks(world, config, sources);
-    if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.fit), pixels);
+    if (!sources.transform) take_fit(config, sources, world.broadcast(pixels.train.fit), pixels);
     if (!sources.train.is_stream()) require_equal_sizes(world, pixels);
     if (config.has_valid_shard) return;
     world.agree([&] { require_equal_sets(world, sources.valid); });

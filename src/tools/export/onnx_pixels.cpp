@@ -48,21 +48,31 @@ class PixelNodes {
   }
 
   // The least size that covers `size` (covering_size()). An image of that size is left alone.
-  void cover(ImageSize size) { resize(with_equal_side(size, /*covers=*/true)); }
+  void cover(ImageSize size) {
+    const std::string height = side(0), width = side(1);
+    const std::string out_height = graph_.integers({size.height}),
+                      out_width = graph_.integers({size.width});
+    const std::string is_tall = graph_.add(
+        "GreaterOrEqual",
+        {graph_.add("Mul", {height, out_width}), graph_.add("Mul", {width, out_height})});
+    resize(scaled(graph_.add("Where", {is_tall, out_width, out_height}),
+                  graph_.add("Where", {is_tall, width, height})));
+  }
 
   // The largest size inside of `size` (inner_size()), with `fill` around the image. Around the
   // differences from it are zeros: Pad has one number for all channels.
   void pad(ImageSize size, const std::array<std::uint8_t, 3>& fill) {
-    resize(graph_.add("Max", {with_equal_side(size, /*covers=*/false), graph_.integers({1, 1})}));
+    const std::string all = graph_.integers(both_sides(size));
+    const std::string other_side = concatenated(side(1), side(0));
+    const std::string inner = scaled(graph_.integers({size.width, size.height}), other_side);
+    resize(graph_.add("Min", {graph_.add("Max", {inner, graph_.integers({1, 1})}), all}));
     const std::string color = graph_.channels({1.0 * fill[0], 1.0 * fill[1], 1.0 * fill[2]});
-    const std::string all = graph_.add("Sub", {graph_.integers(both_sides(size)), size_});
-    const std::string before = half_of(all);
-    const std::string pads = graph_.add("Concat", {before, graph_.add("Sub", {all, before})},
-                                        {{"axis", std::int64_t{0}}});
+    const std::string rest = graph_.add("Sub", {all, size_}), first = half_of(rest);
+    const std::string ends = concatenated(first, graph_.add("Sub", {rest, first}));
     const std::string difference = graph_.add("Sub", {pixels_, color});
-    const std::string padded = graph_.add("Pad", {difference, pads, "", graph_.integers({2, 3})});
-    pixels_ = graph_.add("Add", {padded, color});
-    size_ = graph_.integers(both_sides(size));
+    pixels_ = graph_.add("Pad", {difference, ends, "", graph_.integers({2, 3})});
+    pixels_ = graph_.add("Add", {pixels_, color});
+    size_ = all;
   }
 
   void resize(ImageSize size) { resize(graph_.integers(both_sides(size))); }
@@ -84,17 +94,8 @@ class PixelNodes {
         graph_.add("Div", {graph_.cast(excess, OnnxType::kFloat), graph_.number(2)});
     return graph_.cast(graph_.add("Round", {half}), OnnxType::kInt64);
   }
-  // The size with the aspect ratio of the image and one side of `size`: that with which it covers
-  // `size`, or the other one.
-  std::string with_equal_side(ImageSize size, bool covers) {
-    const std::string height = side(0), width = side(1);
-    const std::string out_height = graph_.integers({size.height}),
-                      out_width = graph_.integers({size.width});
-    const std::string by_width = graph_.add(
-        covers ? "GreaterOrEqual" : "Less",
-        {graph_.add("Mul", {height, out_width}), graph_.add("Mul", {width, out_height})});
-    return scaled(graph_.add("Where", {by_width, out_width, out_height}),
-                  graph_.add("Where", {by_width, width, height}));
+  std::string concatenated(const std::string& first, const std::string& second) {
+    return graph_.add("Concat", {first, second}, {{"axis", std::int64_t{0}}});
   }
   std::string side(std::int64_t i) {
     return graph_.add("Slice", {size_, graph_.integers({i}), graph_.integers({i + 1})});

@@ -55,17 +55,13 @@ std::string preparation(const ExportedModel& exported) {
     return formatted("image = functional.resize(image, [%d, %d])\n", how->height, how->width);
   if (how->fit == Fit::kPad)
     return formatted(
-               "height, width = %d, %d\n"
-               "size = [height, max(1, image.width * height // image.height)]\n"
-               "if image.height * width < image.width * height:\n"
-               "    size = [max(1, image.height * width // image.width), width]\n",
-               how->height, how->width) +
-           formatted(
-               "picture = functional.resize(image, size)\n"
-               "image = Image.new(\"RGB\", (width, height), (%d, %d, %d))\n"
-               "image.paste(picture, (round((width - size[1]) / 2), "
-               "round((height - size[0]) / 2)))\n",
-               how->fill[0], how->fill[1], how->fill[2]);
+        "size = [min(%d, max(1, image.height * %d // image.width)),\n"
+        "        min(%d, max(1, image.width * %d // image.height))]\n"
+        "picture = functional.resize(image, size)\n"
+        "image = Image.new(\"RGB\", (%d, %d), (%d, %d, %d))\n"
+        "image.paste(picture, (round((%d - size[1]) / 2), round((%d - size[0]) / 2)))\n",
+        how->height, how->width, how->width, how->height, how->width, how->height, how->fill[0],
+        how->fill[1], how->fill[2], how->width, how->height);
   const std::string size = formatted("(%d, %d)", how->width, how->height);
   std::string side = std::to_string(how->resize_short_side);
   if (how->resize_short_side == 0 && how->height == how->width) side = std::to_string(how->width);
