@@ -222,7 +222,7 @@ class TorchvisionTest(FlowTest):
         self.assert_names(result.stdout, *words)
 
     def test_it_is_downloaded_once_and_works_offline(self):
-        self.assert_made(self.init("resnet18", "torchvision"), TORCHVISIONS, "46.8 MB", "license", "its file name")
+        self.assert_made(self.init("resnet18", "torchvision"), TORCHVISIONS, "47 MB", "license", "its file name")
         self.assertEqual(self.proxy.targets, ["download.pytorch.org:443"])
         self.assertEqual([path for path, _ in self.server.requests], [f"/models/{TORCHVISIONS}"])
         self.server.stop()

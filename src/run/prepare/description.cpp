@@ -195,7 +195,7 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
     line = "kiln";
     for (const std::string& word : config.ranks.arguments)
       line += " " + shell_word(without_secrets(word));
-    if (!config.checkpoint.path.empty()) line += " --resume never";
+    if (std::ranges::count(config.given, "checkpoint-path") > 0) line += " --resume never";
   }
   plan.emplace_back(
       "better start",
