@@ -1,6 +1,7 @@
 #include "base/output_folder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
@@ -214,6 +215,18 @@ void OutputFolder::replace(const std::vector<OutputFile>& files,
   complete.reserve(files.size());
   for (const auto& [name, bytes] : files) complete.push_back(complete_file(folder_ / name, bytes));
   replace(std::move(complete), removed);
+}
+
+fs::path path_of_before(const fs::path& folder) {
+  std::error_code fault;
+  const fs::path itself = fs::canonical(folder, fault);
+  struct stat inside {
+  }, outside{};
+  if (fault || ::stat(itself.c_str(), &inside) != 0 ||
+      ::stat(itself.parent_path().c_str(), &outside) != 0 || inside.st_dev != outside.st_dev ||
+      inside.st_ino == outside.st_ino || ::access(itself.parent_path().c_str(), W_OK | X_OK) != 0)
+    return {};
+  return itself.string() + ".before";
 }
 
 bool is_half_replaced(const fs::path& folder) {

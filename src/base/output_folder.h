@@ -64,6 +64,11 @@ class OutputFolder {
   std::unique_ptr<std::vector<std::filesystem::path>, RemoveIfEmpty> created_;
 };
 
+// Where the contents of a folder are kept that others take the place of: `NAME.before` beside the
+// folder itself, also if the path is one of a link to it, `.` or ends in a slash. Empty if nothing
+// can be written there, or not on the same file system: the folder is a mount point.
+std::filesystem::path path_of_before(const std::filesystem::path& folder);
+
 // Whether a program was killed while putting files in place, or is doing so right now. Readers
 // refuse such a folder.
 bool is_half_replaced(const std::filesystem::path& folder);

@@ -148,6 +148,14 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
                 ErrorCode::kUserError);
   invocation.problems = given.problems();
   note_log_path(invocation);
+  for (const Option& option : command.options) {
+    const bool is_output = option.name == "output-path" || option.name == "log-path" ||
+                           (option.name == "trained-model-path" && command.name == "train");
+    const RawValue* value = given.find(option.name);
+    if (is_output && !option.default_text.empty() &&
+        (value == nullptr || value->position == kMissingPosition))
+      invocation.unasked_outputs.push_back(option.default_text);
+  }
   return invocation;
 }
 

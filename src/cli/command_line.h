@@ -17,6 +17,7 @@ struct Invocation {
   Problems problems = {};       // all faults of the command line, those with exit code 2 first
   std::string log_path = {};    // where error_info.json must always be written; empty: nowhere
   bool log_path_given = false;  // otherwise it is the default
+  std::vector<std::string> unasked_outputs = {};  // paths that no option names
 };
 
 // `arguments` excludes the program's name. Never throws because of what the user typed.

@@ -117,7 +117,7 @@ CommandInfo inspect_command() {
   return command<InspectConfig>(
       "inspect", "Show what a directory or file contains; optionally check its images.",
       "PATH [options]",
-      {opt(&Config::path, "path", path("PATH"), {kPaths, kPositional, kRequired},
+      {opt(&Config::path, "path", model_path("PATH"), {kPaths, kPositional, kRequired},
            "Directory or file to inspect; the flag name may be omitted."),
        opt(&Config::json, "json", flag(), kReporting, "Print a JSON object instead of a table."),
        opt(&Config::check, "check", flag(), kReporting,

@@ -141,7 +141,7 @@ JobPart part_value(const Option& option, const std::string& text, const std::str
 Rows<ScoreConfig> score_rows() {
   using Config = ScoreConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+      opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), {kPaths, kModelIn},
           "ModelDirectory of a trained model, as written by `kiln train`.")
           .otherwise("model"),
       opt(&Config::data_paths, "data-path", path("PATH"), {kPaths, kDataIn, kPositional},
@@ -300,7 +300,7 @@ Rows<NetworkConfig> network_rows() {
               "Network to train, instead of --untrained-model-path: from --weights or from "
               "scratch. auto: the one in the name of --weights, or, from scratch, by the number of "
               "images and --time-limit. Default: the one in the name of --weights, else resnet18."),
-          opt(&Config::weights, "weights", path("FILE"), {kModel, kFree, kFirst},
+          opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFree, kFirst},
               kInitialWeights + "Matching tensors are loaded; other classes get a new last layer."),
           opt(&Config::zero_init_residual, "zero-init-residual", on_off(),
               {kModel, kFree, kOfRecipe}, kZeroInitHelp)};
@@ -367,7 +367,7 @@ CommandInfo init_model_command() {
            "Network architecture; the flag name may be omitted."),
        opt(&Config::untrained_model_path, "untrained-model-path", path("DIR"),
            {kPaths, kModelOut, kRequired}, "Output folder for the UntrainedModelDirectory."),
-       opt(&Config::weights, "weights", path("FILE"), {kModel, kFileIn},
+       opt(&Config::weights, "weights", model_path("FILE"), {kModel, kFileIn},
            kInitialWeights +
                "A model keeps its classes; another last layer without 1000 outputs is not loaded."),
        opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
@@ -396,13 +396,13 @@ CommandInfo audit_command() {
            "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier audit "
            "there is replaced, unless its doubtful.csv has been edited.")
            .otherwise("audit"),
-       opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kModel,
+       opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kModel,
            "ModelDirectory of a trained model, of these classes or others: its features are used, "
            "not its predictions. Default: model, if it is there."),
        opt(&Config::model_name, "model-name", network_name(), kModel,
            "Network of --weights, instead of --trained-model-path. Default: the one in their name, "
            "else resnet18."),
-       opt(&Config::weights, "weights", path("FILE"), kModel,
+       opt(&Config::weights, "weights", model_path("FILE"), kModel,
            "Weights of the network, for any classes: what train accepts as --weights."),
        opt(&Config::weights_sha256, "weights-sha256", sha256(), kModel, kWeightsHashHelp),
        opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"), kImages,
@@ -426,7 +426,7 @@ CommandInfo export_command() {
   return command<ExportConfig>(
       "export", "Write a trained model for other programs: as ONNX, for torchvision or for MLflow.",
       "--output-path FILE [options]",
-      {opt(&Config::trained_model_path, "trained-model-path", path("DIR"), kPaths,
+      {opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"), kPaths,
            "ModelDirectory of a trained model, as written by `kiln train`.")
            .otherwise("model"),
        opt(&Config::output_path, "output-path", path("PATH"), {kPaths, kRequired},
@@ -450,7 +450,8 @@ CommandInfo evaluate_command() {
       "evaluate",
       "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
       "PHOTOS [options]",
-      {opt(&Config::trained_model_paths, "trained-model-path", path("DIR"), {kPaths, kModelIn},
+      {opt(&Config::trained_model_paths, "trained-model-path", model_path("DIR"),
+           {kPaths, kModelIn},
            "ModelDirectory of a trained model, as written by `kiln train`. Repeat it to compare "
            "several models.")
            .otherwise("model"),

@@ -22,6 +22,7 @@ struct ForeignWords {
   const char* commands = "";  // those that the row is for; empty: all
 };
 
+constexpr const char* kNameInProject = "experiment name";  // the folder is in --project's
 constexpr const char* kFixedSchedules = "its schedules are fixed";
 
 constexpr ForeignWords kForeignWords[] = {
@@ -75,7 +76,8 @@ constexpr ForeignWords kForeignWords[] = {
     {"topk", "top-k"},
     {"out output output-dir save-dir project o", "output-path"},
     {"out output output-dir save-dir project o", "untrained-model-path", "", "init-model"},
-    {"out output output-dir save-dir project o", "trained-model-path", "", "train"},
+    {"out output output-dir save-dir project o", "run-path"},
+    {kNameInProject, "run-path"},
     {"log-dir logdir experiment name", "log-path"},
     {"num-classes nc", "", "it counts the classes"},
     {"train-split=", "", "give the folder that has train and val"},
@@ -226,8 +228,15 @@ class Translation {
     if (value.empty() && option->kind != ValueKind::kModelName)
       missing_.push_back(typed.shown +
                          (typed.shown[0] == '-' && !given.empty() ? " " + excerpt(given) : ""));
+    if (run_folder_ && option->name == "run-path") {
+      const bool is_inside = has_word(kNameInProject, typed.name);
+      std::string& folder = line_[*run_folder_];
+      folder = is_inside ? folder + "/" + value : value + "/" + folder;
+      return;
+    }
     if (value.empty() || (!option->repeatable && std::ranges::count(on_line_, option) != 0)) return;
     on_line_.push_back(option);
+    if (option->name == "run-path") run_folder_ = line_.size() + 1;
     const bool is_first = option == first_bare_option();
     if (is_first && (option->repeatable || bare_.empty() || bare_.front() == value))
       add_bare(value);
@@ -259,6 +268,7 @@ class Translation {
   std::size_t next_ = 0;  // the first word is the command's
   std::vector<const Option*> on_line_;
   std::vector<std::string> line_, bare_, missing_;
+  std::optional<std::size_t> run_folder_;  // where that of another program is
 };
 
 }  // namespace

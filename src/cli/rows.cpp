@@ -11,6 +11,7 @@
 #include "base/path_pattern.h"
 #include "base/text.h"
 #include "model/catalogue.h"
+#include "record/run_file.h"
 
 namespace kiln {
 namespace {
@@ -361,6 +362,12 @@ Reader<std::string> free_text(std::string value_name) {
 
 Reader<std::string> path(std::string value_name, ValueKind kind) {
   return {{.value_name = std::move(value_name), .kind = kind}, text_value, same_text};
+}
+
+Reader<std::string> model_path(std::string value_name) {
+  return {{.value_name = std::move(value_name)},
+          [](const auto&... text) { return model_of(text_value(text...)).string(); },
+          same_text};
 }
 
 Reader<std::string> regular_expression() {

@@ -91,7 +91,8 @@ using Words = std::vector<std::pair<std::string, Value>>;
 
 Reader<std::string> free_text(std::string value_name);
 Reader<std::string> path(std::string value_name, ValueKind kind = ValueKind::kPath);
-Reader<std::string> regular_expression();  // for paths
+Reader<std::string> model_path(std::string value_name);  // or the folder of a run that has one
+Reader<std::string> regular_expression();                // for paths
 Reader<std::string> one_of(std::vector<std::string> choices);
 Reader<std::string> network_name(bool or_auto = false);
 Reader<bool> true_or_false();

@@ -237,8 +237,13 @@ enum class ResumeChoice { kAuto, kNever, kRequire };
 
 struct CheckpointConfig {
   std::string path;  // empty: none is written
+  // Its folder was not named, but follows from another one: what does not fit is set aside.
+  // is_temporary: it is in the log folder until a model is saved, and beside it the best epoch.
+  bool is_unasked = false, is_temporary = false;
   CheckpointEvery every;
   ResumeChoice resume = ResumeChoice::kAuto;
+  bool is_lasting() const { return !path.empty() && !is_temporary; }
+  bool may_start_over() const { return is_unasked && resume != ResumeChoice::kRequire; }
 };
 
 // What a run reports about its speed and cost, besides its records.
@@ -263,6 +268,7 @@ struct TrainConfig {
   OutputConfig output;
   CheckpointConfig checkpoint;
   InsightConfig insight;
+  std::string run_path;      // of which the paths of outputs follow; empty: none
   std::string options_file;  // --config, which has been read; empty: none
   OptionTexts effective_options;
   // The names of the options that are given, or that follow from those: a given value may be the

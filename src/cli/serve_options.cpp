@@ -13,7 +13,8 @@ Rows<ServeConfig> serve_rows() {
   using Config = ServeConfig;
   using Prediction = PredictionConfig;
   return {
-      opt(&Config::trained_model_path, "trained-model-path", path("DIR"), {kPaths, kPositional},
+      opt(&Config::trained_model_path, "trained-model-path", model_path("DIR"),
+          {kPaths, kPositional},
           "ModelDirectory of a trained model, or its model.tar.gz. Default: the first of "
           "/opt/ml/model, $AZUREML_MODEL_DIR, /mnt/models and model in which there is one."),
       opt(&Config::host, "host", free_text("ADDRESS"), kServer,

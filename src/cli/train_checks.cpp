@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/rows.h"
 #include "model/published.h"
+#include "record/run_file.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"
 #include "train/schedule/catalogue.h"
@@ -133,9 +135,18 @@ void check_optimization(Given& given, OptimizationConfig& config) {
         "chooses the epoch that --save best saves, but --save is last: leave one of them out.");
 }
 
-void check_checkpoint(Given& given, const CheckpointConfig& config) {
-  if (given.has("checkpoint-path")) return;
-  if (config.resume == ResumeChoice::kRequire)
+void check_checkpoint(Given& given, TrainConfig& config) {
+  CheckpointConfig& checkpoint = config.checkpoint;
+  const RawValue* path = given.find("checkpoint-path");
+  checkpoint.is_unasked = path == nullptr || path->is_implied;
+  if (path != nullptr) return;
+  if (!collects_outputs() && !given.has("kfp-executor-input")) {
+    checkpoint.path = (std::filesystem::path(config.output.log_path) / "checkpoint").string();
+    checkpoint.is_temporary = true;
+    if (!given.has("checkpoint-every")) checkpoint.every.epochs = 0;
+    return;
+  }
+  if (checkpoint.resume == ResumeChoice::kRequire)
     given.refuse("resume", "require needs a folder with checkpoints: add --checkpoint-path DIR.");
   if (given.has("checkpoint-every"))
     given.refuse("checkpoint-every", "needs a folder for checkpoints: add --checkpoint-path DIR.");
@@ -371,6 +382,18 @@ void divide_data_path(Given& given) {
   given.imply("valid-data-path", inside);
 }
 
+// What --run-path stands for.
+void imply_paths_of_run(Given& given, const std::string& run) {
+  if (run.empty()) return;
+  std::erase_if(given.values, [](const RawValue& value) {  // the default, which is always implied
+    return value.option->name == "trained-model-path" && value.position == kMissingPosition;
+  });
+  for (const auto& [name, folder] : {std::pair{"trained-model-path", kModelOfRun},
+                                     {"log-path", kLogsOfRun},
+                                     {"checkpoint-path", kCheckpointsOfRun}})
+    given.imply(name, (fs::path(run) / folder).string(), "run-path");
+}
+
 bool has_any(const Given& given, std::span<const char* const> names) {
   return std::ranges::any_of(names, [&](const char* name) { return given.has(name); });
 }
@@ -395,7 +418,7 @@ void note_choices(Given& given, bool has_named_network) {
   };
   std::vector<std::string> words = {"kiln", "train"};
   for (const Option& option : given.command.options)
-    if (const RawValue* value = given.find(option.name))
+    if (const RawValue* value = given.find(option.name); value != nullptr && !value->is_implied)
       words.insert(words.end(), {"--" + option.name, value->text});
   if (given.has_bare_path) note("in full:", shell_words(words));
   const RawValue* name = given.find("model-name");
@@ -407,6 +430,7 @@ void note_choices(Given& given, bool has_named_network) {
 }  // namespace
 
 void imply_usual(Given& given, const TrainConfig& config) {
+  imply_paths_of_run(given, config.run_path);
   divide_data_path(given);
   const NetworkConfig& network = config.data.network;
   if (network.model_name == kAutoNetwork && given.has("weights") &&
@@ -479,7 +503,7 @@ void check_train(Given& given, TrainConfig& config) {
   check_data(given, config.data);
   check_fit(given, config.optimization.recipe, config.data);
   check_optimization(given, config.optimization);
-  check_checkpoint(given, config.checkpoint);
+  check_checkpoint(given, config);
   config.ranks.arguments = given.words;
   config.overridden = given.overridden;
   config.notes = given.notes;

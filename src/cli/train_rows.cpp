@@ -40,7 +40,7 @@ Reader<ExchangePlan> exchange() {
 Rows<TrainConfig> component_rows() {
   return {
       within(&TrainConfig::data,
-             {opt(&DataConfig::untrained_model_path, "untrained-model-path", path("DIR"),
+             {opt(&DataConfig::untrained_model_path, "untrained-model-path", model_path("DIR"),
                   {kPaths, kFree, kModelIn},
                   "UntrainedModelDirectory to train, as written by `kiln init-model`, or a trained "
                   "model to continue from: its folder or model.tar.gz.")
@@ -177,7 +177,8 @@ Rows<TrainConfig> machine_rows() {
                   "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
                   "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
                   "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
-                  "bf16 with AMX or AVX512-BF16 for images of 128 pixels or more, else fp32."),
+                  "with AMX or AVX512-BF16 bf16 for images of 128 pixels or more, but fp32 for the "
+                  "networks that train faster in it (docs/performance.md); else fp32."),
               opt(&OptimizationConfig::save, "save",
                   {{"best", SaveChoice::kBest}, {"last", SaveChoice::kLast}},
                   {kReporting, kResult, kParameter},
@@ -424,24 +425,29 @@ Rows<TrainConfig> rank_rows() {
 }
 
 Rows<TrainConfig> train_rows() {
-  return {component_rows(),
-          within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
-          opt(&TrainConfig::options_file, "config", path("FILE"),
-              {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
-              "YAML or JSON file that sets any of these options; flags override it. Relative paths "
-              "in it are relative to the working directory."),
-          within(&TrainConfig::data, image_rows()),
-          machine_rows(),
-          within(&TrainConfig::data, dataset_rows()),
-          within(&TrainConfig::optimization, optimization_rows()),
-          within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
-          within(&TrainConfig::checkpoint, checkpoint_rows()),
-          within(&TrainConfig::output, tracking_rows()),
-          within(&TrainConfig::insight, insight_rows()),
-          rank_rows(),
-          within(&TrainConfig::ranks,
-                 {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
-                      "How processes combine their gradients. " + descriptions(kKnownExchanges))})};
+  return {
+      component_rows(),
+      opt(&TrainConfig::run_path, "run-path", path("DIR"),
+          {kPaths, kFree, kForOneRun, kMayDiffer, kFirst},
+          "Folder of this run, with its model, logs and checkpoints; the options for these three "
+          "go before it. Commands that take a model or a log folder take a run's, too."),
+      within(&TrainConfig::data, within(&DataConfig::network, network_rows())),
+      opt(&TrainConfig::options_file, "config", path("FILE"),
+          {kPaths, kFree, kFileIn, kForOneRun, kMayDiffer},
+          "YAML or JSON file that sets any of these options; flags override it. Relative paths "
+          "in it are relative to the working directory."),
+      within(&TrainConfig::data, image_rows()),
+      machine_rows(),
+      within(&TrainConfig::data, dataset_rows()),
+      within(&TrainConfig::optimization, optimization_rows()),
+      within(&TrainConfig::optimization, within(&OptimizationConfig::recipe, recipe_rows())),
+      within(&TrainConfig::checkpoint, checkpoint_rows()),
+      within(&TrainConfig::output, tracking_rows()),
+      within(&TrainConfig::insight, insight_rows()),
+      rank_rows(),
+      within(&TrainConfig::ranks,
+             {opt(&RanksConfig::exchange, "exchange", exchange(), {kRanks, kResult},
+                  "How processes combine their gradients. " + descriptions(kKnownExchanges))})};
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ const std::vector<KnownNetwork>& known_networks() {
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth";
   constexpr std::string_view kDinoV2Base =
       "https://dl.fbaipublicfiles.com/dinov2/dinov2_vitb14/dinov2_vitb14_pretrain.pth";
+  constexpr int kNever = 1 << 20;  // depthwise convolutions, whose gradients are slow in bfloat16
   static const std::vector<KnownNetwork> kNetworks{
       {"resnet18", "ResNet", {"resnet18-f37072fd.pth"}},
       {"resnet34", "ResNet", {"resnet34-b627a593.pth"}},
@@ -49,8 +50,15 @@ const std::vector<KnownNetwork>& known_networks() {
       {"mobilenet_v3_large",
        "MobileNetV3",
        {"mobilenet_v3_large-8738ca79.pth", "mobilenet_v3_large-5c1a4163.pth"},
-       {"mobilenetv3_large_100"}},
-      {"efficientnet_b0", "EfficientNet", {"efficientnet_b0_rwightman-7f5810bc.pth"}},
+       {"mobilenetv3_large_100"},
+       0,
+       kNever},
+      {"efficientnet_b0",
+       "EfficientNet",
+       {"efficientnet_b0_rwightman-7f5810bc.pth"},
+       {},
+       0,
+       kNever},
       {"efficientnet_v2_s", "EfficientNet", {"efficientnet_v2_s-dd5fe13b.pth"}},
       {"convnext_tiny", "ConvNeXt", {"convnext_tiny-983f1562.pth"}},
       {"convnext_small", "ConvNeXt", {"convnext_small-0c510722.pth"}},

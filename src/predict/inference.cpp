@@ -228,7 +228,7 @@ Inference::Inference(const PredictionConfig& config, int place, int num_on_host)
     : config_(config),
       num_processors_(std::max(1, usable_cpus() / num_on_host)),
       device_(choose_device(config.device, place)),
-      precision_(choose_precision(config.precision, units_of(device_), /*training_side=*/0)) {
+      precision_(choose_precision(config.precision, units_of(device_))) {
   keep_freed_memory();
   keep_tensor_memory();
   use_compute_threads(config.threads > 0 ? config.threads : num_processors_);

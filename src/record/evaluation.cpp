@@ -237,7 +237,8 @@ Json model_json(const EvaluatedModel& model) {
                {"images", model.num_images()},
                {"bad_images", model.num_bad},
                {"images_of_unknown_classes", model.num_unknown},
-               {"unknown_classes", model.unknown_labels}};
+               {"unknown_classes", model.unknown_labels},
+               {"doubts", model.doubts}};
   model.has_several_labels() ? add_label_metrics(model, json) : add_metrics(model, json);
   json["faults"] = list_json(model.faults, fault_json);
   return json;

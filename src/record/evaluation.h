@@ -165,6 +165,7 @@ struct EvaluatedModel {
   std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen
   std::vector<ImageFaultRecord> faults;     // of bad and damaged images
   long long num_bad = 0;                    // bad images, which are skipped
+  std::vector<std::string> doubts = {};     // reasons not to trust the labels of the images
   // Of several labels an image, whose `figures` have no images. By class id; empty: one label.
   std::vector<LabelScore> label_scores = {};
   std::vector<double> thresholds = {};

@@ -85,7 +85,7 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
     from_json(line, step);
     add_step(step, run->steps);
   }
-  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
+  if (event == "warning") from_json(line, run->warnings.emplace_back());
   if (event == "epoch") {
     from_json(line, run->epochs.emplace_back());
     if (line.contains("judgement")) from_json(line.at("judgement"), run->details);
@@ -100,8 +100,7 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
 
 std::uint64_t record_bytes(const RunRecord& run) {
   return run.steps.size() * sizeof(StepRecord) + run.epochs.size() * sizeof(EpochRecord) +
-         run.warnings.size() * sizeof(std::string) +
-         run.interruptions.size() * sizeof(Interruption) +
+         run.warnings.size() * sizeof(Warning) + run.interruptions.size() * sizeof(Interruption) +
          run.sink_states.size() * sizeof(TextPairs::value_type);
 }
 
@@ -159,15 +158,14 @@ class RunFile : public RunSink {
   std::string_view name() const override { return kRunFileName; }
 
   void start(const RunStart& start) override {
-    replaces_ = has_finished_epoch(path_);
+    replaces_ = holds_other_run(path_, start.time);
     file_.emplace(own_path());
     remove_next();
     file_->append(run_line(start));
   }
   // Replaces the old record only once the new one, cut back to the checkpoint, is complete.
   void resume(const RunRecord& so_far) override {
-    replaces_ =
-        so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);
+    replaces_ = so_far.epochs.empty() && holds_other_run(path_, so_far.start.time);
     if (!so_far.steps.empty()) last_step_ = so_far.steps.back();
     write_file_durably(own_path(), so_far.text);
     file_.emplace(own_path(), AppendedFile::Begin::kAtEnd);
@@ -179,7 +177,7 @@ class RunFile : public RunSink {
     file_->append(run_line(step));
     last_step_ = step;
   }
-  void warning(const std::string& text) override { file_->append(run_line(text)); }
+  void warning(const Warning& warning) override { file_->append(run_line(warning)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     file_->append(run_line(epoch, details));
     if (replaces_) std::filesystem::rename(next_record(path_), path_);
@@ -269,8 +267,8 @@ std::string run_line(const StepRecord& step) {
   return line_of("step", line);
 }
 
-std::string run_line(const std::string& warning) {
-  return line_of("warning", {{"text", warning}});
+std::string run_line(const Warning& warning) {
+  return line_of("warning", as_json(warning));
 }
 
 std::string run_line(const EpochRecord& epoch, const ValidationDetails* details) {
@@ -340,12 +338,27 @@ std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
   return std::make_unique<RunFile>(path);
 }
 
+bool holds_other_run(const std::filesystem::path& path, double started) {
+  return has_finished_epoch(path) && !is_of_run(path, started);
+}
+
 std::filesystem::path next_record(const std::filesystem::path& path) {
   return path.string() + ".next";
 }
 
 std::filesystem::path record_of(const std::filesystem::path& path) {
-  return is_folder(path) ? path / kRunFileName : path;
+  if (!is_folder(path)) return path;
+  const std::filesystem::path record = path / kRunFileName;
+  const bool is_of_run =
+      !is_there(record) && !is_there(next_record(record)) && is_folder(path / kLogsOfRun);
+  return is_of_run ? path / kLogsOfRun / kRunFileName : record;
+}
+
+std::filesystem::path model_of(const std::filesystem::path& path) {
+  const std::filesystem::path model = path / kModelOfRun;  // a file, in a model directory
+  const bool is_of_run =
+      is_folder(model) && (is_folder(path / kLogsOfRun) || is_folder(path / kCheckpointsOfRun));
+  return is_of_run ? model : path;
 }
 
 RunRecord read_run(const std::filesystem::path& path) {
@@ -473,6 +486,8 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
                {"start_to_first_step_seconds", end.start_to_first_step_seconds},
                {"total_seconds", end.total_seconds},
                {"peak_memory_bytes", end.peak_memory_bytes}};
+  if (!end.validation_fingerprint.empty())
+    json["validation_fingerprint"] = end.validation_fingerprint;
   if (end.automatic) json["automatic"] = as_json(*end.automatic);
   if (const OutOfFoldRecord& judged = run.details.out_of_fold; judged.folds > 0)
     json["out_of_fold"] = as_json(judged);

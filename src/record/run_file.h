@@ -34,6 +34,9 @@ inline constexpr const char* kRunFileName = "metrics.jsonl";
 // sink's functions throw std::runtime_error.
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
 
+// Whether the record there is of a run that has finished an epoch and did not begin at `started`.
+bool holds_other_run(const std::filesystem::path& path, double started);
+
 // The path of `metrics.jsonl.next`, which exists only beside a record that is yet to be replaced.
 std::filesystem::path next_record(const std::filesystem::path& path);
 
@@ -41,7 +44,7 @@ std::filesystem::path next_record(const std::filesystem::path& path);
 std::string run_line(const RunStart& start);
 std::string run_line(const PlannedLength& length);
 std::string run_line(const StepRecord& step);
-std::string run_line(const std::string& warning);
+std::string run_line(const Warning& warning);
 std::string run_line(const EpochRecord& epoch, const ValidationDetails* details);
 std::string run_line(const RunEnd& end);
 
@@ -64,8 +67,18 @@ void retell(std::string_view text, RunSink& sink);
 // kInvalidDataset, with the position, if the text is not a run record.
 RunRecord parse_run(std::string_view text);
 
-// The path of the record. `path` may be the file itself or the folder that holds it (a --log-path).
+// The folders in that of a run (--run-path).
+inline constexpr const char *kModelOfRun = "model", *kLogsOfRun = "logs",
+                            *kCheckpointsOfRun = "checkpoints";
+
+// In a log folder: the model of the best epoch, of a run that has not saved one.
+inline constexpr const char* kBestOfRun = "best";
+
+// The path of the record. `path` may be the file itself, the folder that holds it (a --log-path) or
+// that of the run.
 std::filesystem::path record_of(const std::filesystem::path& path);
+// The path of the model: that of the run in whose folder it is, or else `path`.
+std::filesystem::path model_of(const std::filesystem::path& path);
 // Throws Error.
 RunRecord read_run(const std::filesystem::path& path);
 

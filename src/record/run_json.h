@@ -163,6 +163,10 @@ void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
          fault.damaged);
 }
 
+void visit_fields(Is<Warning> auto& warning, auto&& field) {
+  fields(field, "text", warning.text, "doubts_accuracy", warning.doubts_accuracy);
+}
+
 void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
   fields(field, "time", interruption.time, "epoch", interruption.epoch, "step", interruption.step,
          "checkpoint_time", interruption.checkpoint_time, "last_seen", interruption.last_seen,
@@ -178,6 +182,7 @@ void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
 void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   fields(field, "time", end.time, "status", end.status, "failure", end.failure, "stopped_early",
          end.stopped_early, "saved_epoch", end.saved_epoch, "model_path", end.model_path,
+         "replaced", end.replaced, "validation_fingerprint", end.validation_fingerprint,
          "automatic", end.automatic, "image_faults", end.image_faults,
          "start_to_first_step_seconds", end.start_to_first_step_seconds, "total_seconds",
          end.total_seconds, "peak_memory_bytes", end.peak_memory_bytes, "peak_device_bytes",

@@ -83,6 +83,8 @@ struct RunEnd {
   std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
+  std::string replaced = {};  // what is known of the model that was there; empty: there was none
+  std::string validation_fingerprint = {};        // of the validation images and their labels
   std::optional<AutomaticRecord> automatic = {};  // for a run with --auto
   std::vector<ImageFaultRecord> image_faults;
   double start_to_first_step_seconds = 0, total_seconds = 0;
@@ -101,11 +103,17 @@ struct Interruption {
   std::string host = {};
 };
 
+struct Warning {
+  std::string text;
+  bool doubts_accuracy = false;  // a reason not to trust the accuracy
+  bool operator==(const Warning&) const = default;
+};
+
 struct RunRecord {
   RunStart start;                 // as last started, but with the time of the first start
   std::vector<StepRecord> steps;  // printed steps only; of a long run not all: is_recorded()
   std::vector<EpochRecord> epochs;
-  std::vector<std::string> warnings;
+  std::vector<Warning> warnings;
   ValidationDetails details;  // of the epoch whose model is kept
   std::vector<Interruption> interruptions;
   RunEnd end;             // for a resumed run that has not ended: the usage up to its checkpoint

@@ -75,9 +75,9 @@ void RunReporter::resume(RunStart start, const std::string& record_text,
   run_.text = resumed_text(run_.start, record_text, interruption);
   run_.interruptions.push_back(std::move(interruption));
   begin([&](RunSink& sink) { sink.resume(run_); });
-  const std::vector<std::string> recorded = run_.warnings;
-  for (const std::string& text : log_.take_warnings())
-    if (std::ranges::count(recorded, text) == 0) note_warning(text);
+  collect_warnings();
+  std::erase_if(warnings_, [&](auto& one) { return std::ranges::count(run_.warnings, one) > 0; });
+  note_warnings();
 }
 
 std::string RunReporter::record_text() const {
@@ -110,14 +110,24 @@ void RunReporter::step(const StepRecord& step) {
   notify_all([&](RunSink& sink) { sink.step(step); });
 }
 
-void RunReporter::note_warnings() {
-  for (const std::string& text : log_.take_warnings()) note_warning(text);
+void RunReporter::warn(const Warning& warning) {
+  log_.warning(warning.text);
+  collect_warnings();
+  for (Warning& said : warnings_)
+    if (said.text == printable(warning.text)) said.doubts_accuracy = warning.doubts_accuracy;
 }
 
-void RunReporter::note_warning(const std::string& text) {
-  run_.warnings.push_back(text);
-  run_.text += run_line(text);
-  notify_all([&](RunSink& sink) { sink.warning(text); });
+void RunReporter::collect_warnings() {
+  for (std::string& text : log_.take_warnings()) warnings_.push_back({std::move(text)});
+}
+
+void RunReporter::note_warnings() {
+  collect_warnings();
+  for (const Warning& warning : std::exchange(warnings_, {})) {
+    run_.warnings.push_back(warning);
+    run_.text += run_line(warning);
+    notify_all([&](RunSink& sink) { sink.warning(warning); });
+  }
 }
 
 void RunReporter::epoch(const EpochRecord& epoch, const ValidationDetails* details) {

@@ -34,7 +34,7 @@ class RunSink {
   // After every step, printed or not, and after every validation batch: time and position only.
   virtual void progress(const StepRecord& /*timing*/) {}
   virtual void validating(const StepRecord& /*at*/) {}
-  virtual void warning(const std::string& /*text*/) {}
+  virtual void warning(const Warning& /*warning*/) {}
   // `details` is nullptr unless the epoch's model is kept.
   virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
   // Once, with the complete run. Sinks end in the order in which they were added, so a later one
@@ -67,6 +67,7 @@ class RunReporter {
   // checkpoint. The run keeps the time of its first start, and does not repeat recorded warnings.
   // Throws Error kInvalidDataset, before any sink is called, if the text is not such a record.
   void resume(RunStart start, const std::string& record_text, Interruption interruption);
+  void warn(const Warning& warning);  // says it in the log, also before the start
   void planned(const PlannedLength& length);
   void step(const StepRecord& step);
   void progress(const StepRecord& timing);
@@ -94,12 +95,13 @@ class RunReporter {
   void notify_all(const Call& call, bool is_record = true);
   void begin(const Call& call);
   void warn_of_failure(const Guarded& guarded);
+  void collect_warnings();  // those of the log
   void note_warnings();
-  void note_warning(const std::string& text);
   void note_losses();
 
   Log& log_;
   RunRecord run_;
+  std::vector<Warning> warnings_;  // not yet in the record
   std::vector<Guarded> sinks_;
   std::vector<std::string> never_made_;  // why they could not be created
   std::set<std::filesystem::path> removed_folders_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 
+#include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "record/run_summary.h"
 #include "report/page/page.h"
@@ -211,15 +212,23 @@ class ConsoleSink : public RunSink {
            formatted("%d training, %d validation; damaged but used: %d, %d",
                      count_faults(end, "training", false), count_faults(end, "validation", false),
                      count_faults(end, "training", true), count_faults(end, "validation", true)));
-    result("model", end.model_path);
-    if (std::ranges::count(run.whole_sinks, kReportName) > 0) result("report", page_.string());
+    result("model", place(end.model_path));
+    if (!end.replaced.empty()) result("replaced", end.replaced);
+    if (std::ranges::count(run.whole_sinks, kReportName) > 0) result("report", place(page_));
     for (const std::string& loss : run.losses) result("lost", loss);
+    for (const Finding& finding : findings(run))
+      if (finding.doubts_accuracy) result("caution", finding.text);
     if (const std::string line = better_start(run.start); !line.empty()) result("next", line);
     result("next",
            "kiln score photo.jpg" + (end.model_path == "model"
                                          ? ""
                                          : " --trained-model-path " + shell_word(end.model_path)));
     log_.info("  " + verdict(run).text);
+  }
+
+  // In a container, one looks for it from outside.
+  static std::string place(const std::filesystem::path& path) {
+    return is_lost_with_container("/") ? std::filesystem::absolute(path).string() : path.string();
   }
 
   Log& log_;

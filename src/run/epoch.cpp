@@ -277,11 +277,11 @@ Validation evaluate(Run& run, EpochRecord& record) {
 // What is known of the images now that this epoch has read them.
 void check_images(Run& run, EpochRecord& record) {
   // At the end of the first epoch, both sets have been read.
-  if (record.epoch == 1 && !run.sources.train.is_stream())
-    record.valid_in_train =
-        warn_of_shared_images(run.world, run.console, run.sources, record.valid.count);
-  if (record.epoch == 1 && run.world.leads()) warn_of_seen_images(run.console, run.sources);
-  if (record.epoch == 1) share_hashes(run.world, run.plan, run.sources);
+  if (record.epoch == 1) {
+    const long long shared =
+        warn_of_twins(run.world, run.log, run.plan, run.sources, record.valid.count);
+    if (!run.sources.train.is_stream()) record.valid_in_train = shared;
+  }
   warn_of_changed_images(run.world, run.console, run.sources);
   record.bad_train_images = run.state->bad_train.num_bad;
   record.bad_valid_images = run.state->bad_valid.num_bad;

@@ -129,6 +129,23 @@ ValidationDetails judge_best(Run& run, const std::vector<Prediction>& prediction
   return details;
 }
 
+std::vector<OutputFile> model_files(const Run& run, BestEpoch best,
+                                    std::optional<SeenImages> seen) {
+  const Sources& sources = run.sources;
+  TrainedModel model{sources.spec(),
+                     to_state_dict(std::move(best.weights)),
+                     sources.train.classes,
+                     preprocessing_of(run.plan.pixels),
+                     best.calibration,
+                     sources.train.schema_json,
+                     sources.train.samples_json,
+                     run.log.training_json(),
+                     std::move(seen)};
+  model.spec.num_classes = static_cast<int>(sources.num_classes());
+  model.spec.task = sources.train.labels.task();
+  return trained_model_files(model);
+}
+
 void save(Run& run) {
   BestEpoch best = std::move(run.state->progress.best);
   std::vector<ImageFaultRecord> faults = std::move(run.state->bad_train.records);
@@ -138,25 +155,15 @@ void save(Run& run) {
   run.close();
   malloc_trim(0);
   const Plan& plan = run.plan;
-  const Sources& sources = run.sources;
   std::optional<SeenImages> seen;
-  if (!plan.output.no_hashes) seen = gather_seen_images(run.world, plan, sources);
+  if (!plan.output.no_hashes) seen = gather_seen_images(run.world, plan, run.sources);
   if (!run.world.leads()) return;
-  run.log.saving(std::move(faults));
-  TrainedModel model{sources.spec(),
-                     to_state_dict(std::move(best.weights)),
-                     sources.train.classes,
-                     preprocessing_of(plan.pixels),
-                     best.calibration,
-                     sources.train.schema_json,
-                     sources.train.samples_json,
-                     run.log.training_json(),
-                     std::move(seen)};
-  model.spec.num_classes = static_cast<int>(sources.num_classes());
-  model.spec.task = sources.train.labels.task();
-  const std::vector<OutputFile> files = trained_model_files(model);
-  model = {};
+  const std::string seen_valid = seen ? pack_seen_images({{}, seen->valid}) : "";
+  run.log.saving(std::move(faults), hex_digits(fnv1a(seen_valid + run.fingerprints.valid.hash)));
+  const std::vector<OutputFile> files = model_files(run, std::move(best), std::move(seen));
+  run.outputs.predecessor.keep_model(run.console);
   write_model(*run.outputs.model, plan.output.log_path, files);
+  remove_temporary_checkpoints(run);
   if (run.outputs.explanations) explain_mistakes(run, run.log.most_wrong());
   run.log.saved();
 }

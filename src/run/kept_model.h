@@ -1,11 +1,13 @@
 // The model that a run keeps: which epoch it is from, its validation details, and its directory.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "parallel/ranks/world.h"
 #include "record/training_record.h"
 #include "run/run.h"
+#include "store/model_directory.h"
 #include "train/evaluation.h"
 #include "train/state.h"
 
@@ -20,6 +22,9 @@ bool keep_if_best(Run& run, const EpochRecord& record);
 // validation images. A collective; the result is complete on rank 0 only.
 ValidationDetails judge_best(Run& run, const std::vector<Prediction>& predictions,
                              const HostLogits& logits);
+
+// The files of a model directory with the best epoch so far. On rank 0.
+std::vector<OutputFile> model_files(const Run& run, BestEpoch best, std::optional<SeenImages> seen);
 
 // Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
 // the model's path, or that there is no model. First releases the memory that only training needs,

@@ -19,6 +19,7 @@
 #include "run/checkpoint/saved_run.h"
 #include "run/inputs/sources.h"
 #include "run/inputs/training_loaders.h"
+#include "run/predecessor.h"
 #include "run/prepare/plan.h"
 #include "run/room.h"
 #include "run/run_logger.h"
@@ -32,6 +33,7 @@ namespace kiln {
 // Where results go; on rank 0, but for the trace.
 struct Outputs {
   std::optional<OutputFolder> model;
+  Predecessor predecessor;
   std::optional<ExplanationFolder> explanations;  // if requested
   std::unique_ptr<RunTrace> trace;                // if requested
 };
@@ -69,7 +71,7 @@ struct Run {
   std::optional<ResumePoint> resume;                  // where the run resumes; empty for a new run
   std::unique_ptr<ImageModel> model;                  // until begin() takes it
   RunClock clock = {};
-  RunLogger log{plan.output, world.leads(), machine.device, clock, console};
+  RunLogger log{plan.output, world.leads(), machine.device, clock, outputs.predecessor, console};
 
   // begin() sets these.
   std::unique_ptr<Communicator> communicator = {}, batch_norm_lane = {};

@@ -47,22 +47,23 @@ void add_run_sinks(const OutputConfig& config, const std::function<std::string()
 }
 
 RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-                     Log& log)
+                     const Predecessor& predecessor, Log& log)
     : config_(config),
       device_(device),
       clock_(clock),
+      predecessor_(predecessor),
       log_(log),
       leads_(leads),
       gpu_meter_(leads ? device.uuid : ""),
       reporter_(log) {}
 
-void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
+void RunLogger::start(RunStart start, const std::vector<Warning>& warnings) {
   add_sinks(warnings);
   reporter_.start(std::move(start));
   cpu_ = {};
 }
 
-void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
+void RunLogger::resume(RunStart start, const std::vector<Warning>& warnings,
                        const ResumedRecord& from) {
   if (!leads_ && from.record.empty()) return this->start(std::move(start), warnings);
   const double first_start = parse_run(from.record).start.time;
@@ -90,14 +91,17 @@ std::string RunLogger::record_text() const {
   return reporter_.record_text() + usage_line(end_so_far());
 }
 
-void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
+void RunLogger::add_sinks(const std::vector<Warning>& warnings) {
   if (leads_)
     add_run_sinks(
         config_, [this] { return repeat_text(repeated_); }, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
-  for (const std::string& warning : warnings)
-    leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
+  for (const Warning& warning : warnings) warn(warning);
+}
+
+void RunLogger::warn(const Warning& warning) {
+  leads_ ? reporter_.warn(warning) : log_.info("warning: " + warning.text);
 }
 
 void RunLogger::planned(PlannedLength length) {
@@ -160,6 +164,7 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   record.gpu = load_ ? std::exchange(load_, {}) : gpu_meter_.take_average();
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
+  if (leads_ && !std::exchange(has_epoch_, true)) predecessor_.keep_logs(started(), log_);
   reporter_.epoch(record, details);
   if (leads_ && forecast_) log_forecast(forecast_->after_epoch(record));
 }
@@ -169,17 +174,18 @@ void RunLogger::stopped_early(const std::string& reason, const std::string& line
   log_.info(line);
 }
 
-void RunLogger::saving(std::vector<ImageFaultRecord> image_faults) {
+void RunLogger::saving(std::vector<ImageFaultRecord> image_faults, std::string validation_images) {
   end_.image_faults = std::move(image_faults);
-  end_ = end_so_far();
+  end_.validation_fingerprint = std::move(validation_images);
 }
 
 std::string RunLogger::training_json() const {
-  return format_training_json(reporter_.run(), end_);
+  return format_training_json(reporter_.run(), end_so_far());
 }
 
 void RunLogger::saved() {
   end_.model_path = config_.trained_model_path;
+  end_.replaced = predecessor_.beside(training_json());
   end(end_.stopped_early == "signal" ? RunStatus::kStopped : RunStatus::kFinished);
 }
 

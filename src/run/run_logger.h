@@ -16,6 +16,7 @@
 #include "record/run_record.h"
 #include "record/run_sink.h"
 #include "run/forecast.h"
+#include "run/predecessor.h"
 #include "run/prepare/choices.h"
 #include "run/prepare/memory.h"
 
@@ -55,7 +56,7 @@ class RunLogger {
  public:
   // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, RunClock& clock,
-            Log& log);
+            const Predecessor& predecessor, Log& log);
 
   // Call before start() or resume(): what repeat.yaml is made from, which rank 0 writes.
   void repeat_with(RepeatedRun run) { repeated_ = std::move(run); }
@@ -64,10 +65,11 @@ class RunLogger {
   const std::vector<Choice>& choices() const { return repeated_.choices; }
   void set_choices(std::vector<Choice> choices) { repeated_.choices = std::move(choices); }
   // Logs the warnings first; those of ranks above 0 appear only in their own logs.
-  void start(RunStart start, const std::vector<std::string>& warnings);
+  void start(RunStart start, const std::vector<Warning>& warnings);
   // Call instead of start() for a run that resumes from a checkpoint: also sets the clock. Throws
   // Error kInvalidDataset if its record cannot be parsed.
-  void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
+  void resume(RunStart start, const std::vector<Warning>& warnings, const ResumedRecord& from);
+  void warn(const Warning& warning);
   // The run so far, for a checkpoint.
   std::string record_text() const;
   // When the run first began, in Unix seconds.
@@ -104,7 +106,8 @@ class RunLogger {
   void stopped_early(const std::string& reason, const std::string& line);
 
   // Call when the model is about to be written: completes the contents of training.json.
-  void saving(std::vector<ImageFaultRecord> image_faults);
+  // `validation_images`: a fingerprint of them.
+  void saving(std::vector<ImageFaultRecord> image_faults, std::string validation_images);
   std::string training_json() const;
   // Call exactly one of these at the end.
   void saved();
@@ -112,7 +115,7 @@ class RunLogger {
   void failed(const std::exception_ptr& failure);
 
  private:
-  void add_sinks(const std::vector<std::string>& warnings);
+  void add_sinks(const std::vector<Warning>& warnings);
   double seconds_left(const StepRecord& timing) const;
   void log_forecast(const std::optional<ForecastText>& forecast);
   void end(RunStatus status);
@@ -121,8 +124,9 @@ class RunLogger {
   const OutputConfig& config_;
   const Device& device_;
   RunClock& clock_;
+  const Predecessor& predecessor_;
   Log& log_;
-  bool leads_;
+  bool leads_, has_epoch_ = false;  // in this process
   GpuMeter gpu_meter_;
   std::optional<GpuLoad> load_;  // of the epoch's steps
   CpuMeter cpu_;

@@ -54,7 +54,7 @@ void forecast(Run& run) {
 void log_early_end(Run& run) {
   const Plan& plan = run.plan;
   const std::string reason = run.stop->early_reason();
-  const bool can_resume = !plan.checkpoint.path.empty() && !plan.uses_features &&
+  const bool can_resume = plan.checkpoint.is_lasting() && !plan.uses_features &&
                           (!plan.is_automatic || run.state->progress.automatic);
   if (!reason.empty())
     run.log.stopped_early(reason, run.stop->early_text(kept_text(plan), can_resume));
@@ -88,6 +88,7 @@ int run_training(TrainConfig config, Process& process) {
     fit_head_first(*run);
     forecast(*run);
     while (const std::optional<int> epoch = run->stop->next_epoch()) {
+      run->checkpoints->keep_best();
       EpochRecord record = train_epoch(*run, *epoch);
       if (run->stop->now()) break;
       const std::optional<ValidationDetails> kept = judge_epoch(*run, record);

@@ -1,6 +1,8 @@
 #include "store/model_directory.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -340,6 +342,37 @@ OutputFolder prepare_model_output(const fs::path& path) {
                        "Fix its permissions.");
   }
   return folder;
+}
+
+bool may_hold_model(const fs::path& folder) {
+  return !is_there(folder) || (is_folder(folder) && foreign_names(folder).empty());
+}
+
+namespace {
+
+// A finished file that is another name of `source`, or a copy where files have only one.
+DurableFile linked_file(const fs::path& path, const fs::path& source) {
+  DurableFile file(path);
+  const std::string link = file.temporary_path().string() + "0";  // a temporary name, too
+  const bool is_linked =
+      ::linkat(AT_FDCWD, source.c_str(), AT_FDCWD, link.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  if (!is_linked) read_in_pieces(source, [&](std::string_view piece) { file.write(piece); });
+  file.finish();
+  if (is_linked) fs::rename(link, file.temporary_path());
+  return file;
+}
+
+}  // namespace
+
+void keep_directory(const fs::path& folder, const fs::path& before) {
+  const OutputFolder kept = prepare_model_output(before);
+  std::error_code fault;
+  std::vector<std::string> names = names_in(folder, fault);
+  std::erase_if(names, [](const std::string& name) { return !is_known_name(name); });
+  std::ranges::partition(names, [](const std::string& name) { return name != kMetaFile; });
+  std::vector<DurableFile> files;
+  for (const std::string& name : names) files.push_back(linked_file(before / name, folder / name));
+  kept.replace(std::move(files), {kOwnFiles.begin(), kOwnFiles.end()});
 }
 
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {

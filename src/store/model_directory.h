@@ -99,6 +99,14 @@ OutputFolder prepare_model_output(const std::filesystem::path& folder);
 // links in it are replaced, not followed.
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
 
+// Whether a folder is one that prepare_model_output() takes: it is missing, or holds nothing but an
+// earlier model.
+bool may_hold_model(const std::filesystem::path& folder);
+
+// Makes `before` the same model directory, of hard links or copies; it is whole or absent at any
+// moment. Throws as write_directory(), std::system_error.
+void keep_directory(const std::filesystem::path& folder, const std::filesystem::path& before);
+
 // The files of a model directory to train, `_meta.yaml` last. `labels`: the classes that the
 // weights know, if `spec` has their number.
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state,

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/platform/installation.h"
+#include "base/platform/launch_environment.h"
 #include "base/platform/sagemaker.h"
 #include "base/system.h"
 #include "report/error_info.h"
@@ -54,6 +55,17 @@ int dispatch(const Invocation& invocation, Process& process) {
     survive_broken_pipes();
     process.log.never_hold();
   }
+  std::string lost;  // what ends with the container
+  if (launched_rank() == 0 && !collects_outputs())
+    for (const std::string& path : invocation.unasked_outputs)
+      if (is_lost_with_container(path)) lost += (lost.empty() ? "'" : " and '") + path + "'";
+  const auto warn = [&] {
+    if (!lost.empty())
+      process.log.warning(lost +
+                          " will be lost with this container: give `docker run` the options "
+                          "-v \"$PWD:/data\" -w /data, which keep it in the current folder.");
+  };
+  warn();
   const int code = std::visit(
       [&](const auto& config) {
         if constexpr (requires { answer(config); })
@@ -62,6 +74,7 @@ int dispatch(const Invocation& invocation, Process& process) {
           return run(config, process);
       },
       invocation.command);
+  warn();
   if (prints_result) require_printed_result();
   return code;
 }

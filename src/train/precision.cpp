@@ -75,13 +75,14 @@ void require_possible(std::optional<Precision> asked, const ComputeUnits& units)
 }
 
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
-                                 int training_side) {
+                                 int side, const KnownNetwork* trained) {
   if (!asked) {
     const Precision best = best_of(units);
-    if (best == Precision::kBf16 && !units.is_cuda && training_side > 0 &&
-        training_side < kBfloat16Side)
+    const int least = trained == nullptr ? kBf16Side : trained->bf16_side;
+    if (best == Precision::kBf16 && !units.is_cuda && side > 0 && side < least)
       return {Precision::kFp32,
-              formatted("auto: on CPUs, bf16 is for images of %d pixels or more", kBfloat16Side)};
+              formatted("auto: CPUs train %s on images of %d pixels in float32",
+                        trained == nullptr ? "a head" : std::string(trained->name).c_str(), side)};
     return {best, "auto: " + name_of(units)};
   }
   require_possible(asked, units);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "model/catalogue.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
 #include "record/vocabulary.h"
@@ -32,14 +33,11 @@ struct PrecisionChoice {
   std::string warning = {};  // a sentence; empty: none
 };
 
-// `asked`: empty for auto, which chooses by what the units support, and trains on CPUs in bfloat16
-// only if the longer side of the training images, `training_side`, is at least kBfloat16Side
-// pixels; 0: for inference. Throws as require_possible().
+// `asked`: empty for auto, which chooses by what the units support, and on CPUs for a run on images
+// of `side` pixels (the longer side) bfloat16 only where `trained` gains by it, which is null if
+// only a head is. Without a side, for inference, it always gains. Throws as require_possible().
 PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUnits& units,
-                                 int training_side);
-// Measured (docs/performance.md, "Sharing a machine"): below, bfloat16 is faster alone, and slower
-// than float32 beside other programs.
-inline constexpr int kBfloat16Side = 128;
+                                 int side = 0, const KnownNetwork* trained = nullptr);
 
 // Throws Error kUserError if the units do not support what was asked.
 void require_possible(std::optional<Precision> asked, const ComputeUnits& units);

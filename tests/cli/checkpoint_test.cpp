@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/environment.h"
 #include "cli/options.h"
 #include "cli/parse.h"
 
@@ -18,10 +19,11 @@ CheckpointEvery every(const std::string& text) {
   return checkpoint({"--checkpoint-every", text}).every;
 }
 
-TEST(Checkpoints, AreOffByDefault) {
-  const CheckpointConfig config = parse_as<TrainConfig>(train()).checkpoint;
-  EXPECT_EQ(config.path, "");
-  EXPECT_EQ(config.every.epochs, 1);
+TEST(Checkpoints, AreInTheLogFolderUntilAModelIsSaved) {
+  const CheckpointConfig config = parse_as<TrainConfig>(train({"--log-path=l"})).checkpoint;
+  EXPECT_EQ(config.path, "l/checkpoint");
+  EXPECT_TRUE(config.is_temporary && config.is_unasked && !config.is_lasting());
+  EXPECT_EQ(config.every.epochs, 0);
   EXPECT_EQ(config.every.steps, 0);
   EXPECT_EQ(config.every.seconds, 600);
   EXPECT_EQ(config.resume, ResumeChoice::kAuto);
@@ -85,7 +87,18 @@ TEST(CheckpointEvery, RefusesCountsThatAreTooLarge) {
   }
 }
 
-TEST(Checkpoints, NeedAFolder) {
+TEST(Checkpoints, OfARunAreInItsFolder) {
+  const auto config = parse_as<TrainConfig>(
+      {"train", "d", "--run-path=runs/one", "--trained-model-path=m", "--model-name=resnet18"});
+  EXPECT_EQ(config.output.trained_model_path, "m");
+  EXPECT_EQ(config.output.log_path, "runs/one/logs");
+  EXPECT_EQ(config.checkpoint.path, "runs/one/checkpoints");
+  EXPECT_TRUE(config.checkpoint.is_unasked && config.checkpoint.is_lasting());
+  EXPECT_FALSE(checkpoint({}).is_unasked);
+}
+
+TEST(Checkpoints, NeedAFolderOnPlatforms) {
+  const Environment platform({{"AZUREML_RUN_ID", "run"}});
   for (const std::string option : {"--resume", "--checkpoint-every"}) {
     const std::string value = option == "--resume" ? "require" : "1epoch";
     const std::string message = fault(train({option, value}));

@@ -64,6 +64,17 @@ class LoaderTest(FlowTest):
 
 
 class StepTest(FlowTest):
+    def test_two_precisions_in_turn(self):
+        for words in ([], ["--inference"]):
+            result = bench("step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 3, "--threads", 1, "--device", "cpu",
+                           "--against", "bf16", *words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            measured = json.loads(result.stdout)
+            self.assertEqual((measured["precision"], measured["against"], measured["inference"]), ("fp32", "bf16", bool(words)))
+            self.assertLessEqual(measured["times_as_fast_least"], measured["times_as_fast"])
+            self.assertLessEqual(measured["times_as_fast"], measured["times_as_fast_most"])
+            self.assertGreater(measured["times_as_fast_by_processor"], 0)
+
     def test_one_json_object(self):
         result = bench("step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 2, "--threads", 1,
                       "--device", "cpu")

@@ -24,7 +24,7 @@ RUN_BY = re.compile(r"#\s*run by (\S+?)(?:,| \(|\s*$)")
 OF_OTHERS = {"--gpus", "--shm-size", "--ipc", "--read-only", "--network", "--platform", "--mpi", "--help", "--version",  # docker's, srun's
              "--signal", "--requeue", "--gpus-per-node", "--gpus-per-task",  # sbatch's
              "--upload"}  # of environment/publish.sh
-PREPARE = {"kiln compare logs logs-before": "cp -r logs logs-before"}  # run before the line
+PREPARE = {"kiln compare logs logs.before": "cp -r logs logs.before"}  # run before the line
 
 
 def blocks(path):

@@ -253,7 +253,7 @@ TEST_F(ResumedRun, RecordsAWarningOnce) {
   log_.warning("of the checkpoint");
   second.resume(run_.start, first.record_text(), sample_interruption());
   testing::internal::GetCapturedStdout();
-  EXPECT_EQ(second.run().warnings, (std::vector<std::string>{"of the plan", "of the checkpoint"}));
+  EXPECT_EQ(second.run().warnings, (std::vector<Warning>{{"of the plan"}, {"of the checkpoint"}}));
   EXPECT_EQ(parse_run(second.record_text()).warnings, second.run().warnings);
 }
 

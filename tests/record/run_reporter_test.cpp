@@ -16,7 +16,7 @@ class Counter : public RunSink {
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     ++*calls_;
   }
-  void warning(const std::string& text) override { *calls_ += text == "look out" ? 100 : 0; }
+  void warning(const Warning& warning) override { *calls_ += warning.text == "look out" ? 100 : 0; }
 
  private:
   int* calls_;
@@ -103,7 +103,7 @@ TEST(RunReporter, WarningsOfTheLogReachEverySink) {
   reporter.start(hostile_run().start);
   testing::internal::GetCapturedStdout();
   EXPECT_EQ(calls, 100);
-  EXPECT_EQ(reporter.run().warnings, std::vector<std::string>{"look out"});
+  EXPECT_EQ(reporter.run().warnings, (std::vector<Warning>{{"look out"}}));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ inline RunRecord hostile_run() {
     if (epoch == 1) record.valid_in_train = 3;
     run.epochs.push_back(record);
   }
-  run.warnings = {"a warning about '" + kHostileName + "'"};
+  run.warnings = {{"a warning about '" + kHostileName + "'"}};
   ValidationDetails& details = run.details;
   details.epoch = 2;
   details.confusion.num_classes = 2;

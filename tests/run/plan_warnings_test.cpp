@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "data/scratch_folder.h"
-#include "run/prepare/shared_sources.h"
 
 namespace kiln {
 namespace {
@@ -35,7 +34,7 @@ class Planned {
     plan.recipe.schedule.peak = 0.01;
   }
 
-  std::vector<std::string> warnings() {
+  std::vector<Warning> warnings() {
     const auto images = static_cast<std::int64_t>(sources.train.samples.size());
     plan.global_batch = std::int64_t{plan.loading.batch_size} * plan.loading.accumulate;
     plan.division.steps_per_epoch = images / plan.global_batch;
@@ -72,16 +71,36 @@ struct Case {
 const std::vector<Case> kCases = {
     {"nothing", [](Planned&) {}, ""},
     {"one folder for both", [](Planned& it) { it.sources.valid.root = it.sources.train.root; },
-     "are the same"},
+     "all 20 validation images are also training images"},
     {"one folder by two names",
      [](Planned& it) { it.sources.valid.root = it.folder.path() / "val/../train"; },
-     "are the same"},
+     "all 20 validation images are also training images"},
+    {"one folder, and other images of it",
+     [](Planned& it) {
+       it.sources.valid.root = it.sources.train.root;
+       it.sources.valid.samples = {};
+       for (int i = 0; i < 2; ++i)
+         it.sources.valid.samples.add("other-" + std::to_string(i) + ".ppm", i);
+     },
+     ""},
+    {"validation inside training, whose images are others",
+     [](Planned& it) { it.sources.valid.root = it.sources.train.root / "val"; }, ""},
     {"validation inside training",
-     [](Planned& it) { it.sources.valid.root = it.sources.train.root / "val"; },
-     "are part of the training data"},
+     [](Planned& it) {
+       it.sources.valid.root = it.sources.train.root / "val";
+       it.sources.train.samples = {};
+       for (int i = 0; i < 44; ++i)
+         it.sources.train.samples.add((i < 5 ? "val/" : "") + std::to_string(i) + ".ppm", i % 2);
+     },
+     "5 of 20 validation images are also training images"},
     {"training inside validation",
-     [](Planned& it) { it.sources.train.root = it.sources.valid.root / "train"; },
-     "are part of the validation data"},
+     [](Planned& it) {
+       it.sources.train.root = it.sources.valid.root / "train";
+       it.sources.valid.samples = {};
+       for (int i = 0; i < 20; ++i)
+         it.sources.valid.samples.add((i < 5 ? "train/" : "") + std::to_string(i) + ".ppm", i % 2);
+     },
+     "5 of 20 validation images are also training images"},
     {"a name that begins like the other",
      [](Planned& it) { it.sources.valid.root = it.folder.path() / "train-more"; }, ""},
     {"more validation than training images", [](Planned& it) { fill(it.sources.valid, 45); },
@@ -182,41 +201,13 @@ TEST(PlanWarnings, AreOfWhatMayNotBeMeant) {
     SCOPED_TRACE(test.name);
     Planned it;
     test.change(it);
-    const std::vector<std::string> said = it.warnings();
+    const std::vector<Warning> said = it.warnings();
     const std::string wanted = test.said;
-    ASSERT_EQ(said.size(), wanted.empty() ? 0U : 1U) << testing::PrintToString(said);
-    if (!said.empty()) {
-      EXPECT_NE(said[0].find(wanted), std::string::npos) << said[0];
-    }
+    ASSERT_EQ(said.size(), wanted.empty() ? 0U : 1U) << (said.empty() ? "" : said[0].text);
+    if (said.empty()) continue;
+    EXPECT_NE(said[0].text.find(wanted), std::string::npos) << said[0].text;
+    EXPECT_EQ(said[0].doubts_accuracy, wanted.ends_with("training images"));
   }
-}
-
-TEST(ShareAFolder, IsWhatTheWarningGoesBy) {
-  Planned it;
-  EXPECT_FALSE(share_a_folder(it.sources));
-  it.sources.valid.root = it.sources.train.root;
-  EXPECT_TRUE(share_a_folder(it.sources));
-  it.sources.valid.root = "";
-  EXPECT_FALSE(share_a_folder(it.sources));
-}
-
-// What a set that loaders have read has; "" stands for an image that they have not.
-SampleTable samples_of(const std::vector<std::string>& contents) {
-  Dataset set;
-  fill(set, static_cast<int>(contents.size()));
-  set.samples.keep_hashes();
-  for (std::size_t i = 0; i < contents.size(); ++i)
-    if (!contents[i].empty()) set.samples.note_content(i, contents[i]);
-  return set.samples;
-}
-
-TEST(CountValidInTrain, CountsEveryValidationImageOnce) {
-  World world;
-  const SampleTable train = samples_of({"a", "b", "b", "", "c"});
-  EXPECT_EQ(count_valid_in_train(world, train, samples_of({"x", "y", ""})), 0);
-  EXPECT_EQ(count_valid_in_train(world, train, samples_of({"b", "x", "b", "", "c"})), 3);
-  EXPECT_EQ(count_valid_in_train(world, train, samples_of({"", ""})), 0);
-  EXPECT_EQ(count_valid_in_train(world, {}, samples_of({"a"})), 0);
 }
 
 }  // namespace

@@ -91,22 +91,33 @@ TEST(DelayedVotes, LetARankGoAhead) {
   EXPECT_LT(begins[0][4], begins[1][3]) << "rank 0 does not wait before its fifth step";
 }
 
-// `count` images, of which this rank has read those at its own places.
-SampleTable samples_of(const std::vector<std::string>& contents, const std::vector<int>& readers) {
-  SampleTable samples;
+// Images of these contents, with one label each, of which this rank has read those at its own
+// places.
+Dataset set_of(const std::vector<std::string>& contents, const std::vector<int>& readers) {
+  Dataset set;
+  set.classes = {"cat", "dog"};
   for (std::size_t i = 0; i < contents.size(); ++i)
-    samples.push_back({.file_name = "x", .label = 0, .size = {}});
-  samples.keep_hashes();
+    set.samples.push_back({.file_name = "x", .label = static_cast<int>(i % 2), .size = {}});
+  set.samples.keep_hashes();
   for (std::size_t i = 0; i < contents.size(); ++i)
-    if (readers[i] == world->rank()) samples.note_content(i, contents[i]);
-  return samples;
+    if (readers[i] == world->rank()) set.samples.note_content(i, contents[i]);
+  return set;
 }
 
-TEST(SharedImages, AreFoundWhicheverRankHasReadThem) {
-  const SampleTable train = samples_of({"a", "b", "c", "c"}, {0, 0, 1, 0});
-  const SampleTable valid = samples_of({"c", "x", "a", "c", "b"}, {0, 1, 1, 1, 7});
-  EXPECT_EQ(count_valid_in_train(*world, train, valid), 3);
-  EXPECT_EQ(count_valid_in_train(*world, train, samples_of({"x", "y"}, {0, 1})), 0);
+TEST(Twins, AreFoundWhicheverRankHasReadThem) {
+  for (const bool has_own : {false, true}) {
+    Plan plan;
+    plan.division.has_own_train = plan.division.has_own_valid = has_own;
+    Sources sources;
+    sources.train = set_of({"a", "b", "c", "c"}, {0, 0, 1, 0});
+    sources.valid = set_of({"c", "x", "a", "c", "b"}, {0, 1, 1, 1, 7});
+    share_hashes(*world, plan, sources);
+    const Twins twins = find_twins(*world, plan.division, sources);
+    EXPECT_EQ(twins.num_valid_in_train, world->leads() ? 3 : 0);
+    EXPECT_EQ(twins.contradictions.empty(), !world->leads());
+    sources.valid = set_of({"x", "y"}, {0, 1});
+    EXPECT_EQ(find_twins(*world, plan.division, sources).num_valid_in_train, 0);
+  }
 }
 
 // Two ranks with seven training images, of which an epoch has four, and three validation images.
@@ -314,9 +325,9 @@ TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
     plan.division.steps_per_epoch = steps_per_epoch;
     return plan_warnings(plan, sources);
   };
-  const std::vector<std::string> said = warnings(16, 10);
+  const std::vector<Warning> said = warnings(16, 10);
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("--batch-size to 8"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].text.find("--batch-size to 8"), std::string::npos) << said[0].text;
   EXPECT_TRUE(warnings(8, 20).empty());
 }
 

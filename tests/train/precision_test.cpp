@@ -23,7 +23,7 @@ constexpr ComputeUnits kHopper = {.is_cuda = true, .capability = 90};
 
 TEST(ChoosePrecision, AutoGoesByTheUnits) {
   const auto automatic = [](const ComputeUnits& units) {
-    const PrecisionChoice choice = choose_precision(std::nullopt, units, kBfloat16Side);
+    const PrecisionChoice choice = choose_precision(std::nullopt, units);
     EXPECT_TRUE(choice.reason.starts_with("auto: ")) << choice.reason;
     EXPECT_EQ(choice.warning, "");
     return choice.precision;
@@ -35,13 +35,32 @@ TEST(ChoosePrecision, AutoGoesByTheUnits) {
   EXPECT_EQ(automatic(kHopper), Precision::kBf16);
 }
 
-TEST(ChoosePrecision, AutoTrainsOnSmallImagesInFloat32OnCpus) {
-  const auto automatic = [](const ComputeUnits& units, int training_side) {
-    return choose_precision(std::nullopt, units, training_side).precision;
+// As measured for every family (docs/performance.md, "bfloat16 by network").
+TEST(ChoosePrecision, AutoOnCpusGoesByTheNetworkAndTheSizeOfTheImages) {
+  const auto automatic = [](const ComputeUnits& units, int side, const KnownNetwork* trained) {
+    return choose_precision(std::nullopt, units, side, trained).precision;
   };
-  EXPECT_EQ(automatic(kCpuWithBf16, kBfloat16Side - 1), Precision::kFp32);
-  EXPECT_EQ(automatic(kCpuWithBf16, /*training_side=*/0), Precision::kBf16);
-  EXPECT_EQ(automatic(kHopper, 32), Precision::kBf16);
+  int num_never = 0;
+  for (const KnownNetwork& network : known_networks()) {
+    SCOPED_TRACE(network.name);
+    const bool never = network.name == "mobilenet_v3_large" || network.name == "efficientnet_b0";
+    num_never += never;
+    EXPECT_EQ(automatic(kCpuWithBf16, 127, &network), Precision::kFp32);
+    for (const int side : {128, 224, 2048}) {
+      EXPECT_EQ(automatic(kCpuWithBf16, side, &network),
+                never ? Precision::kFp32 : Precision::kBf16);
+      EXPECT_EQ(automatic(kCpu, side, &network), Precision::kFp32);
+      EXPECT_EQ(automatic(kHopper, side, &network), Precision::kBf16);
+    }
+    EXPECT_EQ(automatic(kHopper, 32, &network), Precision::kBf16);
+    EXPECT_EQ(choose_precision(Precision::kBf16, kCpuWithBf16, 224, &network).precision,
+              Precision::kBf16);
+  }
+  EXPECT_EQ(num_never, 2);
+  // A head fitted to features, and inference.
+  EXPECT_EQ(automatic(kCpuWithBf16, 127, nullptr), Precision::kFp32);
+  EXPECT_EQ(automatic(kCpuWithBf16, 128, nullptr), Precision::kBf16);
+  EXPECT_EQ(automatic(kCpuWithBf16, 0, nullptr), Precision::kBf16);
 }
 
 TEST(ChoosePrecision, RanksAgreeOnTheLeast) {

@@ -1,11 +1,13 @@
 #include "base/platform/launch_environment.h"
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -134,6 +136,29 @@ JobPart part_of_host(const SageMakerHosts& job) {
 }
 
 }  // namespace
+
+bool collects_outputs() {
+  constexpr const char* kSet[] = {"AZUREML_RUN_ID",      "TRAINING_JOB_NAME", "AIP_MODEL_DIR",
+                                  "CLOUD_ML_PROJECT_ID", "CLUSTER_SPEC",      "KFP_POD_NAME",
+                                  "ARGO_NODE_ID",        "PET_NNODES"};
+  return std::ranges::any_of(kSet, is_set) ||
+         is_there(sagemaker_folder() / "input/config/resourceconfig.json");
+}
+
+bool is_lost_with_container(const std::string& path) {
+  struct stat root {
+  }, place{};
+  std::filesystem::path there = std::filesystem::absolute(path);
+  while (::stat(there.c_str(), &place) != 0 && there.has_relative_path())
+    there = there.parent_path();
+  if (::stat("/", &root) != 0 || place.st_dev != root.st_dev) return false;
+  std::ifstream mounts("/proc/self/mounts");
+  bool is_overlay = false;
+  for (std::string device, folder, kind, rest;
+       mounts >> device >> folder >> kind && std::getline(mounts, rest);)
+    if (folder == "/") is_overlay = kind.find("overlay") != kind.npos;  // the last is on top
+  return is_overlay;
+}
 
 int num_launched() {
   const int of_slurm = number_in("SLURM_STEP_NUM_TASKS");

@@ -21,6 +21,13 @@ struct LaunchEnvironment {
 // every process would then run alone.
 LaunchEnvironment detect_launch_environment();
 
+// Whether this is a job of Azure ML, SageMaker, Vertex AI or Kubeflow, which collect the folders
+// that a job was told to write, and nothing beside them.
+bool collects_outputs();
+
+// Whether a path is in the file system of a container, and gone with it: that of /, an overlay.
+bool is_lost_with_container(const std::string& path);
+
 // The number of processes that a launcher started together with this one; 1 if none did.
 int num_launched();
 // The rank that Open MPI, PMIx, PMI or Slurm gave this process, among those of the job and of this

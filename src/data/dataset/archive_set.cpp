@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "base/files.h"
@@ -314,6 +315,7 @@ void label_images(const DatasetContext& context, const std::string& archive,
   const SampleTable others = std::exchange(listing.others, {});
   LabelFiles labels;
   std::string text;
+  std::unordered_set<std::string_view> unread;
   with_archive_named(context, archive, kArchiveKind, [&] {
     for (std::size_t i = 0; i < others.size(); ++i) {
       const std::string_view name = others.file_name(i);
@@ -329,8 +331,11 @@ void label_images(const DatasetContext& context, const std::string& archive,
         listing.left_out.add(LeftOut::Kind::kListInside, std::string(name));
       } else {
         listing.left_out.other_files.add(name);
+        unread.insert(name);
       }
     }
+    listing.unread_labels = names_of_unread_labels(
+        listing.images, "", [&](const std::string& name) { return unread.contains(name); });
     take_labels(labels, listing);
   });
 }
@@ -465,6 +470,8 @@ class Assembly {
       if (!context_.every_image)
         add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
     }
+    const auto unread = std::ranges::max_element(listings_, {}, &ArchiveListing::unread_labels);
+    tell_unread_labels(context_, unread->unread_labels, set_);
     if (places.empty() || context_.every_image) return add_every_image(base);
     left_out_ = std::move(outside);
   }

@@ -3,6 +3,7 @@
 // followed wherever they lead. What a file holds is checked when it is decoded.
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <set>
 #include <span>
 #include <system_error>
@@ -310,6 +311,20 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
   return set;
 }
 
+// Whether the names are consecutive numbers, or dates.
+bool are_consecutive(const std::vector<std::string>& names) {
+  static const std::regex kDate("(19|20)[0-9]{2}[-_.]?(0[1-9]|1[0-2])([-_.]?[0-3][0-9])?"),
+      kNumber("[0-9]{1,18}");
+  const auto all_are = [&](const std::regex& form) {
+    return std::ranges::all_of(names, [&](auto& name) { return std::regex_match(name, form); });
+  };
+  if (all_are(kDate) || !all_are(kNumber)) return all_are(kDate);
+  std::set<std::int64_t> numbers;
+  for (const std::string& name : names) numbers.insert(std::stoll(name));
+  return numbers.size() == names.size() &&
+         *numbers.rbegin() - *numbers.begin() == std::ssize(names) - 1;
+}
+
 // The classes whose whole name is a set's.
 std::vector<std::string> set_names(const Dataset& set) {
   std::vector<std::string> names;
@@ -356,8 +371,49 @@ Dataset read_folders(const DatasetContext& context) {
     context.fail(found + notes + ". Give a folder with one folder of images per class; " +
                  image_names_advice());
   }
+  const std::string labels =
+      names_of_unread_labels(set.samples, fs::absolute(set.root).string() + "/",
+                             [](const std::string& path) { return is_there(path); });
+  tell_unread_labels(context, labels, set);
   for (std::string& note : left_out.notes()) set.notes.push_back(std::move(note));
   return set;
+}
+
+std::string names_of_unread_labels(const SampleTable& images, const std::string& prefix,
+                                   const std::function<bool(const std::string& name)>& is_file) {
+  constexpr std::size_t kLookedAt = 10, kNamed = 2;
+  constexpr std::string_view kImages = "images/", kLabels = "labels/";  // as YOLO has them
+  const std::size_t count = std::min(kLookedAt, images.size());
+  std::vector<std::string> found;
+  for (std::size_t k = 0; k < count && 2 * (k - found.size()) < count; ++k) {
+    const std::string image = prefix + std::string(images.file_name(k * images.size() / count));
+    std::string stem(without_extension(image)), other = stem;
+    if (const std::size_t at = other.rfind(kImages); at != other.npos)
+      other.replace(at, kImages.size(), kLabels);
+    const std::size_t before = found.size();
+    for (const char* ending : {".txt", ".json", ".xml"})
+      for (const std::string& text : {stem + ending, image + ending, other + ending})
+        if (found.size() == before && is_file(text)) found.push_back(text.substr(prefix.size()));
+  }
+  if (2 * found.size() <= count) return {};
+  found.resize(std::min(found.size(), kNamed));
+  return quoted_names(found, kNamed);
+}
+
+void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set) {
+  const bool are_named = !set.found.labels.empty() || !context.records.classes_file.empty();
+  if (names.empty() || are_named || (context.every_image && !set.labeled())) return;
+  const std::string note =
+      "text files have the names of images, and probably their labels, which are not read (" +
+      names + ")" +
+      (set.labeled()
+           ? ": the folders " + quoted_names(set.classes, 5) + " are taken for the classes"
+           : "") +
+      ". Give a list of the images with their labels";
+  if (context.is_for_training && set.classes.size() > 1 && are_consecutive(set.classes))
+    context.fail(note + ". If the folders are the classes, name them in --classes FILE.",
+                 ErrorCode::kNotLabeledDataset);
+  set.notes.push_back(note);
 }
 
 FolderMeaning meaning_of_folders(const Dataset& set) {

@@ -448,7 +448,8 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name,
   return read_labeled({.root = root, .name = name, .records = records});
 }
 
-Dataset read_labeled(const DatasetContext& context) {
+Dataset read_labeled(DatasetContext context) {
+  context.is_for_training = true;
   Dataset set = read_of_any_kind(context);
   if (!set.labeled()) {
     std::string advice = depth_advice(set);

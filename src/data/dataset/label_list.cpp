@@ -544,6 +544,11 @@ void ListRows::add_notes(Dataset& set) const {
   if (!has_columns && !context.records.columns.empty())
     set.notes.emplace_back("a list of this form has no columns for --columns to name");
   if (num_repeated_ > 0) set.notes.push_back(note_of_repeated(num_repeated_, "", "row", "rows"));
+  if (std::none_of(set.samples.begin(), set.samples.end(),
+                   [](const Sample& image) { return image.weight > 0; }))
+    set.notes.emplace_back(
+        "all images have the weight 0, so nothing can be learned from them: give those that count "
+        "a weight above 0, or ignore the column with --columns weight=");
   if (num_missing_groups_ > 0)
     set.notes.push_back("the group of " + plural(num_missing_groups_, "row", "rows") +
                         " is written as programs write a missing value, such as NA, so that their "

@@ -133,6 +133,12 @@ std::optional<ListedSet> listed_set(std::string_view word) {
   return static_cast<ListedSet>(known - kSetNames.begin());
 }
 
+RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {
+  records.list_sets = std::move(sets);
+  records.requires_sets = false;
+  return records;
+}
+
 std::string_view set_name(ListedSet set) {
   return kSetNames[static_cast<std::size_t>(set)].front();
 }

@@ -63,6 +63,9 @@ std::optional<ListedSet> listed_set(std::string_view word);
 // As --split-name has it: "train".
 std::string_view set_name(ListedSet set);
 
+// What is read of a list whose column `split` names the set of each image; of others everything.
+RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets);
+
 // Whether programs write such a text where a value is missing: "nan", "NA".
 bool is_missing_value(std::string_view text);
 

@@ -27,6 +27,7 @@ struct DatasetContext {
   std::string name;  // "Training dataset"
   // Also read images next to and below class folders, without labels.
   bool every_image = false;
+  bool is_for_training = false;  // as read_labeled() sets it
   // For an index: sources are stamped, which lists the folders again.
   bool is_indexed = false;
   RecordOptions records = {};
@@ -48,11 +49,19 @@ struct DatasetContext {
 
 // read_dataset() and read_labeled_dataset() of the root.
 Dataset read_of_any_kind(const DatasetContext& context);
-Dataset read_labeled(const DatasetContext& context);
+Dataset read_labeled(DatasetContext context);
 
 // Reads class folders one level deep. If there are none, or with `every_image`: every image at any
 // depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
+
+// The first text files that have the names of images, as far as some of the images show; empty: few
+// images have one. `prefix` completes the names; `is_file`: whether there is a file of this name.
+std::string names_of_unread_labels(const SampleTable& images, const std::string& prefix,
+                                   const std::function<bool(const std::string& name)>& is_file);
+// Notes such files, which probably have the labels that folders were taken for. For training,
+// folders that are consecutive numbers or dates are no classes then, unless --classes names them.
+void tell_unread_labels(const DatasetContext& context, const std::string& names, Dataset& set);
 
 // What the folders are that were taken for classes, in a folder or an archive, by their names.
 // Names that label files or --classes give are classes.
@@ -232,6 +241,7 @@ struct ArchiveListing {
   SampleTable others;  // the other files, until they have given the images labels
   std::vector<std::string> labels;   // from label files
   std::vector<std::string> classes;  // the lines of its own kClassesName; empty: there is none
+  std::string unread_labels;         // names_of_unread_labels()
   LeftOut left_out;
   std::vector<std::string> notes;
 };

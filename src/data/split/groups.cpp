@@ -2,13 +2,17 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <numbers>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/path_pattern.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -17,6 +21,8 @@
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 5;
 constexpr int kGraySide = 32;  // of the image whose frequencies are computed
@@ -428,6 +434,73 @@ std::string note_of_torn_groups(const Dataset& train, const Dataset& valid) {
                 "groups of the list have") +
          " both training and validation images, such as " + joined(pairs, "; ") +
          ": the validation accuracy is optimistic. Put the images of a group on one side";
+}
+
+std::vector<std::uint64_t> hashes_of(const SampleTable& samples) {
+  std::vector<std::uint64_t> hashes(samples.size());
+  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = samples.hash(i);
+  return hashes;
+}
+
+std::vector<std::uint64_t> repeated_hashes(std::vector<std::uint64_t> hashes) {
+  std::erase(hashes, 0U);
+  std::ranges::sort(hashes);
+  std::vector<std::uint64_t> repeated;
+  for (std::size_t k = 1; k < hashes.size(); ++k)
+    if (hashes[k] == hashes[k - 1] && (repeated.empty() || repeated.back() != hashes[k]))
+      repeated.push_back(hashes[k]);
+  return repeated;
+}
+
+std::vector<TwinImage> twins_in(const Dataset& set, std::span<const std::uint64_t> hashes,
+                                const std::vector<std::uint64_t>& wanted, std::string_view part) {
+  std::vector<TwinImage> twins;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    const int label = set.samples.label(i);
+    if (label < 0 || !std::ranges::binary_search(wanted, hashes[i])) continue;
+    const std::string text = set.label_text(label);
+    twins.push_back({hashes[i], part == kValidationPart, text,
+                     "'" + printable(set.samples.file_name(i)) + "' (" +
+                         (text.empty() ? "no class" : printable(text)) + std::string(part) + ")"});
+  }
+  return twins;
+}
+
+Twins twins_among(std::vector<TwinImage> images) {
+  std::ranges::stable_sort(images, {}, &TwinImage::hash);
+  Twins found;
+  std::set<std::string> pairs;
+  for (auto begin = images.begin(), end = begin; begin != images.end(); begin = end) {
+    end = std::find_if(begin, images.end(), [&](auto& other) { return other.hash != begin->hash; });
+    const auto num_valid = std::count_if(begin, end, std::mem_fn(&TwinImage::validates));
+    if (num_valid < end - begin) found.num_valid_in_train += num_valid;
+    const auto other =
+        std::find_if(begin, end, [&](auto& image) { return image.label != begin->label; });
+    if (other != end) pairs.insert(begin->in_words + " and " + other->in_words);
+  }
+  if (!pairs.empty())
+    found.contradictions =
+        plural(std::ssize(pairs), "picture has", "pictures have") +
+        " several labels: different files with the same bytes, such as " + *pairs.begin() +
+        ". At least one label of each is wrong: correct it, or remove the copies";
+  return found;
+}
+
+std::string note_of_contradictions(const Dataset& set, std::span<const std::uint64_t> hashes) {
+  const auto repeated = repeated_hashes({hashes.begin(), hashes.end()});
+  return twins_among(twins_in(set, hashes, repeated)).contradictions;
+}
+
+long long count_shared_files(const Dataset& train, const Dataset& valid) {
+  std::error_code fault;
+  const fs::path trains = fs::weakly_canonical(train.image_root(), fault),
+                 validates = fs::weakly_canonical(valid.image_root(), fault);
+  if (!is_inside(validates, trains) && !is_inside(trains, validates)) return 0;
+  std::unordered_set<std::string> names;
+  for (const Sample& image : train.samples) names.insert(trains / image.file_name);
+  return std::count_if(valid.samples.begin(), valid.samples.end(), [&](const Sample& image) {
+    return names.contains(validates / image.file_name);
+  });
 }
 
 std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,6 +134,45 @@ void check_pattern(const std::string& group_by, Dataset& set);
 // A sentence on the groups of a list, or of two, that have images in both sets, for which the
 // validation accuracy is optimistic; empty if there are none.
 std::string note_of_torn_groups(const Dataset& train, const Dataset& valid);
+
+// An image whose bytes are those of another, and what is said of it.
+struct TwinImage {
+  std::uint64_t hash = 0;  // content_hash()
+  bool validates = false;
+  std::string label, in_words;  // "'a.jpg' (cat, training)"
+};
+
+void visit_fields(Is<TwinImage> auto& twin, auto&& field) {
+  fields(field, "hash", twin.hash, "validates", twin.validates, "label", twin.label, "in_words",
+         twin.in_words);
+}
+
+// As far as they are known; else 0.
+std::vector<std::uint64_t> hashes_of(const SampleTable& samples);
+
+// The hashes that are there more than once, in order. 0 is none.
+std::vector<std::uint64_t> repeated_hashes(std::vector<std::uint64_t> hashes);
+
+// The labeled images of a set whose hash is one of `wanted`, which are in order. `part`: one of the
+// two, or nothing where there is one set.
+inline constexpr std::string_view kTrainingPart = ", training", kValidationPart = ", validation";
+std::vector<TwinImage> twins_in(const Dataset& set, std::span<const std::uint64_t> hashes,
+                                const std::vector<std::uint64_t>& wanted,
+                                std::string_view part = {});
+
+struct Twins {
+  long long num_valid_in_train = 0;  // validation images with the bytes of a training image
+  // On images with the same bytes and different labels, with the first two; empty: there are none.
+  std::string contradictions;
+};
+Twins twins_among(std::vector<TwinImage> images);
+
+// Twins::contradictions of a set. `hashes` are by image; 0: unknown.
+std::string note_of_contradictions(const Dataset& set, std::span<const std::uint64_t> hashes);
+
+// The number of validation images that are training images, too: the same file under the same path,
+// or the same member of an archive.
+long long count_shared_files(const Dataset& train, const Dataset& valid);
 
 // Images of the same picture that are not all in one part of a split, or not all in one of two
 // datasets, so that a model is tested on images it has seen.

@@ -500,6 +500,8 @@ PartedDataset split_into_parts(Dataset given, const PartsRequest& request, const
                             request.group_by);
   refuse_few_groups(split, images.groups, request);
   const auto wanted = wanted_counts(request, present, images, split.set.notes);
+  if (std::string note = note_of_contradictions(split.set, scanned.hashes); !note.empty())
+    split.set.notes.push_back(std::move(note));
   split.parts = choose_parts(images, wanted);
   split.leaks = find_leaks(pairs, split.parts);
   note_missing_classes(present, request, split);

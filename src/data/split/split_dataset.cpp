@@ -462,19 +462,6 @@ void refuse_one_class(const Dataset& set) {
                  groups + ", so none are left for validation." + advice);
 }
 
-void note_contradictions(const DuplicatePairs& pairs, Dataset& set) {
-  std::size_t count = 0;
-  std::string first;
-  for (const auto& [a, b] : pairs.exact) {
-    if (set.samples.label(a) == set.samples.label(b) || count++ > 0) continue;
-    first = "'" + printable(set.samples.file_name(a)) + "' and '" +
-            printable(set.samples.file_name(b)) + "'";
-  }
-  if (count > 0)
-    set.notes.push_back(plural(count, "image has", "images have") +
-                        " the same bytes as an image with another label, such as " + first);
-}
-
 // Counts the groups of more than one image.
 std::size_t count_groups(const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> sizes(groups.size());
@@ -544,7 +531,7 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   const ScannedImages scanned = scan_images({&set}, scan);
   split.duplicates = find_duplicates(scanned);
   split.groups = groups_of(set, split.duplicates, request.group_by);
-  note_contradictions(split.duplicates, set);
+  split.contradictions = note_of_contradictions(set, scanned.hashes);
   SplitImages images{.labels = std::vector<std::int32_t>(set.samples.size()),
                      .keys = split_keys(set, scanned, request.seed),
                      .groups = split.groups,

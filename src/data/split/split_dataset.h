@@ -70,6 +70,7 @@ struct SplitDataset {
   std::vector<Side> sides;    // by image
   DuplicatePairs duplicates;  // found by scanning the images; empty where the sides are given
   std::vector<std::uint32_t> groups;  // likewise, but a split file may give them
+  std::string contradictions;         // note_of_contradictions(), likewise
   // "228 training, 56 validation images (20 % of each class; 3 groups of duplicates kept
   // together)".
   std::string summary;

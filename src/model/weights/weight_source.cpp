@@ -380,9 +380,6 @@ bool is_of_one_name(const fs::path& file) {
 std::string read_config_beside(const fs::path& file, WeightSource& source) {
   const fs::path config = file.parent_path() / "config.json";
   if (!is_of_one_name(file) || !is_there(config)) return file.string();
-  const auto pass_over = [&](const std::exception& fault) {
-    source.kind = std::string("; config.json is passed over: ") + fault.what();
-  };
   try {
     const Json facts = parse_json(read_file(config, kMaxFacts));
     source.classes = classes_in(facts);
@@ -390,10 +387,8 @@ std::string read_config_beside(const fs::path& file, WeightSource& source) {
       source.normalization = normalization_in(*pixels);
     if (const Json* name = member_of(facts, "architecture"); name != nullptr && name->is_string())
       return name->get<std::string>();
-  } catch (const std::runtime_error& fault) {  // JsonFault, std::system_error
-    pass_over(fault);
-  } catch (const std::length_error& fault) {
-    pass_over(fault);
+  } catch (const std::exception& fault) {  // unreadable, too large or no JSON
+    source.kind = std::string("; config.json is passed over: ") + fault.what();
   }
   return file.string();
 }

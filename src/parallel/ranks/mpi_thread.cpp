@@ -367,12 +367,11 @@ MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::st
   // MPI cannot be told to stop waiting, so its thread, and all that it uses, outlives this object.
   state_->thread.detach();
   std::ignore = state_.release();
-  throw Error(
-      ErrorCode::kTimeoutOccured,
-      formatted("Waited %.0f s for MPI_Init, which all ranks call: a rank has ended before, "
-                "or its host cannot be reached. Start all ranks with one command, and look "
-                "at the output of the others; use --collective-timeout to wait longer.",
-                limits.deadline_s));
+  throw Error(ErrorCode::kTimeoutOccured,
+              formatted("Waited %.0f s for MPI_Init: another rank ended before it, or its host "
+                        "cannot be reached. Start all ranks with one command; use "
+                        "--collective-timeout to wait longer.",
+                        limits.deadline_s));
 }
 
 MpiThread::~MpiThread() {

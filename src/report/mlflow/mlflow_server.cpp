@@ -197,9 +197,8 @@ void MlflowServer::fail(const HttpAnswer& answer) const {
   if (const std::string message = message_of(answer.body, settings_.login); !message.empty())
     text += " (" + message + ")";
   if (!answer.location.empty())
-    text += ": it redirects to " + shown_url(answer.location) +
-            ", which is not followed; set "
-            "MLFLOW_TRACKING_URI to the server there";
+    text += ": it redirects, which is not followed, to " + without_secrets(answer.location) +
+            " (set MLFLOW_TRACKING_URI to that server)";
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
   if (answer.status == 404) throw NotFound(text);

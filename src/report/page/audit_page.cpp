@@ -130,7 +130,7 @@ std::string odd_picture(const OddImage& odd) {
 }
 
 std::string noise_section(const AuditRecord& record) {
-  if (!can_judge(record)) return "";
+  if (!can_judge(record) || record.num_seen > 0) return "";
   std::vector<AuditedClass> classes = record.classes;
   const auto share = [](const AuditedClass& audited) {
     return audited.images > 0 ? share_of(audited.wrong, audited.images) : 0;
@@ -144,14 +144,14 @@ std::string noise_section(const AuditRecord& record) {
                     grouped(audited.missing), grouped(audited.num_doubtful)});
   }
   return section(
-      "noise", "Wrong labels by class",
+      "noise", "Doubted labels by class",
       element("p",
-              "Estimates: images of the class with a wrong label, the class that most of them "
-              "belong to, and images that belong to the class but have another label. Images "
-              "that are hard to judge count, too: too many rather than too few.") +
-          table("Classes, most wrong labels first",
-                {text_column("class"), "images", "wrong", "share", text_column("mostly"), "missing",
-                 "in the list"},
+              "Estimates: images of the class whose label the models doubt, the class that they "
+              "would give most of them, and images of other classes that they would give this one. "
+              "Images that are hard to judge count, too: too many rather than too few.") +
+          table("Classes, most doubted labels first",
+                {text_column("class"), "images", "doubted", "share", text_column("mostly"),
+                 "missing", "in the list"},
                 rows));
 }
 
@@ -174,7 +174,8 @@ Finding audit_verdict(const AuditRecord& record) {
                                   percent(agreed_share(record)) +
                                   "). Use weights trained on more similar images."};
   if (record.doubtful.empty())
-    return {Judged::kGood, "No label of " + judged_text(record) + " looks wrong to these models."};
+    return {record.num_seen > 0 ? Judged::kNote : Judged::kGood,
+            "No label of " + judged_text(record) + " looks wrong to these models."};
   const auto num_doubtful = static_cast<std::int64_t>(record.doubtful.size());
   return {Judged::kNote, "These models doubt " + grouped(num_doubtful) + " of " +
                              plural(record.num_judged, "label", "labels") + " (" +
@@ -193,8 +194,8 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
   if (record.num_seen > 0)
     add(Judged::kWarning, "The network itself was trained on " + grouped(record.num_seen) + " of " +
                               plural(record.num_images - record.num_bad, "image", "images") +
-                              ": it knows their labels, so it hardly doubts them. For a fair "
-                              "judgment use weights that were trained on other images.");
+                              ": it knows their labels, so its doubts say little about them. For "
+                              "a fair judgment use weights that were trained on other images.");
   const std::string lead =
       "Last layers fitted without the image agree with " +
       (record.has_several_labels ? percent(agreed) + " of "
@@ -204,7 +205,7 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
     add(Judged::kWarning, lead +
                               "That is too seldom to doubt any label: the lists have copies, "
                               "outliers and flaws only.");
-  else if (agreed < kStrong)
+  else if (agreed < kStrong || record.num_seen > 0)
     add(Judged::kNote, lead +
                            "Expect some correct labels in the list: those images are hard for the "
                            "models, not wrong.");

@@ -26,7 +26,9 @@ Finding verdict_of(const EvaluatedModel& model) {
   const std::string lead =
       "It classifies " + percent(right) + " of " + plural(totals.count, "image", "images") +
       " correctly; always predicting the largest class would get " + percent(guessing) + ".";
-  if (is_above_chance(totals.top1, totals.count, guessing)) return {Judged::kGood, lead};
+  const bool has_seen = model.seen && model.seen->training + model.seen->validation > 0;
+  if (is_above_chance(totals.top1, totals.count, guessing))
+    return {has_seen || !model.doubts.empty() ? Judged::kNote : Judged::kGood, lead};
   return {Judged::kWarning, lead + " That is not clearly better than guessing."};
 }
 
@@ -240,6 +242,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   const auto add = [&](Judged judged, const std::string& text) {
     findings.push_back({judged, text});
   };
+  for (const std::string& text : model.doubts) add(Judged::kWarning, capitalized(text));
   if (model.seen)
     for (const std::string& text : seen_texts(*model.seen)) add(Judged::kWarning, text);
   if (model.num_unlabeled > 0)

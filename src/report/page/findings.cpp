@@ -63,7 +63,6 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
 constexpr double kWideInterval = 0.05;  // half the width of the confidence interval
 constexpr double kWeakRecall = 0.5;     // recall of a class / overall accuracy
 constexpr double kImbalance = 10;       // images of the largest class / the smallest
-constexpr double kFewCores = 0.8;       // share of the compute threads' time that they got
 constexpr int kFewSteps = 20;           // per epoch
 
 std::string percent_range(const Interval& interval) {
@@ -82,6 +81,11 @@ bool has_learned(const RunRecord& run, const RunSummary& summary) {
   return summary.kept != nullptr && summary.largest_class >= 0 &&
          is_above_chance(summary.kept->valid.top1, summary.kept->valid.count,
                          summary.largest_share);
+}
+
+// Whether a warning of the log contradicts what the accuracy says.
+bool is_doubted(const RunRecord& run) {
+  return std::ranges::any_of(run.warnings, &Warning::doubts_accuracy);
 }
 
 // Names the classes without validation images, if any: "“cat”, “cow”, “dog” and 2 more classes".
@@ -117,6 +121,7 @@ class Finder {
   explicit Finder(const RunRecord& run) : run_(run), summary_(summary_of(run)) {}
 
   std::vector<Finding> all() {
+    doubts();
     how_it_ended();
     if (summary_.kept != nullptr) {
       how_sure();
@@ -124,10 +129,10 @@ class Finder {
       weakest_class();
     }
     class_counts();
-    shared_images();
     cut_away();
     bad_images();
-    cores();
+    if (is_doubted(run_))
+      std::erase_if(found_, [](auto& it) { return it.judged == Judged::kGood; });
     std::ranges::stable_sort(found_, std::ranges::greater{}, &Finding::judged);
     return std::move(found_);
   }
@@ -136,6 +141,12 @@ class Finder {
   void good(std::string text) { found_.push_back({Judged::kGood, std::move(text)}); }
   void note(std::string text) { found_.push_back({Judged::kNote, std::move(text)}); }
   void warn(std::string text) { found_.push_back({Judged::kWarning, std::move(text)}); }
+
+  void doubts() {
+    for (const Warning& warning : run_.warnings)
+      if (warning.doubts_accuracy)
+        found_.push_back({Judged::kWarning, capitalized(warning.text), /*doubts_accuracy=*/true});
+  }
 
   void how_it_ended() {
     const RunEnd& end = run_.end;
@@ -169,13 +180,16 @@ class Finder {
                               run_.start.data.words.right + " lies between " +
                               percent_range(interval) + " with 95 % confidence";
     if (is_wide(interval))
-      warn(range + ": too few images to tell small differences.");
+      found_.push_back({Judged::kWarning, range + ": too few images to tell small differences.",
+                        /*doubts_accuracy=*/true});
     else
       good(range + ".");
     if (run_.epochs.size() > 1 && !are_folds && option_of(run_.start, "save") != "last")
-      note(
-          "The saved epoch was selected on these same images, so its accuracy is slightly "
-          "optimistic; use a held-out test set for an unbiased estimate.");
+      found_.push_back(
+          {Judged::kNote,
+           "The saved epoch was selected on these same images, so its accuracy is slightly "
+           "optimistic; use a held-out test set for an unbiased estimate.",
+           /*doubts_accuracy=*/true});
   }
 
   void out_of_fold() {
@@ -214,8 +228,7 @@ class Finder {
                     "%.1f points after epoch %d.",
                     run_.start.data.words.right.c_str(),
                     100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
-    } else if (trend == Trend::kSteady && has_learned(run_, summary_) &&
-               summary_.num_valid_in_train == 0) {
+    } else if (trend == Trend::kSteady && has_learned(run_, summary_)) {
       good(
           "It does about as well on validation images as on training images: no sign of "
           "overfitting.");
@@ -260,35 +273,10 @@ class Finder {
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
   }
 
-  void shared_images() {
-    if (summary_.num_valid_in_train == 0) return;
-    warn(grouped(summary_.num_valid_in_train) + " of " + grouped(summary_.num_valid) +
-         " validation images are also training images, byte for byte: the accuracy on new images "
-         "is probably lower.");
-  }
-
   void cut_away() {
     const DataRecord& data = run_.start.data;
     if (const double share = data.cut_away.value_or(0); share > kMuchCutAway && data.fit == "crop")
       warn("With `--fit crop`, " + cut_text(share) + ": `--fit pad` and `--fit stretch` show all.");
-  }
-
-  // Warns if the compute threads got too little CPU time and did not just wait for images.
-  void cores() {
-    double wall = 0, used = 0, waited = 0;
-    for (const EpochRecord& epoch : run_.epochs) {
-      if (epoch.cpu_share == 0) continue;
-      const double seconds = epoch.train_seconds + epoch.valid_seconds;
-      wall += seconds;
-      used += epoch.cpu_share * seconds;
-      waited += epoch.times.data_wait;
-    }
-    if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
-    // bfloat16 kernels busy-wait at barriers, even while the thread they wait for is not running.
-    const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16);
-    warn("The run got only " + percent(used / wall) +
-         " of the CPU time of its compute threads: other programs used the same cores." +
-         (is_bf16 ? " With small images, `--precision fp32` is faster there." : ""));
   }
 
   void bad_images() {
@@ -411,7 +399,9 @@ Finding verdict(const RunRecord& run) {
   const Totals& valid = summary.kept->valid;
   if (valid.count == 0) return {Judged::kWarning, "No validation image could be decoded."};
   if (const TaskVerdict& found = run.details.verdict; !found.text.empty())
-    return {found.has_learned ? Judged::kGood : Judged::kWarning,
+    return {!found.has_learned ? Judged::kWarning
+            : is_doubted(run)  ? Judged::kNote
+                               : Judged::kGood,
             (found.has_learned ? "It learned: " : "There is no evidence that it learned: ") +
                 found.text};
   if (run.start.data.classes.size() == 1)
@@ -421,7 +411,8 @@ Finding verdict(const RunRecord& run) {
   const std::string baseline = top1 + "; always predicting " +
                                quoted_class(run.start.data, summary.largest_class) + " gets " +
                                percent(summary.largest_share) + ".";
-  if (has_learned(run, summary)) return {Judged::kGood, "It learned: " + baseline};
+  if (has_learned(run, summary))
+    return {is_doubted(run) ? Judged::kNote : Judged::kGood, "It learned: " + baseline};
   return {Judged::kWarning, "There is no evidence that it learned: " + baseline};
 }
 

@@ -105,14 +105,16 @@ enum class Judged { kGood, kNote, kWarning };
 
 struct Finding {
   Judged judged = Judged::kNote;
-  std::string text;  // sentences of plain text
+  std::string text;              // sentences of plain text
+  bool doubts_accuracy = false;  // a reason not to trust the accuracy, which the console says, too
 };
 
 // One short sentence: did it work; how many labels are wrong.
 Finding verdict(const RunRecord& run);
 Finding audit_verdict(const AuditRecord& record);
 
-// Whether the metrics can be trusted and what the reader still has to decide; warnings first. At
+// Whether the metrics can be trusted and what the reader still has to decide; warnings first, those
+// of the log that doubt the accuracy before all others. Nothing is good beside such a warning. At
 // most one finding is about the trend of training.
 std::vector<Finding> findings(const RunRecord& run);
 std::vector<Finding> evaluation_findings(const EvaluatedModel& model);

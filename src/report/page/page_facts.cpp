@@ -209,7 +209,7 @@ std::string interruptions_html(const RunRecord& run) {
 std::string warnings_html(const RunRecord& run) {
   std::string items;
   for (std::size_t i = 0; i < std::min(run.warnings.size(), kMaxItems); ++i)
-    items += element("li", escaped(shortened(run.warnings[i], kMaxText))) + "\n";
+    items += element("li", escaped(shortened(run.warnings[i].text, kMaxText))) + "\n";
   std::string html = items.empty() ? "" : element("ul", items) + more(run.warnings.size());
   html += fault_table(run.end.image_faults);
   if (html.empty()) html = element("p", "None.");

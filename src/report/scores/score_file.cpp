@@ -198,17 +198,11 @@ ScoreFile::ScoreFile(fs::path path)
       progress_path_(part_path_.string() + ".json") {
   if (path_.empty()) return;
   require_place_for(path_);
+  rehearse_write(path_);  // another process may remove leftovers of the progress
   part_.emplace(part_path_, AppendedFile::Begin::kAtEnd);
   // After the file was opened here but before it was locked, another process may have renamed it to
   // `path_`.
   if (!is_there(part_path_)) refuse(path_, "another program has just finished it. Try again.");
-  try {
-    rehearse_write(progress_path_);
-  } catch (const Error&) {
-    std::error_code failure;
-    if (fs::file_size(part_path_, failure) == 0) ::unlink(part_path_.c_str());
-    throw;
-  }
 }
 
 ScoreFile::~ScoreFile() {

@@ -9,17 +9,28 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "base/platform/installation.h"
 #include "base/text.h"
 #include "model/weights/starting_weights.h"
+#include "record/run_file.h"
 #include "run/checkpoint/image_hashes.h"
+#include "run/kept_model.h"
 #include "run/run.h"
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
+
+// Beside temporary checkpoints.
+fs::path best_beside(const CheckpointConfig& config) {
+  return fs::path(config.path).parent_path() / kBestOfRun;
+}
 
 void append_bytes(const at::Tensor& tensor, std::string& bytes) {
   const at::Tensor host = tensor.cpu().contiguous();
@@ -115,7 +126,7 @@ Checkpoints::Checkpoints(Run& run) : run_(run), state_(*run.state), config_(run.
 
 bool Checkpoints::is_due(bool epoch_ended) {
   if (take_checkpoint_request()) {
-    was_requested_ = !config_.path.empty();
+    was_requested_ = config_.is_lasting();
     if (!was_requested_)
       run_.console.warning("SIGUSR2 requests a checkpoint, but --checkpoint-path is not given.");
   }
@@ -125,16 +136,59 @@ bool Checkpoints::is_due(bool epoch_ended) {
     ++epochs_;
   else
     ++steps_;
-  if (!writer_ || was_requested_) return was_requested_;
+  if (was_requested_ || !run_.world.leads() || cannot_write_) return was_requested_;
   const CheckpointEvery& every = config_.every;
   const bool due = (every.steps > 0 && steps_ >= every.steps) ||
                    (every.epochs > 0 && epochs_ >= every.epochs) ||
                    (every.seconds > 0 && since_.seconds() >= every.seconds);
+  if (due && !writer_) return make_writer();
   if (due && writer_->is_busy()) {
     skip_while_busy();
     return false;
   }
   return due;
+}
+
+bool Checkpoints::make_writer() {
+  try {
+    run_.checkpoint_folder.emplace(config_.path, kKeptCheckpoints);
+    writer_ = std::make_unique<CheckpointWriter>(*run_.checkpoint_folder);
+  } catch (const Error& failure) {
+    run_.console.warning(std::string("No checkpoint can be written: ") + failure.what());
+    cannot_write_ = true;
+  }
+  return writer_ != nullptr;
+}
+
+void Checkpoints::keep_best() {
+  if (!config_.is_temporary) return;
+  constexpr double kBetween = 60, kMostShare = 0.02;  // seconds; of the time
+  const BestEpoch& best = state_.progress.best;
+  const bool is_due = config_.every.epochs > 0 ||
+                      since_best_.seconds() > std::max(kBetween, best_seconds_ / kMostShare);
+  if (!run_.world.broadcast(is_due && best.epoch > kept_epoch_)) return;
+  since_best_ = {};
+  std::optional<SeenImages> seen;
+  if (!run_.plan.output.no_hashes) seen = gather_seen_images(run_.world, run_.plan, run_.sources);
+  kept_epoch_ = best.epoch;
+  if (!run_.world.leads()) return;
+  try {
+    const fs::path folder = best_beside(config_);
+    write_directory(prepare_model_output(folder), model_files(run_, best, std::move(seen)));
+  } catch (const std::exception& failure) {
+    if (best_seconds_ == 0)
+      run_.console.warning(std::string("The best epoch cannot be kept: ") + failure.what());
+  }
+  best_seconds_ = since_best_.seconds();
+}
+
+void remove_temporary_checkpoints(Run& run) {
+  const CheckpointConfig& config = run.plan.checkpoint;
+  if (!config.is_temporary) return;
+  std::error_code fault;
+  if (run.checkpoint_folder) fs::remove_all(config.path, fault);
+  if (holds_model_of(best_beside(config), run.log.started()))
+    fs::remove_all(best_beside(config), fault);
 }
 
 void Checkpoints::skip_while_busy() {
@@ -207,8 +261,7 @@ void Checkpoints::write(const std::string& finished) {
       world.gather_on_rank_0(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = gather_train_hashes(world, run_.plan, run_.sources),
                            valid_hashes;
-  // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
-  // were restored on every rank, count_valid_in_train() would count each image once per rank.
+  // Not needed before the end of epoch 1, whose validation reads all images anyway.
   if (state_.progress.epochs_done > 0)
     valid_hashes = gather_valid_hashes(world, run_.plan, run_.sources);
   if (!writer_) return;
@@ -239,7 +292,7 @@ void Checkpoints::copy_state() {
 }
 
 void Checkpoints::finish(const std::string& finished) {
-  if (!is_forgone_) write(finished);
+  if (!is_forgone_ && config_.is_lasting()) write(finished);
   if (!writer_) return;
   writer_->wait();
   warn_of_failure();

@@ -19,8 +19,9 @@ struct Machine;
 struct Run;
 
 // Every rank has one and calls it in lockstep. Only rank 0 needs access to the folder; it writes on
-// a background thread. Does nothing without --checkpoint-path. If a checkpoint cannot be written,
-// it is skipped with a warning and training continues. One thread.
+// a background thread. Without --checkpoint-path, the checkpoints are in the log folder, and beside
+// them a model directory of the best epoch, until a model is saved. If a checkpoint cannot be
+// written, it is skipped with a warning and training continues. One thread.
 class Checkpoints {
  public:
   // The run must outlive it, and have its state.
@@ -37,6 +38,10 @@ class Checkpoints {
   // Call if the state cannot be resumed from: finish() then only waits.
   void skip_final() { is_forgone_ = true; }
 
+  // Call after each epoch: keeps the best one in the log folder from the second minute on, once a
+  // minute at most and for a small share of the time. A collective.
+  void keep_best();
+
  private:
   void write(const std::string& finished);
   SavedRank saved_rank() const;
@@ -44,6 +49,7 @@ class Checkpoints {
   void copy_state();
   void warn_of_failure();
   void skip_while_busy();
+  bool make_writer();  // of temporary checkpoints, when the first is due
 
   Run& run_;
   const TrainState& state_;
@@ -52,7 +58,10 @@ class Checkpoints {
   Stopwatch since_;
   std::int64_t steps_ = 0;
   int epochs_ = 0;
-  bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false;
+  bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false, cannot_write_ = false;
+  Stopwatch since_best_;
+  double best_seconds_ = 0;  // that writing it took
+  int kept_epoch_ = 0;
 
   // On rank 0: read by the writer while it is busy.
   std::vector<NamedTensor> copies_;  // the state's tensors, on the host, row-major
@@ -61,6 +70,10 @@ class Checkpoints {
   std::string state_json_, record_;
   std::unique_ptr<CheckpointWriter> writer_;  // last: it uses the members above
 };
+
+// Removes what a run without --checkpoint-path has left in its log folder; call on rank 0 once its
+// model is saved.
+void remove_temporary_checkpoints(Run& run);
 
 // The properties of this process's machine and setup that affect results bit for bit.
 SavedMachine saved_machine(const Machine& machine, const World& world);

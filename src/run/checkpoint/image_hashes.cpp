@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "data/loader/sampler.h"
+#include "data/split/groups.h"
 #include "run/inputs/training_loaders.h"
 
 namespace kiln {
@@ -51,8 +52,7 @@ std::optional<std::vector<std::uint32_t>> own_valid_samples(const Plan& plan,
 
 // Of every image, in a table that all ranks share; 0: no rank has read it.
 std::vector<std::uint64_t> hashes_of_all(World& world, const SampleTable& samples) {
-  std::vector<std::uint64_t> hashes(samples.size());
-  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = samples.hash(i);
+  std::vector<std::uint64_t> hashes = hashes_of(samples);
   world.take_largest(hashes);
   return hashes;
 }

@@ -17,6 +17,7 @@
 #include "record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
+#include "run/predecessor.h"
 #include "run/run.h"
 #include "train/state.h"
 
@@ -262,56 +263,122 @@ void restore_hashes(Run& run) {
 
 }  // namespace
 
+void FoundCheckpoint::start_over(const std::string& why) {
+  *this = {};
+  misfit = why;
+}
+
+void FoundCheckpoint::set_aside(const CheckpointConfig& config, World& world, Log& log) {
+  if (misfit.empty()) return;
+  world.agree([&] {
+    if (!world.leads()) return;
+    const std::string aside = config.path + ".before";
+    std::error_code fault;
+    if (is_checkpoint(aside)) std::filesystem::remove_all(aside, fault);
+    std::filesystem::rename(config.path, aside, fault);
+    log.info("This run starts over, since the checkpoint in '" + config.path +
+             "' does not fit it: " + misfit + "." +
+             (fault ? "" : " It is kept in '" + aside + "'; --checkpoint-path takes it."));
+    if (config.is_temporary) return;
+    folder.emplace(config.path, kKeptCheckpoints);
+    folder->restart();
+  });
+}
+
+namespace {
+
+// The state.json of the newest checkpoint; empty: there is none. `misfit` becomes why those that
+// nobody asked for are not used.
+std::string open_newest(const CheckpointConfig& asked, FoundCheckpoint& found,
+                        std::optional<Checkpoint>& newest, std::string& misfit, Log& log) {
+  std::vector<std::string> skipped;
+  if (!asked.is_temporary || is_checkpoint(asked.path)) {
+    try {
+      found.folder.emplace(asked.path, kKeptCheckpoints);
+    } catch (const Error& failure) {
+      if (!asked.is_temporary) throw;
+      log.warning(std::string("No checkpoint can be used: ") + failure.what());
+      return "";
+    }
+    if (asked.resume == ResumeChoice::kNever) {
+      if (asked.is_temporary)
+        misfit = "--resume is never";
+      else
+        found.folder->restart();
+      return "";
+    }
+    newest = found.folder->newest(
+        skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
+  }
+  // The first new checkpoint would take their place, and most of the run may be in them.
+  if (!newest && found.folder && found.folder->holds_unused()) {
+    if (!asked.may_start_over())
+      refuse(asked.path, skipped, "repair one of these checkpoints or restore it from a copy");
+    misfit = joined(skipped, "; ");
+    return "";
+  }
+  for (const std::string& why : skipped) log.warning("Checkpoint " + why + ".");
+  if (!newest && asked.resume == ResumeChoice::kRequire)
+    throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" + asked.path +
+                                           "' holds no complete checkpoint. Give the folder of "
+                                           "the run to resume, or use --resume auto.");
+  return newest ? newest->state_json : "";
+}
+
+}  // namespace
+
 FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
-  const CheckpointConfig& asked = config.checkpoint;
+  CheckpointConfig& asked = config.checkpoint;
+  asked.path = world.broadcast(asked.path);
+  asked.is_temporary = world.broadcast(asked.is_temporary);
   FoundCheckpoint found;
   if (asked.path.empty()) return found;
   std::optional<Checkpoint> newest;
-  const std::string text = world.from_leader([&]() -> std::string {
-    found.folder.emplace(asked.path, kKeptCheckpoints);
-    if (asked.resume == ResumeChoice::kNever) {
-      found.folder->restart();
-      return "";
-    }
-    std::vector<std::string> skipped;
-    newest = found.folder->newest(
-        skipped, [](const std::string& state_json) { parse_saved_run(state_json); });
-    // The first new checkpoint would take their place, and most of the run may be in them.
-    if (!newest && found.folder->holds_unused())
-      refuse(asked.path, skipped, "repair one of these checkpoints or restore it from a copy");
-    for (const std::string& why : skipped) log.warning("Checkpoint " + why + ".");
-    if (!newest && asked.resume == ResumeChoice::kRequire)
-      throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +
-                                             asked.path +
-                                             "' holds no complete checkpoint. Give the folder of "
-                                             "the run to resume, or use --resume auto.");
-    return newest ? newest->state_json : "";
-  });
-  if (text.empty()) return found;
+  std::string misfit;
+  const std::string text = world.from_leader(
+      [&]() -> std::string { return open_newest(asked, found, newest, misfit, log); });
+  misfit = world.broadcast(misfit);
+  const TrainConfig before = config;
   world.agree([&] {
+    if (text.empty()) return;
     ResumePoint point{parse_saved_run(text), std::move(newest)};
     keep_by_length(point.run, config);
-    if (const auto differences = differing_options(config, point.run); !differences.empty())
-      refuse(asked.path, differences);
+    const auto differences = differing_options(config, point.run);
+    if (!differences.empty() && !asked.may_start_over()) refuse(asked.path, differences);
+    misfit = joined(differences, "; ");
     point.is_finished = is_finished(config.effective_options, point.run);
     found.resume = std::move(point);
   });
+  if (!misfit.empty()) {
+    config = before;
+    found.start_over(misfit);
+  }
+  if (!found.resume) return found;
+  const ResumePoint& point = *found.resume;
   found.resume->is_complete =
-      world.broadcast(world.leads() && is_complete(config.output, found.resume->run.started));
+      world.broadcast(world.leads() && is_complete(config.output, point.run.started));
+  if (!asked.is_temporary) return found;
+  if (point.is_complete) {  // it was killed before it removed its checkpoints
+    found = {};
+    if (world.leads()) std::filesystem::remove_all(asked.path);
+  } else if (world.leads()) {
+    log.info("This run goes on from the checkpoint in '" + asked.path + "', at " +
+             point.run.position() + "; with --resume never it starts over.");
+  }
   return found;
 }
 
-void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
-                   const Fingerprints& fingerprints, World& world) {
+std::string check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
+                          const Fingerprints& fingerprints, World& world) {
   const bool is_shard = plan.division.has_own_train;
-  world.agree([&] {
-    std::vector<std::string> differences;
-    const auto rank = static_cast<std::size_t>(world.rank());
-    if ((is_shard || plan.exchange.keeps_ranks()) && saved.machine.num_ranks != world.size())
-      refuse(plan.checkpoint.path,
-             {formatted("each of its %d ranks had its own part, and now there are %d ranks",
-                        saved.machine.num_ranks, world.size())});
-    const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
+  std::vector<std::string> differences;
+  if ((is_shard || plan.exchange.keeps_ranks()) && saved.machine.num_ranks != world.size()) {
+    differences.push_back(
+        formatted("each of its %d ranks had its own part, and now there are %d "
+                  "ranks",
+                  saved.machine.num_ranks, world.size()));
+  } else {
+    const SavedRank& mine = saved.ranks[is_shard ? static_cast<std::size_t>(world.rank()) : 0];
     compare_data("training", mine.train, fingerprints.train, differences);
     compare_data("validation", mine.valid, fingerprints.valid, differences);
     if (saved.model_fingerprint != fingerprints.model)
@@ -322,8 +389,16 @@ void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sourc
     if (saved.global_batch != global_batch)
       differences.push_back(formatted("the global batch was %lld images and is now %lld",
                                       saved.global_batch, global_batch));
-    if (!differences.empty()) refuse(plan.checkpoint.path, differences);
+  }
+  const std::vector<std::string> all = world.gather_on_rank_0(joined(differences, "; "));
+  const auto first =
+      std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  std::string misfit = world.broadcast(first == all.end() ? std::string() : *first);
+  world.agree([&] {
+    if (!misfit.empty() && !plan.checkpoint.may_start_over())
+      refuse(plan.checkpoint.path, {misfit});
   });
+  return misfit;
 }
 
 std::string why_not_bit_equal(const Run& run) {

@@ -27,19 +27,28 @@ struct ResumePoint {
 struct FoundCheckpoint {
   std::optional<CheckpointFolder> folder;  // rank 0, with --checkpoint-path
   std::optional<ResumePoint> resume;
+  // Why the run starts over beside checkpoints that nobody asked for; the same on all ranks.
+  std::string misfit;
+
+  void start_over(const std::string& why);
+  // Moves those checkpoints out of the way; call once all inputs are read, which may be among them.
+  // A collective.
+  void set_aside(const CheckpointConfig& config, World& world, Log& log);
 };
 
 // Opens --checkpoint-path on rank 0 and finds the checkpoint to continue from. A collective, called
 // before any input is read. Throws Error kUserError if options that affect the result differ,
 // naming all of them, if there are complete checkpoints of which none can be used, or if there is
-// no checkpoint with --resume require; also throws as CheckpointFolder. In `config`, what follows
-// from the length of the run becomes that of the checkpoint.
+// no checkpoint with --resume require; also throws as CheckpointFolder. If nobody asked for the
+// checkpoints, they are set aside instead. In `config`, what follows from the length of the run
+// becomes that of the checkpoint.
 FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log);
 
-// Makes the same checks for what was read and planned: the model, the data, the global batch. A
+// Makes the same checks for what was read and planned: the model, the data, the global batch. If
+// nobody asked for the checkpoints, returns why they do not fit, the same on all ranks. A
 // collective.
-void check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
-                   const Fingerprints& fingerprints, World& world);
+std::string check_resumed(const SavedRun& saved, const Plan& plan, const Sources& sources,
+                          const Fingerprints& fingerprints, World& world);
 
 // A sentence on why results will not equal those of an uninterrupted run bit for bit; empty if they
 // will.

@@ -1,8 +1,5 @@
 #include "run/checkpoint/saved_run.h"
 
-#include <sys/stat.h>
-#include <filesystem>
-
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -163,41 +160,6 @@ SavedRun parse_saved_run(std::string_view text) {
     throw Error(ErrorCode::kInvalidDataset,
                 std::string("its state.json is not valid: ") + fault.what());
   }
-}
-
-bool holds_model_of(const std::string& model_directory, double started) {
-  const std::filesystem::path folder = model_directory;
-  if (!is_there(folder / kMetaFile)) return false;
-  try {
-    return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
-  } catch (const std::exception&) {
-    return false;  // written by another program or an older version
-  }
-}
-
-std::string description_of_model(const std::string& model_directory) {
-  constexpr std::size_t kShown = 3;
-  const std::filesystem::path folder = model_directory;
-  struct stat written {};
-  if (::stat((folder / kMetaFile).c_str(), &written) != 0) return {};
-  std::vector<std::string> parts;
-  try {
-    const std::vector<std::string> labels =
-        parse_label_map(read_file(folder / "index_to_label.csv"));
-    parts.push_back(plural(std::ssize(labels), "class", "classes") + " (" +
-                    quoted_names(labels, kShown) + ")");
-  } catch (const std::exception&) {  // untrained, or written by another program
-  }
-  try {
-    const Json training = parse_ordered_json(read_file(folder / "training.json"));
-    for (const Json& epoch : training.at("epochs"))
-      if (epoch.at("epoch") == training.at("saved_epoch"))
-        parts.push_back("top-1 " + percent(epoch.at("top1").get<double>()));
-    parts.push_back("of the run that began " + utc_text(training.at("started").get<double>()));
-  } catch (const std::exception&) {
-    parts.push_back("written " + utc_text(static_cast<double>(written.st_mtim.tv_sec)));
-  }
-  return joined(parts, ", ");
 }
 
 }  // namespace kiln

@@ -91,11 +91,4 @@ std::string format_saved_run(const SavedRun& run, const std::vector<std::string>
 // Throws Error kInvalidDataset if `text` is not from a checkpoint.
 SavedRun parse_saved_run(std::string_view text);
 
-// Whether the model directory holds the model of the run that began at this time.
-bool holds_model_of(const std::string& model_directory, double started);
-
-// "3 classes ('cat', 'dog', 'owl'), top-1 93.3 %, of the run that began 2026-…": what is known of
-// the model in a directory. Empty if it holds none.
-std::string description_of_model(const std::string& model_directory);
-
 }  // namespace kiln

@@ -21,7 +21,6 @@
 #include "predict/explanations.h"
 #include "record/run_summary.h"
 #include "run/bad_images.h"
-#include "run/checkpoint/image_hashes.h"
 #include "run/epoch.h"
 #include "run/judge.h"
 #include "run/kept_model.h"
@@ -67,7 +66,6 @@ void fit_automatic_head(Run& run) {
   progress.found.frozen = state.progress.best.valid;
   progress.frozen_mean = state.progress.best.mean;
   run.stop->end_unless_epoch_fits(seconds.train + kBackward * seconds.forward, seconds.valid);
-  share_hashes(run.world, run.plan, run.sources);
   run.checkpoints->begin();
 }
 
@@ -401,10 +399,9 @@ class FeatureRun {
   void fit() {
     count_images();
     run_.world.agree([&] { check_epoch(record_); });
-    if (validates())
-      record_.valid_in_train =
-          warn_of_shared_images(run_.world, run_.console, run_.sources, record_.valid.count);
-    if (leads()) warn_of_seen_images(run_.console, run_.sources);
+    const long long shared =
+        warn_of_twins(run_.world, run_.log, plan_, run_.sources, record_.valid.count);
+    if (validates()) record_.valid_in_train = shared;
     run_.world.enter("fitting the head", /*patient=*/true);
     const Stopwatch watch;
     run_.world.agree([&] {

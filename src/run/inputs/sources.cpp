@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/platform/launch_environment.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/stream/record_stream.h"
 #include "model/catalogue.h"
+#include "record/earlier_run.h"
 #include "record/run_summary.h"
 #include "run/inputs/stream_inputs.h"
 #include "store/transformation_directory.h"
@@ -236,13 +239,6 @@ void read_network(const NetworkConfig& config, Sources& sources) {
     sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
-// What is read of a list whose column `split` names the set of each image.
-RecordOptions of_sets(RecordOptions records, std::vector<std::string> sets) {
-  records.list_sets = std::move(sets);
-  records.requires_sets = false;
-  return records;
-}
-
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
 // the list of the images, and no longer a file of corrections.
 Dataset read_all(const IndexUse& use, SplitConfig& options) {
@@ -286,6 +282,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   }
   told.csv = format_split(split.set, split.sides, split.groups);
   told.summary = std::move(split.summary);
+  told.contradictions = std::move(split.contradictions);
   sources.train = part_of(split.set, trains);
   sources.valid = part_of(split.set, validates);
   sources.train.name = "Training dataset";
@@ -503,6 +500,7 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 }
 
 void write_split(const OutputConfig& output, const Sources& sources, Log& log) {
+  if (!collects_outputs()) set_aside(output.log_path, "split");
   if (!sources.split) return;
   log.info("split:            " + sources.split->summary);
   const std::filesystem::path folder = output.log_path;

@@ -33,6 +33,7 @@ struct InputSplit {
   std::string summary;  // for the log
   // The result of groups_of(), by image of `train` and of `valid`; empty with --split.
   std::vector<std::uint32_t> train_groups, valid_groups;
+  std::string contradictions;  // as in SplitDataset
 };
 
 // The images and the network. During the run only the images' hashes change, which loaders note.

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/options.h"
 #include "data/dataset/unused_options.h"
+#include "model/catalogue.h"
 #include "run/inputs/stream_inputs.h"
 #include "run/judge.h"
 #include "run/prepare/class_counts.h"
@@ -249,16 +250,18 @@ void keep_rates(const SavedRun& saved, bool is_given, int num_ranks, Recipe& rec
 }
 
 // Of a run that resumes, what auto chose when it began. A collective.
-PrecisionChoice precision_of(const PlanInputs& given, const PixelPlan& pixels, World& world) {
+PrecisionChoice precision_of(const PlanInputs& given, const Plan& plan, World& world) {
   const std::optional<Precision> asked = given.config.optimization.precision;
   const Device& device = given.machine.device;
-  const ImageSize size = pixels.train.output;
+  const ImageSize size = plan.pixels.train.output;
   const int side = std::max(size.width, size.height);
-  PrecisionChoice choice = agreed_precision(world, asked, device, side);
+  const KnownNetwork* trained =
+      plan.uses_features ? nullptr : find_network(plan.network.model_name);
+  PrecisionChoice choice = agreed_precision(world, asked, device, side, trained);
   if (asked || !given.resume) return choice;
   const std::optional<Precision> saved = precision_named(given.resume->run.precision);
   if (saved == choice.precision) return choice;
-  choice = agreed_precision(world, saved, device, side);
+  choice = agreed_precision(world, saved, device, side, trained);
   choice.reason = "auto: as in the checkpoint";
   return choice;
 }
@@ -271,7 +274,7 @@ StopRule stop_rule_of(const OptimizationConfig& config, const OptionTexts& optio
                 .patience = config.patience,
                 .warmup_epochs = config.num_warmup_steps,
                 .is_automatic = plan.is_automatic,
-                .writes_checkpoints = !plan.checkpoint.path.empty(),
+                .writes_checkpoints = plan.checkpoint.is_lasting(),
                 .validation_batches = std::ceil(static_cast<double>(sources.valid.samples.size()) /
                                                 ranks / config.batch_size),
                 .accumulate = config.accumulate};
@@ -377,9 +380,9 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.network = model_options(sources);
   plan.pixels = std::move(pixels);
   plan.division = std::move(division);
-  plan.precision = precision_of(given, plan.pixels, world);
   settle_automatic(optimization, sources, world, plan);
   plan.uses_features = uses_features(optimization.freeze, sources, plan);
+  plan.precision = precision_of(given, plan, world);
   const double learning_rate = settled_rate(config, plan);
   warn_of_unused(config, plan);
   plan.loading = loading_of(config, given.machine);

@@ -1,16 +1,14 @@
 #include "run/prepare/plan_warnings.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <string_view>
 #include <utility>
 
-#include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/image_index.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "data/split/groups.h"
+#include "run/checkpoint/image_hashes.h"
 #include "run/prepare/class_counts.h"
 #include "run/prepare/shared_sources.h"
 #include "train/schedule/catalogue.h"
@@ -18,30 +16,38 @@
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kFewSteps = 20;        // in an epoch
 constexpr double kMuchLeftOver = 0.1;         // share of the images
 constexpr double kMuchEnlarged = 2;           // factor for width and height
 constexpr std::size_t kMaxLookedAt = 10'000;  // for orientations
 constexpr std::size_t kHeadersToRead = 20;    // to find the typical size of the images
 
-// The folders of the training and the validation data; empty if unknown.
-std::pair<fs::path, fs::path> real_roots(const Sources& sources) {
-  std::error_code fault;
-  return {fs::weakly_canonical(sources.train.root, fault),
-          fs::weakly_canonical(sources.valid.root, fault)};
+// Validation images that are training images by their paths; for copies their bytes must be read.
+long long num_shared_files(const Sources& sources) {
+  if (sources.is_split || sources.judged_out_of_fold) return 0;
+  return count_shared_files(sources.train, sources.valid);
+}
+
+// The images that judge this run and that its initial weights were trained on, as far as rank 0 has
+// read them.
+long long num_seen_images(const Sources& sources) {
+  if (!sources.seen) return 0;
+  const SampleTable& judged = (sources.judged_out_of_fold ? sources.train : sources.valid).samples;
+  return std::ranges::count_if(hashes_of(judged), [&](std::uint64_t hash) {
+    return hash != 0 && sources.seen->was_trained_on(hash);
+  });
 }
 
 class Warnings {
  public:
   Warnings(const Plan& plan, const Sources& sources) : plan_(plan), sources_(sources) {}
 
-  std::vector<std::string> all() {
-    said_ = sources_.notes;
-    said_.insert(said_.end(), plan_.warnings.begin(), plan_.warnings.end());
-    for (const Dataset* set : {&sources_.train, &sources_.valid})
-      said_.insert(said_.end(), set->notes.begin(), set->notes.end());
+  std::vector<Warning> all() {
+    for (const auto* notes :
+         {&sources_.notes, &plan_.warnings, &sources_.train.notes, &sources_.valid.notes})
+      for (const std::string& note : *notes) warn(note);
+    if (sources_.split && !sources_.split->contradictions.empty())
+      doubt(sources_.split->contradictions);
     if (!plan_.precision.warning.empty()) warn(plan_.precision.warning);
     options();
     same_data();
@@ -58,7 +64,8 @@ class Warnings {
   }
 
  private:
-  void warn(std::string_view text) { said_.emplace_back(text); }
+  void warn(std::string text) { said_.push_back({std::move(text)}); }
+  void doubt(std::string text) { said_.push_back({std::move(text), /*doubts_accuracy=*/true}); }
 
   long long num_train() const { return sources_.train.num_images(); }
   long long num_valid() const { return static_cast<long long>(sources_.valid.samples.size()); }
@@ -74,26 +81,22 @@ class Warnings {
   }
 
   void same_data() {
-    const auto [train, valid] = real_roots(sources_);
-    const std::string consequence =
-        ": the validation accuracy says nothing about new images. Use images that are not in the "
-        "training data.";
-    if (sources_.judged_out_of_fold || !share_a_folder(sources_)) return;
-    if (train == valid)
-      warn("training and validation data are the same, '" + train.string() + "'" + consequence);
-    else if (is_inside(valid, train))
-      warn("the validation data '" + valid.string() + "' are part of the training data '" +
-           train.string() + "'" + consequence);
-    else
-      warn("the training data '" + train.string() + "' are part of the validation data '" +
-           valid.string() + "'" + consequence);
+    const long long shared = num_shared_files(sources_);
+    if (shared == 0) return;
+    doubt((shared == num_valid() ? "all " : grouped(shared) + " of ") +
+          plural(num_valid(), "validation image", "validation images") +
+          (shared == 1 ? " is also a training image" : " are also training images") + " ('" +
+          printable(sources_.train.root.string()) + "' and '" +
+          printable(sources_.valid.root.string()) +
+          "'): the validation accuracy says nothing about new images. Use images that are not in "
+          "the training data.");
   }
 
   // Of lists; a split of one set keeps its groups together.
   void groups() {
     if (sources_.judged_out_of_fold) return;
     if (const std::string torn = note_of_torn_groups(sources_.train, sources_.valid); !torn.empty())
-      warn(torn);
+      doubt(torn);
   }
 
   void swapped_data() {
@@ -196,7 +199,7 @@ class Warnings {
   void lost_contrast() {
     for (const Dataset* set : {&sources_.train, &sources_.valid})
       if (const std::string note = note_of_lost_contrast(*set);
-          !note.empty() && (said_.empty() || note != said_.back()))
+          !note.empty() && (said_.empty() || note != said_.back().text))
         warn(note);
   }
 
@@ -226,45 +229,34 @@ class Warnings {
 
   const Plan& plan_;
   const Sources& sources_;
-  std::vector<std::string> said_;
+  std::vector<Warning> said_;
 };
 
 }  // namespace
 
-std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources) {
+std::vector<Warning> plan_warnings(const Plan& plan, const Sources& sources) {
   return Warnings(plan, sources).all();
 }
 
-bool share_a_folder(const Sources& sources) {
-  if (sources.is_split) return false;
-  const auto [train, valid] = real_roots(sources);
-  if (train.empty() || valid.empty()) return false;
-  return is_inside(valid, train) || is_inside(train, valid);
-}
-
-long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
-                                long long num_valid) {
-  const long long count = count_valid_in_train(world, sources.train.samples, sources.valid.samples);
-  if (count == 0 || share_a_folder(sources) || !world.leads()) return count;
-  log.warning(
-      formatted("%lld of %lld validation images are also training images, byte for byte: the "
-                "validation accuracy is optimistic. Remove them from one of the two.",
-                count, num_valid));
-  return count;
-}
-
-void warn_of_seen_images(Log& log, const Sources& sources) {
-  if (!sources.seen) return;
-  const SampleTable& judged = (sources.judged_out_of_fold ? sources.train : sources.valid).samples;
-  long long count = 0;
-  for (std::size_t i = 0; i < judged.size(); ++i)
-    if (const std::uint64_t hash = judged.hash(i); hash != 0)
-      count += sources.seen->was_trained_on(hash);
-  if (count == 0) return;
-  log.warning(
-      "The initial weights were trained on " + grouped(count) +
-      " of the images that judge the model, byte for byte: the validation accuracy is optimistic. "
-      "Judge it on other images, or start from other weights.");
+long long warn_of_twins(World& world, RunLogger& log, const Plan& plan, Sources& sources,
+                        long long num_valid) {
+  share_hashes(world, plan, sources);
+  const Twins twins = find_twins(world, plan.division, sources);
+  if (!world.leads()) return 0;
+  const auto doubt = [&](const std::string& text) { log.warn({text, /*doubts_accuracy=*/true}); };
+  // Where the split looked at all images, it was told before.
+  const bool was_told = sources.split && !sources.split->train_groups.empty();
+  if (!twins.contradictions.empty() && !was_told) doubt(twins.contradictions);
+  if (twins.num_valid_in_train > num_shared_files(sources))
+    doubt(
+        formatted("%lld of %lld validation images are also training images, byte for byte: the "
+                  "validation accuracy is optimistic. Remove them from one of the two.",
+                  twins.num_valid_in_train, num_valid));
+  if (const long long count = num_seen_images(sources); count > 0)
+    doubt("The initial weights were trained on " + grouped(count) +
+          " of the images that judge the model, byte for byte: the validation accuracy is "
+          "optimistic. Judge it on other images, or start from other weights.");
+  return twins.num_valid_in_train;
 }
 
 long long images_left_over(const Plan& plan, const Sources& sources) {

@@ -4,28 +4,23 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "parallel/ranks/world.h"
 #include "run/inputs/sources.h"
 #include "run/prepare/plan.h"
+#include "run/run_logger.h"
 
 namespace kiln {
 
 // One sentence for each issue to notice before the first step, about the data, the steps or the
 // schedule. The same on all ranks, except for notes on a shard.
-std::vector<std::string> plan_warnings(const Plan& plan, const Sources& sources);
+std::vector<Warning> plan_warnings(const Plan& plan, const Sources& sources);
 
-// Whether training and validation data are the same folder or one is inside the other.
-bool share_a_folder(const Sources& sources);
-
-// The number of validation images that are also training images; rank 0 warns about them. Call once
-// both sets have been read. A collective.
-long long warn_of_shared_images(World& world, Log& log, const Sources& sources,
-                                long long num_valid);
-
-// Warns if the initial weights were trained on images that judge this run, as far as rank 0 has
-// read them. Call it on rank 0, after an epoch.
-void warn_of_seen_images(Log& log, const Sources& sources);
+// What is known once all images have been read, of which rank 0 warns: images with the same bytes
+// in both sets or under several labels, and images that the initial weights were trained on.
+// Returns the number of validation images that are also training images, of `num_valid` on all
+// ranks; elsewhere 0. Shares the hashes. A collective.
+long long warn_of_twins(World& world, RunLogger& log, const Plan& plan, Sources& sources,
+                        long long num_valid);
 
 // The number of images left over in each epoch because they do not fill a step; 0 if each host has
 // its own images.

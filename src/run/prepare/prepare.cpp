@@ -140,14 +140,6 @@ void use_processors(const TrainConfig& config, const std::optional<ResumePoint>&
   world.agree([&] { use_compute_threads(num_threads > 0 ? num_threads : num_processors); });
 }
 
-// An earlier model of the same run, which was resumed, is none that anybody would miss.
-void tell_replaced_model(const std::string& folder, const std::optional<ResumePoint>& resume,
-                         Log& log) {
-  if (resume && holds_model_of(folder, resume->run.started)) return;
-  if (const std::string model = description_of_model(folder); !model.empty())
-    log.info("This run will replace the model in '" + folder + "': " + model + ".");
-}
-
 // What --model-name auto is, if the name of --weights does not tell: of the networks that so many
 // images can train, the largest that has time to see each 30 times.
 Choice network_for(const DataConfig& data, double time_limit_s, bool has_gpu) {
@@ -187,6 +179,8 @@ struct Read {
   Fingerprints fingerprints;
   Outputs outputs;
   std::vector<Choice> choices;
+  std::optional<Plan> plan = {};
+  std::string misfit = {};  // why the checkpoint is none of this run; empty: it is
 };
 
 // Reads what this rank reads itself, and checks that its outputs can be written. Throws all
@@ -264,8 +258,7 @@ void keep_normalization(const SavedRun& saved, PixelPlan& pixels) {
 
 // Reads the sources, and shares them between the ranks. A collective.
 Read read_and_share(const TrainConfig& config, const std::optional<ResumePoint>& resume,
-                    const Machine& machine, World& world, Log& log) {
-  const OpenFile valid_stream = spool_valid_stream(world, config, log);
+                    const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
   DataConfig part = part_of_rank(config.data, resume, world);
   std::optional<Choice> network;
   if (std::string& name = part.network.model_name; name == kAutoNetwork)
@@ -363,10 +356,11 @@ void open_loaders(const DataConfig& config, Run& run) {
 // RunLogger::resume().
 void begin_record(const TrainConfig& config, Run& run) {
   const RunStart start = describe_run(config, run);
-  std::vector<std::string> warnings = plan_warnings(run.plan, run.sources);
+  std::vector<Warning> warnings = plan_warnings(run.plan, run.sources);
   if (!run.resume) return run.log.start(start, warnings);
   const SavedRun& saved = run.resume->run;
-  if (std::string lost = why_not_bit_equal(run); !lost.empty()) warnings.push_back(std::move(lost));
+  if (std::string lost = why_not_bit_equal(run); !lost.empty())
+    warnings.push_back({std::move(lost)});
   ResumedRecord from{.checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
                      .step = saved.steps()};
@@ -379,11 +373,31 @@ void begin_record(const TrainConfig& config, Run& run) {
 // of the weights.
 MemoryUse memory_plan(const Run& run) {
   const long long copies =
-      run.world.leads() ? bytes_of_copies(*run.state, !run.plan.checkpoint.path.empty()) : 0;
+      run.world.leads() ? bytes_of_copies(*run.state, run.plan.checkpoint.is_lasting()) : 0;
   return {.to_come = static_cast<long long>(run.cache.limit_bytes()) + copies,
           .ranks_on_host = run.world.local_size(),
           .batch_size = run.plan.loading.batch_size,
           .on_gpu = run.machine.device.is_cuda};
+}
+
+// Reads the sources, and plans. A collective.
+Read read_and_plan(TrainConfig& config, const std::optional<ResumePoint>& resume,
+                   const OpenFile& valid_stream, const Machine& machine, World& world, Log& log) {
+  Predecessor predecessor;
+  if (world.leads()) predecessor = Predecessor(config, resume ? resume->run.started : 0);
+  if (!predecessor.news().empty()) log.info(predecessor.news());
+  Read read = read_and_share(config, resume, valid_stream, machine, world, log);
+  read.outputs.predecessor = std::move(predecessor);
+  TransformSpec& pixels = read.pixels.train;
+  follow_length(config, read.division.steps_per_epoch,
+                pixels.short_side > 0 ? 0 : pixels.output.height, world.size());
+  pixels.augment = config.data.augment;
+  read.plan =
+      make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
+                std::move(read.division), std::move(read.choices), world);
+  if (resume)
+    read.misfit = check_resumed(resume->run, *read.plan, read.sources, read.fingerprints, world);
+  return read;
 }
 
 }  // namespace
@@ -391,40 +405,43 @@ MemoryUse memory_plan(const Run& run) {
 std::unique_ptr<Run> prepare(TrainConfig& config, World& world, Log& log) {
   world.enter("starting", /*patient=*/true);
   Machine machine = choose_machine(config, world);
+  TrainConfig asked = config;
   FoundCheckpoint found = find_checkpoint(config, world, log);
-  std::optional<ResumePoint>& resume = found.resume;
-  const std::string& model_path = config.output.trained_model_path;
-  if (resume && resume->is_finished && resume->is_complete) {
-    log.info("This run has already finished; its model is in '" + model_path +
+  asked.checkpoint = config.checkpoint;
+  if (found.resume && found.resume->is_finished && found.resume->is_complete) {
+    log.info("This run has already finished; its model is in '" + config.output.trained_model_path +
              "': there is nothing to do.");
     return nullptr;
   }
-  if (world.leads()) tell_replaced_model(model_path, resume, log);
-  use_processors(config, resume, world, machine);
+  use_processors(config, found.resume, world, machine);
 
   world.enter("reading the data", /*patient=*/true);
-  Read read = read_and_share(config, resume, machine, world, log);
-  TransformSpec& pixels = read.pixels.train;
-  follow_length(config, read.division.steps_per_epoch,
-                pixels.short_side > 0 ? 0 : pixels.output.height, world.size());
-  pixels.augment = config.data.augment;
-  Plan plan =
-      make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
-                std::move(read.division), std::move(read.choices), world);
-  use_precision(plan.precision.precision);
-  if (resume) check_resumed(resume->run, plan, read.sources, read.fingerprints, world);
+  const OpenFile valid_stream = spool_valid_stream(world, config, log);
+  std::optional<Read> opened =
+      read_and_plan(config, found.resume, valid_stream, machine, world, log);
+  if (const std::string misfit = opened->misfit; !misfit.empty()) {
+    opened.reset();  // its locks
+    config = std::move(asked);
+    found.start_over(misfit);
+    opened.emplace(read_and_plan(config, found.resume, valid_stream, machine, world, log));
+  }
+  Read& read = *opened;
+  use_precision(read.plan->precision.precision);
+  found.set_aside(config.checkpoint, world, log);
   world.agree([&] {
-    if (world.leads()) write_split(config.output, read.sources, log);
+    if (!world.leads()) return;
+    set_best_aside(config.output.log_path, found.resume ? found.resume->run.started : 0, log);
+    write_split(config.output, read.sources, log);
   });
   return std::unique_ptr<Run>(new Run{.world = world,
                                       .console = log,
                                       .machine = std::move(machine),
-                                      .plan = std::move(plan),
+                                      .plan = *std::move(read.plan),
                                       .sources = std::move(read.sources),
                                       .fingerprints = std::move(read.fingerprints),
                                       .outputs = std::move(read.outputs),
                                       .checkpoint_folder = std::move(found.folder),
-                                      .resume = std::move(resume),
+                                      .resume = std::move(found.resume),
                                       .model = std::move(read.model)});
 }
 
@@ -492,7 +509,7 @@ void begin(const TrainConfig& config, Run& run) {
   make_state(config.ranks.bfloat16_gradients, run);
   open_loaders(config.data, run);
   TrainState& state = *run.state;
-  const bool writes_checkpoints = !plan.checkpoint.path.empty() && !plan.uses_features;
+  const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
   run.room.emplace(
       RoomPlan{plan.output.trained_model_path, writes_checkpoints ? plan.checkpoint.path : "",
                static_cast<std::uint64_t>(bytes_of_copies(state, false)),

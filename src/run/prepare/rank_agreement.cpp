@@ -125,9 +125,9 @@ void require_one_model(World& world, const std::string& place, const std::string
 }
 
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked, const Device& device,
-                                 int training_side) {
+                                 int side, const KnownNetwork* trained) {
   PrecisionChoice choice;
-  world.agree([&] { choice = choose_precision(asked, units_of(device), training_side); });
+  world.agree([&] { choice = choose_precision(asked, units_of(device), side, trained); });
   const std::vector<Precision> all = world.gather(choice.precision);
   const Precision least = *std::min_element(all.begin(), all.end());
   if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};

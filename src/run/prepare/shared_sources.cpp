@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -398,24 +399,23 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
   return concatenated(world.gather(told));
 }
 
-long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid) {
-  std::vector<std::uint64_t> mine;
-  for (std::size_t i = 0; i < valid.size(); ++i)
-    if (valid.hash(i) != 0) mine.push_back(valid.hash(i));
-  std::vector<std::uint64_t> all = concatenated(world.gather(mine));
-  std::sort(all.begin(), all.end());
-  const auto place_of = [&](std::uint64_t hash) {  // the first of equal hashes
-    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), hash) - all.begin());
-  };
-  std::vector<double> found(all.size());
-  for (std::size_t i = 0; i < train.size(); ++i) {
-    const std::uint64_t hash = train.hash(i);
-    const std::size_t place = place_of(hash);
-    if (place < all.size() && all[place] == hash) found[place] = 1;
-  }
-  found = world.sum(found);
-  return std::count_if(all.begin(), all.end(),
-                       [&](std::uint64_t hash) { return found[place_of(hash)] > 0; });
+Twins find_twins(World& world, const Division& division, const Sources& sources) {
+  std::vector<const Dataset*> told;
+  if (division.has_own_train || world.leads()) told.push_back(&sources.train);
+  if (!sources.judged_out_of_fold && (division.has_own_valid || world.leads()))
+    told.push_back(&sources.valid);
+  std::vector<std::vector<std::uint64_t>> hashes;
+  for (const Dataset* set : told) hashes.push_back(hashes_of(set->samples));
+  const auto of_rank_0 =
+      repeated_hashes(concatenated(world.gather_on_rank_0(concatenated(hashes))));
+  const auto repeated =
+      from_bytes<std::vector<std::uint64_t>>(world.broadcast(to_bytes(of_rank_0)));
+  std::vector<TwinImage> twins;
+  for (std::size_t k = 0; k < told.size(); ++k)
+    std::ranges::move(twins_in(*told[k], hashes[k], repeated,
+                               told[k] == &sources.valid ? kValidationPart : kTrainingPart),
+                      std::back_inserter(twins));
+  return twins_among(concatenated(world.gather_on_rank_0(twins)));
 }
 
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include "cli/run_config.h"
 #include "data/loader/batch_loader.h"
+#include "data/split/groups.h"
 #include "parallel/ranks/world.h"
 #include "run/inputs/sources.h"
 
@@ -33,9 +34,10 @@ void require_one_stream(World& world, const Division& division, const std::strin
 // Gathers the new image faults of all ranks, in rank order.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
-// Of the images that the ranks have read, the number of validation images with the same bytes as a
-// training image. Exchanges 8 bytes per validation image, twice.
-long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid);
+// Images with the same bytes among those that the ranks have read: on rank 0; elsewhere nothing. Of
+// sets that all ranks share, rank 0 must know the hashes (share_hashes()); of others the ranks send
+// theirs, 8 bytes for each image. A collective.
+Twins find_twins(World& world, const Division& division, const Sources& sources);
 
 // Whether ranks that read a dataset from the same paths find the same data there. Compares what is
 // cheap: the sizes of the archives and the hashes of their first and last 64 KiB, which hold their

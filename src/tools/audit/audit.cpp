@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "cli/run_config.h"
 #include "data/dataset/dataset.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/split/groups.h"
 #include "data/transform/image_pipeline.h"
@@ -243,7 +244,11 @@ OutputFolder open_output(const std::string& path) {
 
 // Throws Error kInvalidDataset if all images are of a single class.
 Dataset read_images(const AuditConfig& config) {
-  Dataset set = read_labeled_dataset(config.data_path, "Images", config.prediction.records);
+  // One list may have both sets.
+  const RecordOptions& records = config.prediction.records;
+  Dataset set =
+      read_labeled_dataset(config.data_path, "Images",
+                           config.valid_data_path.empty() ? records : of_sets(records, {"train"}));
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::vector<std::string> present;
   for (std::size_t c = 0; c < counts.size(); ++c)
@@ -266,7 +271,7 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   if (!config.valid_data_path.empty())
     problems.collect([&] {
       parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images",
-                                         config.prediction.records);
+                                         of_sets(config.prediction.records, {"valid"}));
     });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();

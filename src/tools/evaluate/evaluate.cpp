@@ -24,6 +24,7 @@
 #include "data/dataset/image_index.h"
 #include "data/dataset/image_source.h"
 #include "data/dataset/unused_options.h"
+#include "data/split/groups.h"
 #include "predict/explanations.h"
 #include "predict/inference.h"
 #include "record/evaluation.h"
@@ -609,7 +610,11 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = i + 1; j < all.size(); ++j)
       record.pairs.push_back(compare(parts, all, i, j));
-  for (ModelAnswers& answers : all) record.models.push_back(std::move(answers.model));
+  std::vector<std::string> doubts;
+  if (std::string note = note_of_contradictions(parts.set, hashes_of(samples)); !note.empty())
+    doubts.push_back(std::move(note));
+  for (ModelAnswers& answers : all)
+    record.models.emplace_back(std::move(answers.model)).doubts = doubts;
   return record;
 }
 

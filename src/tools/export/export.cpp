@@ -47,16 +47,14 @@ long long write_files(const std::string& output, const std::vector<OutputFile>& 
   std::vector<DurableFile> complete;
   for (const OutputFile& file : files) {
     const fs::path path = output + file.name;
-    if (folder) make_folders(path.parent_path());
+    folder ? void(make_folders(path.parent_path())) : require_new(path);
     complete.push_back(complete_file(path, file.bytes));
     bytes += static_cast<long long>(file.bytes.size());
   }
-  if (folder) {
+  if (folder)
     folder->replace(std::move(complete), {});
-    return bytes;
-  }
-  for (const DurableFile& file : complete) require_new(file.final_path());
-  for (DurableFile& file : complete) file.commit();
+  else
+    for (DurableFile& file : complete) file.commit();
   return bytes;
 }
 

@@ -16,6 +16,7 @@
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
+#include "data/dataset/list_columns.h"
 #include "data/dataset/unused_options.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
@@ -118,10 +119,11 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
 constexpr std::size_t kMaxSizesTold = 10;
 
 // Without a fault: the image is good.
-BadImage check_image(const Dataset& set, std::uint32_t i) {
+BadImage check_image(Dataset& set, std::uint32_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
+    set.samples.note_content(i, bytes);
     const DecodedImage decoded = decode_image(bytes, set.exif);
     return {.sample = i, .fault = decoded.damage, .damaged = !decoded.damage.empty()};
   } catch (const ImageFault& fault) {
@@ -130,7 +132,8 @@ BadImage check_image(const Dataset& set, std::uint32_t i) {
 }
 
 // Adds the bad and damaged images to `report`. Returns the number of bad ones.
-int check_images(const Dataset& set, Report& report) {
+int check_images(Dataset& set, Report& report) {
+  set.samples.keep_hashes();
   std::vector<BadImage> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
               [&](std::size_t i) { results[i] = check_image(set, static_cast<std::uint32_t>(i)); });
@@ -162,6 +165,15 @@ void report_classes(const Dataset& set, Report& report) {
   for (std::size_t i = 0; i < counts.size(); ++i)
     classes.push_back({{"id", i}, {"name", set.classes[i]}, {"images", counts[i]}});
   report["classes"] = std::move(classes);
+}
+
+// How many images of a list are in each of its sets.
+void report_sets(const Dataset& set, Report& report) {
+  for (const ListedSet one : {ListedSet::kTrain, ListedSet::kValid, ListedSet::kTest})
+    if (const auto count = std::count_if(set.samples.begin(), set.samples.end(),
+                                         [&](const Sample& image) { return image.set == one; });
+        count > 0)
+      report["sets"].push_back({{"set", set_name(one)}, {"images", count}});
 }
 
 void report_sizes(Dataset& set, Report& report) {
@@ -243,7 +255,8 @@ void report_input_mode(const Dataset& set, Report& report) {
 // among them.
 int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (config.valid_data_path.empty()) return 0;
-  Dataset valid = read_dataset(config.valid_data_path, "Validation images", config.records);
+  Dataset valid =
+      read_dataset(config.valid_data_path, "Validation images", of_sets(config.records, {"valid"}));
   valid.exif = set.exif;
   const std::vector<Leak> found = leaks_between(set, valid, {.num_threads = usable_cpus()});
   Report leaks = Report::array();
@@ -284,12 +297,12 @@ void report_forecast(const InspectConfig& config, Dataset& set, Log& log, Report
   if (job.model_name.empty()) return;
   const ImageSize size = size_of(config, set);
   job.classes = std::max(2, static_cast<int>(set.classes.size()));
-  known_network(job.model_name)
-      .require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
+  const KnownNetwork& network = known_network(job.model_name);
+  network.require_size(size.height, size.width, "give another --image-size", ErrorCode::kUserError);
   PredictionConfig wanted;
   wanted.device = job.device;
   wanted.precision = choose_precision(job.precision, units_of(choose_device(job.device)),
-                                      std::max(size.width, size.height))
+                                      std::max(size.width, size.height), &network)
                          .precision;
   const Inference inference(wanted);
   const LiveLine live{.columns = live_columns(), .utf8 = locale_is_utf8()};
@@ -351,10 +364,13 @@ InputMode fitting_mode(const StoredFiles& files) {
 
 int inspect_images(const InspectConfig& config, Log& log, InspectReport& report) {
   const fs::path path = config.path;
-  Dataset set = read_dataset(path, "Folder", config.records);
+  Dataset set = read_dataset(
+      path, "Folder",
+      config.valid_data_path.empty() ? config.records : of_sets(config.records, {"train"}));
   report["kind"] = form_text(set);
   report["path"] = path.string();
   report["images"] = set.samples.size();
+  report_sets(set, report);
   report_classes(set, report);
   report_sizes(set, report);
   if (config.valid_data_path.empty()) tell_unused(config.records, set);
@@ -368,6 +384,8 @@ int inspect_images(const InspectConfig& config, Log& log, InspectReport& report)
   report_input_mode(set, report);
   const int bad = config.check ? check_images(set, report) : 0;
   const int leaks = report_leaks(config, set, report);
+  if (std::string note = note_of_contradictions(set, hashes_of(set.samples)); !note.empty())
+    report["notes"].push_back(std::move(note));
   report_forecast(config, set, log, report);
   return bad + leaks;
 }

@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "parallel/device/device.h"
+#include "record/earlier_run.h"
 #include "report/error_info.h"
 #include "tools/launch/mpirun_job.h"
 
@@ -389,10 +390,10 @@ void lock_log_folder(const std::string& log_path, Process& process) {
     process.log.info("The file system of '" + log_path + "' has no locks, so nothing would " +
                      "notice a second run that writes its logs there.");
   process.log_folder = std::move(lock);
+  if (!is_launched() && !collects_outputs()) set_aside(log_path, "70_");
 }
 
 bool open_driver_log(const std::string& log_path, bool given, Process& process) {
-  if (process.world.leads()) lock_log_folder(log_path, process);
   try {
     make_folders(log_path);
     process.log.open_file(driver_log_of(log_path, process.world.rank()));

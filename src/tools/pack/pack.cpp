@@ -25,6 +25,7 @@
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/image/unread_kind.h"
+#include "data/split/groups.h"
 #include "tools/commands.h"
 #include "tools/convert/convert.h"
 
@@ -102,6 +103,8 @@ void log_result(const PackConfig& config, const Dataset& set,
                           packed.damaged.size(), order.size()) +
                 quoted_names(packed.damaged, kMaxNamed) +
                 ". Training will use what can be decoded of them.");
+  if (const std::string note = note_of_contradictions(set, hashes_of(set.samples)); !note.empty())
+    log.warning(note);
   const std::size_t num_copies = order.size() - set.samples.size();
   log.info("Packed " + plural(static_cast<long long>(packed.num_images), "image", "images") +
            formatted(" (%zu downscaled", packed.num_reduced) +
@@ -119,12 +122,13 @@ struct PackedImage {
 };
 
 // `packed` keeps the memory of the image that it held.
-void pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage& packed) {
+void pack_image(Dataset& set, std::size_t i, const ShardPlan& plan, PackedImage& packed) {
   const std::string_view name = set.samples.file_name(i);
   packed.extension = in_small_letters(name.substr(name.rfind('.') + 1));
   packed.is_reduced = packed.is_undecodable = packed.is_damaged = false;
   try {
     read_image_bytes(set, i, packed.bytes);
+    set.samples.note_content(i, packed.bytes);
   } catch (const ImageFault& fault) {
     set.fail("'" + std::string(name) + "' cannot be used: " + fault.what() +
              ". Fix the file, or remove it.");
@@ -200,7 +204,7 @@ const char* extension_of(ShardFormat format) {
 
 class ShardWriter {
  public:
-  ShardWriter(const Dataset& set, ShardPlan plan, const fs::path& folder)
+  ShardWriter(Dataset& set, ShardPlan plan, const fs::path& folder)
       : set_(set), plan_(std::move(plan)), folder_(folder) {
     if (plan_.format == ShardFormat::kTar) label_digits_ = digits_of_labels(set);
     if (!plan_.even_shards) return;
@@ -310,7 +314,7 @@ class ShardWriter {
     is_open_ = false;
   }
 
-  const Dataset& set_;
+  Dataset& set_;
   ShardPlan plan_;
   const fs::path& folder_;
   int label_digits_ = 1;
@@ -344,8 +348,9 @@ OutputFolder take_shard_output(const fs::path& path, const fs::path& input) {
   return folder;
 }
 
-PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder) {
+PackedShards write_shards(Dataset& set, ShardPlan plan, const OutputFolder& folder) {
   refuse_class_names(set);
+  set.samples.keep_hashes();
   std::vector<DurableFile> files;
   PackedShards packed = ShardWriter(set, std::move(plan), folder.path()).run(files);
   std::string classes;

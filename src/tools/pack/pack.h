@@ -47,9 +47,9 @@ OutputFolder take_shard_output(const std::filesystem::path& path,
 
 // Makes all shards and the list of classes appear together in a folder that was taken for them.
 // Readers refuse a folder where a killed run did not finish this. Uses all processors. Memory: a
-// few hundred images. Throws Error kInvalidDataset if an image cannot be read;
-// kFailedToWriteOutputs.
-PackedShards write_shards(const Dataset& set, ShardPlan plan, const OutputFolder& folder);
+// few hundred images. Notes the hashes of the images. Throws Error kInvalidDataset if an image
+// cannot be read; kFailedToWriteOutputs.
+PackedShards write_shards(Dataset& set, ShardPlan plan, const OutputFolder& folder);
 
 // The largest image that the format can hold.
 std::uint64_t max_image_bytes(ShardFormat format);

@@ -28,6 +28,9 @@ int run(const ReportConfig& config, Process& process) {
       AppendedFile::is_abandoned(record_of(config.log_path))) {
     run.end.status = RunStatus::kFailed;
     run.end.failure = "it was killed: no process writes its record anymore";
+    const fs::path best = record_of(config.log_path).parent_path() / kBestOfRun;
+    if (is_there(best / "_meta.yaml"))
+      run.end.failure += "; the model of its best epoch is in " + quoted_path(best);
   }
   const fs::path output = output_of(config);
   refuse_records(output, {config.log_path});

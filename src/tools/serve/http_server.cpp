@@ -36,6 +36,10 @@ constexpr std::size_t kMaxIgnoredBytes = 8 << 20;  // of a refused request
 constexpr std::chrono::seconds kLinger{2};
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
+std::string text_of(beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
 class Session;
 
 // Whether what was read is no request, rather than that nothing could be read.
@@ -180,10 +184,12 @@ class Session : public std::enable_shared_from_this<Session> {
     const bool is_chunked = beast::iequals(head[http::field::transfer_encoding], "chunked");
     if (num_codings > 0 && (num_codings > 1 || !is_chunked || head.version() < 11))
       return refuse(error_response(501, "The only Transfer-Encoding that is read is chunked."));
-    const std::string target = head.target();
-    request_ = {.method = head.method_string(), .path = target.substr(0, target.find('?'))};
+    const std::string target = text_of(head.target());
+    request_ = {.method = text_of(head.method_string()),
+                .path = target.substr(0, target.find('?'))};
     for (const auto& field : head)
-      request_.headers.push_back({in_small_letters(field.name_string()), field.value()});
+      request_.headers.push_back(
+          {in_small_letters(text_of(field.name_string())), text_of(field.value())});
     is_head_ = request_.method == "HEAD";
     is_last_ = core_.is_ending || !parser_->keep_alive();
     if (std::optional<HttpResponse> refusal = core_.handler->refuse(request_)) {

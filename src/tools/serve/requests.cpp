@@ -6,7 +6,6 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <regex>
 #include <span>
 #include <utility>
@@ -25,18 +24,17 @@ constexpr std::size_t kMaxParts = 1024, kMaxPartHead = 4096;  // of a multipart 
 
 using Texts = std::map<std::string, std::string>;
 
-// Adds "name: value"; false if the text is none, or the name is there already.
-bool add_pair(Texts& found, std::string_view text, char separator) {
+// Adds "name: value" of `whose`. Twice: which one counts?
+void add_pair(Texts& found, std::string_view text, char separator, const std::string& whose) {
   const std::size_t end = text.find(separator);
-  return end != text.npos &&
-         found
-             .emplace(in_small_letters(trimmed(text.substr(0, end))), trimmed(text.substr(end + 1)))
-             .second;
+  const std::string name = in_small_letters(trimmed(text.substr(0, end)));
+  if (end == text.npos || !found.emplace(name, trimmed(text.substr(end + 1))).second)
+    throw BadRequest(whose + " cannot be read at '" + excerpt(name) + "'.");
 }
 
 // The parameters of a header such as `form-data; name="a"; filename="b;c.png"` (RFC 2045, 5.1) by
-// their names in small letters. Empty if they cannot be understood.
-std::optional<Texts> parameters_of(std::string_view header) {
+// their names in small letters.
+Texts parameters_of(std::string_view header, const std::string& whose) {
   std::vector<std::string> pieces(1);  // at semicolons, without quotation marks
   bool is_quoted = false;
   for (std::size_t at = 0; at < header.size(); ++at) {
@@ -50,24 +48,22 @@ std::optional<Texts> parameters_of(std::string_view header) {
     else
       pieces.back() += header[at];
   }
-  bool is_right = !is_quoted;
+  if (is_quoted) throw BadRequest(whose + " has a quotation mark without an end.");
   Texts found;
-  for (const std::string& piece : std::span(pieces).subspan(1))
-    is_right = is_right && (trimmed(piece).empty() || add_pair(found, piece, '='));
-  return is_right ? std::optional(found) : std::nullopt;
+  for (const std::string_view piece : std::span(pieces).subspan(1))
+    if (!trimmed(piece).empty()) add_pair(found, piece, '=', whose);
+  return found;
 }
 
-// The headers of a part (RFC 5322, 2.2) by their names in small letters. Empty likewise.
-std::optional<Texts> headers_of(const std::string& head) {
+// The headers of a part (RFC 5322, 2.2) by their names in small letters.
+Texts headers_of(const std::string& head, const std::string& whose) {
   static const std::regex kFold("\r\n[ \t]+");
   const std::string unfolded = std::regex_replace(head, kFold, " ");
-  bool is_right = true;
   Texts found;
-  for (std::string_view rest = unfolded; !rest.empty();) {
-    const std::string_view line = trimmed(take_line(rest));
-    is_right = is_right && (line.empty() || add_pair(found, line, ':'));
-  }
-  return is_right ? std::optional(found) : std::nullopt;
+  for (std::string_view rest = unfolded; !rest.empty();)
+    if (const std::string_view line = trimmed(take_line(rest)); !line.empty())
+      add_pair(found, line, ':', whose);
+  return found;
 }
 
 // The text of a parameter such as filename*=utf-8''k%C3%A4fer.png (RFC 8187).
@@ -94,25 +90,22 @@ bool is_image(std::string_view bytes) {
 
 // Whether a part is an image, which gets its name; else it is another field. `number` names it.
 bool is_image_part(std::string_view head, std::string number, EncodedImage& part) {
-  const auto require = [&](bool is_right, const char* fault) {
-    if (!is_right) throw BadRequest(number + " of the form " + fault + ".");
-  };
-  std::optional<Texts> headers, parameters;
-  if (head.size() <= kMaxPartHead) headers = headers_of(std::string(head));
-  if (headers) parameters = parameters_of((*headers)["content-disposition"]);
-  require(parameters.has_value(), "has headers that cannot be read or are larger than 4 KiB");
-  const std::string& field = (*parameters)["name"];
+  if (head.size() > kMaxPartHead) throw BadRequest(number + " has headers of more than 4 KiB.");
+  Texts headers = headers_of(std::string(head), number);
+  Texts parameters = parameters_of(headers["content-disposition"], number);
+  const std::string& field = parameters["name"];
   if (!field.empty()) number += " ('" + excerpt(field) + "')";
-  const std::string type = in_small_letters((*headers)["content-type"]),
-                    encoding = in_small_letters((*headers)["content-transfer-encoding"]);
-  require(!type.starts_with("multipart/"), "has parts: send each file as a part of the form");
-  require(encoding != "base64" && encoding != "quoted-printable" &&
-              !part.bytes.starts_with("data:image/"),
-          "is encoded: send its bytes as they are, without a Content-Transfer-Encoding");
-  const auto named = parameters->lower_bound("filename");  // also filename*, filename*0
-  const bool is_file = named != parameters->end() && named->first.starts_with("filename");
-  part.name = decoded((*parameters)["filename*"]);
-  if (part.name.empty()) part.name = (*parameters)["filename"];
+  const std::string type = in_small_letters(headers["content-type"]),
+                    encoding = in_small_letters(headers["content-transfer-encoding"]);
+  if (type.starts_with("multipart/"))
+    throw BadRequest(number + " has parts: send each file as a part of the form itself.");
+  if (encoding == "base64" || encoding == "quoted-printable" ||
+      part.bytes.starts_with("data:image/"))
+    throw BadRequest(number + " is encoded: send its bytes as they are.");
+  const auto named = parameters.lower_bound("filename");  // also filename*, filename*0
+  const bool is_file = named != parameters.end() && named->first.starts_with("filename");
+  part.name = decoded(parameters["filename*"]);
+  if (part.name.empty()) part.name = parameters["filename"];
   // A browser sends an empty part without a name for a file that was not chosen.
   return !part.name.empty() || type.starts_with("image/") ||
          (!part.bytes.empty() && (is_file || field == "image" || is_image(part.bytes)));
@@ -122,8 +115,7 @@ bool is_image_part(std::string_view head, std::string number, EncodedImage& part
 // image's type or its bytes, or are called image. What is not understood is refused, not left out.
 std::vector<EncodedImage> images_of_form(const std::shared_ptr<const std::string>& body,
                                          std::string_view type) {
-  std::optional<Texts> parameters = parameters_of(type);
-  const std::string boundary = parameters ? (*parameters)["boundary"] : "";
+  const std::string boundary = parameters_of(type, "The Content-Type")["boundary"];
   if (boundary.empty()) throw BadRequest("The Content-Type of the form has no boundary.");
   const std::string between = "\n--" + boundary;
   std::string_view rest = *body;
@@ -139,7 +131,7 @@ std::vector<EncodedImage> images_of_form(const std::shared_ptr<const std::string
           "The form ends early, has a line end that is not CR LF, or more than 1024 parts.");
     const std::size_t begin = std::min(head_end + 4, end - 1);
     EncodedImage part{body, rest.substr(begin, end - 1 - begin)};
-    if (is_image_part(rest.substr(0, head_end), formatted("Part %zu", number), part))
+    if (is_image_part(rest.substr(0, head_end), formatted("Part %zu of the form", number), part))
       images.push_back(std::move(part));
     rest.remove_prefix(end + between.size());
   }

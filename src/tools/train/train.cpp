@@ -7,8 +7,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/platform/installation.h"
 #include "base/system.h"
+#include "record/run_file.h"
 #include "record/run_summary.h"
 #include "run/training_run.h"
 #include "store/model_spec.h"
@@ -35,6 +37,9 @@ void join_world(const TrainConfig& config, Process& process) {
               .stall_warning_s = config.ranks.stall_warning_s()},
              config.ranks.expect_ranks, process.log);
   if (world.size() > 1) process.log.speak_for_rank(world.rank());
+  world.agree([&] {  // before any rank's log, which may be beside it, is begun
+    if (world.leads()) lock_log_folder(config.output.log_path, process);
+  });
   world.agree([&] {
     if (!open_driver_log(config.output.log_path, config.output.log_path_given, process))
       process.error_info.reset();
@@ -53,7 +58,9 @@ void log_start(const TrainConfig& config, Process& process) {
 // Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
 void log_older_model(const OutputConfig& output, Process& process) {
   struct stat info {};
-  const fs::path folder = output.trained_model_path;
+  const fs::path folder = output.trained_model_path, best = fs::path(output.log_path) / kBestOfRun;
+  if (process.world.leads() && is_there(best / kMetaFile))
+    process.log.info("The best epoch of a run that did not end is in '" + best.string() + "'.");
   if (!process.world.leads() || ::stat((folder / kMetaFile).c_str(), &info) != 0) return;
   const double written =
       static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);

@@ -51,7 +51,7 @@ class Watcher {
     if (run.start.num_epochs != shown_length_) show_length(run.start);
     if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
-      log_.info("warning: " + run.warnings[shown_warnings_]);
+      log_.info("warning: " + run.warnings[shown_warnings_].text);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
       console_->epoch(run.epochs[shown_epochs_], nullptr);
     if (run.end.status == RunStatus::kRunning && !run.steps.empty()) show_step(run, quiet);

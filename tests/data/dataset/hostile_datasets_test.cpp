@@ -144,7 +144,7 @@ TEST_F(HostileDatasets, ClassNamesThatALineCannotHoldAreNotPacked) {
                                  "c"}) {
     ScratchFolder data, output;
     data.put(name + "/1.png", test::encode_png(test::plain(4, 4, 1, 2, 3)));
-    const Dataset set = read_labeled_dataset(data.path(), "Data");
+    Dataset set = read_labeled_dataset(data.path(), "Data");
     EXPECT_EQ(set.classes.at(0), name);
     const Error error = error_of([&] {
       ShardPlan plan;

@@ -139,17 +139,25 @@ TEST(Findings, SayWhetherItWasStillImproving) {
   EXPECT_LACKS(all_of(done, Judged::kNote), "still improving");
 }
 
-TEST(Findings, ReportCoresThatOthersUse) {
+TEST(Findings, AreNotOfProcessorTime) {
   RunRecord run = sample_run(2);
   for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.62;
-  EXPECT_HAS(all_of(run, Judged::kWarning), "only 62.0 %");
-  EXPECT_LACKS(all_of(run, Judged::kWarning), "--precision fp32");
-  run.start.precision = "bf16";
-  EXPECT_HAS(all_of(run, Judged::kWarning), "--precision fp32");
-  for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 5;
-  EXPECT_LACKS(all_of(run, Judged::kWarning), "62.0 %");  // it waited for images
-  for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 0, epoch.cpu_share = 0.85;
-  EXPECT_LACKS(all_of(run, Judged::kWarning), "85.0 %");
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "62.0 %");
+  EXPECT_HAS(speed_ladder(run).at(1).text, "62.0 %");
+}
+
+TEST(Findings, AreNeverGoodBesideADoubt) {
+  RunRecord run = sample_run(5);
+  run.epochs[4].valid = run.epochs[3].valid;
+  run.warnings = {{"a file was skipped"}};
+  EXPECT_EQ(verdict(run).judged, Judged::kGood);
+  EXPECT_HAS(all_of(run, Judged::kGood), "no sign of overfitting");
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "a file was skipped");
+  run.warnings.push_back({"the weights know the images", /*doubts_accuracy=*/true});
+  EXPECT_EQ(findings(run).front().text, "The weights know the images");
+  EXPECT_EQ(findings(run).front().judged, Judged::kWarning);
+  EXPECT_EQ(all_of(run, Judged::kGood), "");
+  EXPECT_EQ(verdict(run).judged, Judged::kNote);
 }
 
 // All combinations of what decides the findings about training as a whole: findings and advice must
@@ -242,16 +250,10 @@ TEST(Findings, SayWhatWasDoneAgainstImbalance) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave images");
 }
 
-TEST(Findings, WarnOfImagesThatTrainingSees) {
+TEST(NextSteps, AreToRemoveImagesThatTrainingSees) {
   RunRecord run = sample_run(5);
-  EXPECT_LACKS(all_of(run, Judged::kWarning), "training images");
-  run.epochs[0].valid_in_train = 0;
-  EXPECT_LACKS(all_of(run, Judged::kWarning), "training images");
   run.epochs[0].valid_in_train = 37;
-  EXPECT_HAS(all_of(run, Judged::kWarning), "37 of 400 validation images are also training images");
   EXPECT_HAS(next_steps(run).front(), "Remove the shared images");
-  run.epochs[4].valid = run.epochs[3].valid;
-  EXPECT_LACKS(all_of(run, Judged::kGood), "no sign of overfitting");
 }
 
 TEST(Findings, SayWhereTheLossStoppedBeingANumber) {

@@ -31,7 +31,7 @@ TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
   run.details.confusion.num_classes = 2500;
   run.details.confusion.counts.assign(6'250'000, 1);
   run.details.most_wrong.assign(500, {"a.png", 1, 2, 0.99, {96, 96, std::string(30'000, 'j')}});
-  run.warnings.assign(10'000, std::string(5000, '"'));
+  run.warnings.assign(10'000, Warning{std::string(5000, '"')});
   run.end.image_faults.assign(10'000, {"training", std::string(3000, '&'), "bad", false});
   const std::string page = report_html(run);
   EXPECT_LT(page.size(), kMaxBytes);
@@ -67,7 +67,7 @@ TEST(ReportPage, EscapesUntrustedNames) {
   run.start.options.emplace_back("train-data-path", evil);
   run.start.command = run.start.model = run.start.device = evil;
   run.start.data.train_path = run.start.data.augment = evil;
-  run.warnings = {evil};
+  run.warnings = {{evil}};
   run.end.status = RunStatus::kFailed;
   run.end.failure = evil;
   run.end.image_faults = {{"training", evil, evil, true}};

@@ -24,7 +24,7 @@ class ShardForms : public testing::TestWithParam<ShardFormat> {
                    test::encode_png(test::gradient(8 + i, 9)) + std::string(1000, 'x'));
   }
   Dataset pack(std::uint64_t shard_bytes, bool even = false) {
-    const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
+    Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
     ShardPlan plan{.name = "pets",
                    .shard_bytes = shard_bytes,
                    .even_shards = even,
@@ -43,7 +43,7 @@ class ShardForms : public testing::TestWithParam<ShardFormat> {
 
 TEST_P(ShardForms, ImagesComeBackInOrderWithTheirClasses) {
   const Dataset packed = pack(4096);
-  const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
+  Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
   EXPECT_EQ(packed.classes, set.classes);
   ASSERT_EQ(packed.samples.size(), set.samples.size());
   std::string before, after;

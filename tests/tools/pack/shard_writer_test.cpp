@@ -25,7 +25,7 @@ class ShardWriterTest : public testing::Test {
         input_.put(name + "/" + std::to_string(i) + ".jpg", "\xff\xd8\xff" + std::string(397, 'x'));
   }
   void pack() const {
-    const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
+    Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
     ShardPlan plan{.name = "pets", .shard_bytes = 4096, .order = {}};
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);
@@ -103,7 +103,7 @@ TEST(WriteShards, DamagedImagesAreKeptAsTheyAre) {
   const std::string cut = whole.substr(0, whole.size() * 80 / 100);
   folder.put("images/cat/0.jpg", whole);
   folder.put("images/dog/1.jpg", cut);
-  const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
+  Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
   const ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = 20, .order = {0, 1}};
   const fs::path output = folder / "shards";
   const PackedShards packed = write_shards(set, plan, take_shard_output(output, set.root));
