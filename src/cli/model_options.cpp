@@ -1,7 +1,6 @@
 // The options of the commands that write and use models: `kiln init-model`, `score`, `evaluate` and
 // `audit`; and those of `kiln train` that describe a network.
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -239,18 +238,17 @@ void check_evaluate(Given& given, EvaluateConfig& config) {
 
 // Refuses a file name whose ending means other contents than those of --format.
 void check_ending(Given& given, const ExportConfig& config) {
-  constexpr std::array<std::string_view, 12> kOthers{
-      ".pt2", ".ts",      ".safetensors", ".tflite", ".pb",   ".keras",
-      ".h5",  ".mlmodel", ".mlpackage",   ".engine", ".plan", ".xml"};
+  constexpr std::string_view kOthers =
+      " .pt2 .ts .safetensors .tflite .pb .keras .h5 .mlmodel .mlpackage .engine .plan .xml ";
   const std::string ending =
       in_small_letters(std::filesystem::path(config.output_path).extension().string());
-  const bool is_torchs = ending == ".pt" || ending == ".pth";
-  const std::string format = ending == ".onnx" ? "onnx" : is_torchs ? "torchvision" : "";
-  if (format == config.format || (format.empty() && std::ranges::count(kOthers, ending) == 0))
-    return;
-  given.refuse("output-path", "ends in " + ending + ", which --format " + config.format +
-                                  " does not write: give another name" +
-                                  (format.empty() ? "." : ", or --format " + format + "."));
+  std::string meant = kOthers.find(" " + ending + " ") == kOthers.npos ? config.format : "";
+  if (ending == ".onnx") meant = "onnx";
+  if (ending == ".pt" || ending == ".pth") meant = "torchvision";
+  if (meant != config.format)
+    given.refuse("output-path", "ends in " + ending + ", which --format " + config.format +
+                                    " does not write: give another name" +
+                                    (meant.empty() ? "." : ", or --format " + meant + "."));
 }
 
 void check_export(Given& given, ExportConfig& config) {

@@ -365,7 +365,7 @@ Reader<std::string> path(std::string value_name, ValueKind kind) {
 }
 
 Reader<std::string> model_path(std::string value_name) {
-  return {{.value_name = std::move(value_name)},
+  return {{.value_name = std::move(value_name), .kind = ValueKind::kPath},
           [](const auto&... text) { return model_of(text_value(text...)).string(); },
           same_text};
 }

@@ -374,7 +374,7 @@ void divide_data_path(Given& given) {
     if (const auto names = folders_beside(data->text, inside); !names.empty())
       given.notes.push_back(formatted(
           "%-18s%s, beside 'train' and '%s'; kiln evaluate judges the model by a test set",
-          "left out:", printable(quoted_names(names, 10)).c_str(),
+          "left out:", quoted_names(names, 10).c_str(),
           fs::path(inside).filename().string().c_str()));
     data->text = (fs::path(data->text) / "train").string();
   }
@@ -490,8 +490,7 @@ void imply_recipe(Given& given, const TrainConfig& config) {
   const double epochs = given.has("time-limit") ? kUsualEpochsInTime : optimization.epochs;
   imply("no-decay", std::string(find_optimizer(optimization.recipe.optimizer)->modern_no_decay));
   imply("lr-schedule", "cosine");
-  if (!given.has("transform-path") && config.data.fit.value_or(Fit::kCrop) == Fit::kCrop)
-    imply("eval-crop", "larger");
+  if (!given.has("transform-path")) imply("eval-crop", "larger");
   constexpr double kManySteps = 1e4;
   for (const auto& [name, text] :
        modern_by_length(optimization, epochs, kManySteps, /*kept_side=*/0, /*rate_of_ranks=*/1))

@@ -74,8 +74,7 @@ std::vector<Prediction> answers_of(const Run& run, const std::vector<JudgedImage
                          .predicted = image.guess,
                          .confidence = static_cast<float>(image.confidence)});
     else
-      run.console.warning("No heat map for '" + printable(image.file) +
-                          "': rank 0 does not have the image.");
+      run.console.warning("No heat map for '" + image.file + "': rank 0 does not have the image.");
   }
   return answers;
 }

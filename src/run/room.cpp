@@ -57,39 +57,38 @@ std::vector<std::string> shortages(const std::vector<RoomNeed>& needs) {
 
 // A model directory has its weights twice, in two formats. A checkpoint is written before the
 // oldest one is removed; the best epoch's weights, which they share, are replaced in the same way.
-std::vector<RoomNeed> Room::needs() const {
-  std::vector<RoomNeed> needs{{plan_.model_folder, 2 * plan_.weights_bytes,
-                               "the model, twice its weights,", plan_.weights_bytes}};
+std::vector<std::string> Room::faults() const {
+  std::vector<RoomNeed> needs{
+      {plan_.model_folder, 2 * plan_.weights_bytes, "the model, twice its weights,"}};
   if (!plan_.checkpoint_folder.empty()) {
     const std::uint64_t one = plan_.checkpoint_bytes;
     const std::uint64_t all =
         std::uint64_t{kKeptCheckpoints + 1} * (one - plan_.weights_bytes) + 2 * plan_.weights_bytes;
     const std::uint64_t there = bytes_below(plan_.checkpoint_folder);
     needs.push_back({plan_.checkpoint_folder, std::max(one, all - std::min(all, there)),
-                     formatted("%d checkpoints and the next one", kKeptCheckpoints),
-                     one - plan_.weights_bytes});
+                     formatted("%d checkpoints and the next one", kKeptCheckpoints)});
   }
-  return needs;
+  return shortages(needs);
 }
 
 void Room::require() const {
-  const std::vector<RoomNeed> needs = this->needs();
-  rlimit most{};
-  ::getrlimit(RLIMIT_FSIZE, &most);  // RLIM_INFINITY is the largest number
-  for (const RoomNeed& need : needs)
-    if (need.largest_file > most.rlim_cur)
-      throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "The file size limit (ulimit -f) is " + bytes_text(most.rlim_cur) +
-                      ", and this run needs a file of " + bytes_text(need.largest_file) + " in '" +
-                      need.folder.string() + "'. Raise the limit.");
-  const std::vector<std::string> found = shortages(needs);
+  const std::uint64_t largest =
+      plan_.checkpoint_folder.empty()
+          ? plan_.weights_bytes
+          : std::max(plan_.weights_bytes, plan_.checkpoint_bytes - plan_.weights_bytes);
+  if (rlimit most{}; ::getrlimit(RLIMIT_FSIZE, &most) == 0 && largest > most.rlim_cur)
+    throw Error(ErrorCode::kFailedToWriteOutputs, "The file size limit (ulimit -f) is " +
+                                                      bytes_text(most.rlim_cur) +
+                                                      ", and this run writes a file of " +
+                                                      bytes_text(largest) + ". Raise the limit.");
+  const std::vector<std::string> found = faults();
   if (found.empty()) return;
   throw Error(ErrorCode::kFailedToWriteOutputs,
               joined(found, " ") + " Free some space, or choose other folders.");
 }
 
 void Room::watch() {
-  const std::vector<std::string> found = shortages(needs());
+  const std::vector<std::string> found = faults();
   if (const bool was_short = std::exchange(is_short_, !found.empty()); was_short || found.empty())
     return;
   log_.warning("There is no longer room for the results of this run. " + joined(found, " ") +

@@ -17,7 +17,6 @@ struct RoomNeed {
   std::filesystem::path folder;
   std::uint64_t bytes = 0;
   std::string what;  // "the model"
-  std::uint64_t largest_file = 0;
 };
 
 // A sentence for each file system that has less room than is needed there in total. File systems
@@ -45,7 +44,7 @@ class Room {
   void watch();
 
  private:
-  std::vector<RoomNeed> needs() const;
+  std::vector<std::string> faults() const;
 
   const RoomPlan plan_;
   Log& log_;

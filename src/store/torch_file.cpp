@@ -314,9 +314,9 @@ bool is_tensor(const PickleValue& key, const PickleValue& value) {
   if (value.kind == PickleKind::kTensor) return true;
   const bool is_torchs = value.kind == PickleKind::kOpaque &&
                          (value.module == "torch" || value.module.starts_with("torch."));
-  const bool is_of_layer = std::ranges::any_of(
-      std::array<std::string_view, 4>{".weight", ".bias", ".running_mean", ".running_var"},
-      [&](std::string_view end) { return key.text.ends_with(end); });
+  const bool is_of_layer = key.text.ends_with(".weight") || key.text.ends_with(".bias") ||
+                           key.text.ends_with(".running_mean") ||
+                           key.text.ends_with(".running_var");
   if (is_torchs || is_of_layer)
     throw FormatFault("its entry " + quoted_beginning(key.text) + " is " + describe(value) +
                       ", not a tensor" +

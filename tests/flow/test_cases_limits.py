@@ -71,7 +71,7 @@ class FileSizeTest(FlowTest):
     def test_a_model_that_cannot_be_written_is_not_trained(self):
         for checkpoints in (None, self.folder / "checkpoints"):
             result = kiln(*self.train_arguments(checkpoint_path=checkpoints), preexec=limited(resource.RLIMIT_FSIZE, 40 << 20))
-            self.assert_fails(result, 3, 160, "ulimit -f", self.folder / "model")
+            self.assert_fails(result, 3, 160, "ulimit -f")
             self.assertNotIn("Epoch 1", result.stdout)
             self.assertNotIn("space", result.stderr)
 
@@ -83,7 +83,8 @@ class FileSizeTest(FlowTest):
         commands = [(200, ["evaluate", *model, "--data-path", self.data / "val", "--output-path", into]),
                     (200, ["convert", self.data / "train", into]),
                     (200, ["pack", self.data / "train", into]),
-                    (200, ["transform", "apply", "--image-path", self.data / "train", "--transform-path", chain, "--output-path", into]),
+                    (200, ["transform", "apply", "--mode", "For training", "--input-image-transform-path", chain,
+                           "--input-image-dir-path", self.data / "train", "--output-path", into]),
                     (200, ["demo-data", into, "--images", 6]),
                     (1 << 20, ["init-model", "resnet18", "--untrained-model-path", into]),
                     (1 << 20, ["export", *model, "--format", "mlflow", "--output-path", into])]
@@ -197,19 +198,21 @@ class CheckpointTest(FlowTest):
         """Hostile C4: its manifest says 3 GiB, and they are there."""
         checkpoints, size = self.folder / "checkpoints", 3 << 30
         self.assertEqual(self.train(checkpoint_path=checkpoints).returncode, 0)
-        shutil.copytree(checkpoints / "checkpoint-000001", checkpoints / "checkpoint-000002")
-        os.truncate(checkpoints / "checkpoint-000002/state.safetensors", size)
-        manifest = json.loads((checkpoints / "checkpoint-000002/checkpoint.json").read_text())
+        newest = sorted(checkpoints.glob("checkpoint-*"))[-1]
+        forged = newest.with_name("checkpoint-000100")
+        shutil.copytree(newest, forged)
+        os.truncate(forged / "state.safetensors", size)
+        manifest = json.loads((forged / "checkpoint.json").read_text())
         next(file for file in manifest["files"] if file["name"] == "state.safetensors")["bytes"] = size
-        (checkpoints / "checkpoint-000002/checkpoint.json").write_text(json.dumps(manifest))
-        (self.folder / "output").touch()
+        (forged / "checkpoint.json").write_text(json.dumps(manifest))
         with open(self.folder / "output", "w") as output:
             process = subprocess.Popen([KILN, *map(str, self.train_arguments(checkpoint_path=checkpoints, epochs=2))], stdout=output,
                                        stderr=subprocess.STDOUT)
             _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
         told = (self.folder / "output").read_text()
-        self.assertEqual(os.waitstatus_to_exitcode(status), 0, told)
-        self.assert_names(told, "checkpoint-000002", "state.safetensors")
+        self.assertEqual(process.returncode, 0, told)
+        self.assert_names(told, forged.name, "state.safetensors")
         self.assertNotIn("Epoch 1,", told)
         self.assertLess(used.ru_maxrss << 10, size)
 

@@ -95,7 +95,7 @@ class FormsTest(ServeCases):
         server = self.serve()
         plain = field(b'; filename="a.png"'), self.photos[0]
         for head, data in ((field(b""), self.photos[1][:100]), (field(b'; filename="b.png"'), b""),
-                           (field(b'; filename=""'), b"text"), (field(b"\r\nContent-Type: image/png"), b"text"),
+                           (field(b"\r\nContent-Type: image/png"), b"text"),
                            (field(b""), b"GIF89a" + bytes(100)), (field(b"", b"image"), b"text"),
                            (field(b""), b"PK\x03\x04" + bytes(100)), (field(b""), b"<svg xmlns='http://www.w3.org/2000/svg'/>")):
             with self.subTest(head=head, data=data[:9]):
@@ -109,7 +109,7 @@ class FormsTest(ServeCases):
         for head, data in ((field(b""), b"text"), (field(b"", b"note; filename=x"), b"text"),
                            (field(b"", b'note\\"; filename=\\"x'), b"text"), (field(b"\r\nContent-Type: application/json"), b"{}"),
                            (field(b'; filename=""\r\nContent-Type: application/octet-stream'), b""), (field(b"", b"image"), b""),
-                           (field(b""), b""), (field(b""), b"P1 urgent"), (field(b""), "K\u00e4fer".encode("latin-1"))):
+                           (field(b""), b""), (field(b""), b"P1 urgent"), (field(b'; filename=""'), b"text"), (field(b""), "K\u00e4fer".encode("latin-1"))):
             with self.subTest(head=head, data=data):
                 status, found = self.answer(server, form_of((head, data), plain, (head, data)))
                 self.assertEqual((status, [row["path"] for row in found["predictions"]]), (200, ["a.png"]))
@@ -159,7 +159,7 @@ class FormsTest(ServeCases):
         self.assertEqual(found, (200, {"predictions": [expected] * 2}))
         self.assertEqual(server.status("POST", "/predict", body, Content_Type="image/png"), 422)
         for spoiled in ('{"image": "%s", "images": ["%s"]}', '{"image": "%s", "image": "%s"}', '{"images": ["%s"], "images": ["%s"]}',
-                        '{"images": ["%s"], "instances": ["%s"]}', '["%s", "%s"]', '{"images": ["%s", "%s", 7]}', '{"image": ["%s", "%s"]}'):
+                        '{"images": ["%s"], "instances": ["%s"]}', '["%s", "%s"]', '{"images": ["%s", "%s", 7]}', '{"images": [], "x": "%s%s"}'):
             self.assertEqual(server.status("POST", "/predict", (spoiled % (text, text)).encode()), 400, spoiled[:40])
 
 

@@ -128,7 +128,7 @@ class HelpTest(FlowTest):
         self.assert_names(result.stdout, *(f"\n{group}:\n" for group in groups))
         text = " ".join(result.stdout.split())
         self.assert_names(text, "[default 5; range 1 to 1000000; unit: epochs]", "auto|half|imagenet", "[required, or --data-path]",
-                          "[default 0.001; range greater than 0, up to 1000]", "[default 1%; range 0% to 100%",
+                          "[default 0.001; range greater than 0, up to 1000]", "[default auto; range auto, 0% to 100%",
                           "[default auto; range auto, or 16 to 4096; unit: pixels]")
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 100)
 

@@ -22,7 +22,7 @@ NOT_COMPARED = {
     "memory and load": ("peak_memory_bytes", "peak_device_bytes", "Memory/peak MB", "Memory/GPU peak MB", "gpu",
                         "GPU/utilisation percent", "GPU/utilization percent", "GPU/power watts",
                         "CPU/percent of compute threads"),
-    "wording": ("text", "fault", "failure", "Message", "plan", "reason"),
+    "wording": ("text", "fault", "failure", "Message", "plan", "reason", "replaced"),
     "the program's own build": ("kiln", "commit"),
 }
 LINES_NOT_COMPARED = "time_created:"  # of model_spec.yaml

@@ -133,7 +133,7 @@ ClassListing list_class(const Inner& top, const fs::path& canonical_root,
 
 void require_class_name(const std::string& name, const DatasetContext& context) {
   if (!is_utf8(name))
-    context.fail("the name of the class folder '" + printable(name) + "' is not UTF-8. Rename it.");
+    context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
 }
 
 void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, Dataset& set,
@@ -292,7 +292,7 @@ Dataset labeled_by_files(Dataset walked, const std::vector<std::string>& label_f
     try {
       texts[i] = first_bytes(context.root / label_files[i], 2 * kMaxLabelBytes);
     } catch (const std::system_error& fault) {
-      context.fail("the label file '" + printable(label_files[i]) +
+      context.fail("the label file '" + label_files[i] +
                    "' cannot be read: " + fault.code().message() + ". Check its permissions.");
     }
   });

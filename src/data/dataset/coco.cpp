@@ -166,7 +166,7 @@ class CocoReader {
     const int earlier = set_.samples.label(item->second);
     if (!listed_.add(item->second, static_cast<int>(category), set_))
       fail("gives image " + std::to_string(image_id) + ", '" +
-           printable(set_.samples.file_name(item->second)) + "', a second class, '" +
+           std::string(set_.samples.file_name(item->second)) + "', a second class, '" +
            excerpt(names_by_id_[category]) + "' after '" +
            excerpt(set_.classes[static_cast<std::size_t>(earlier)]) +
            "': `kiln train --task multi-label` trains on several for each image");

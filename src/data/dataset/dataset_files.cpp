@@ -58,7 +58,7 @@ void require_each_once(const DatasetContext& context, const std::vector<std::str
   for (std::size_t i = 0; i < files.size(); ++i)
     for (const std::string& key : {std::string(packed_stem(files[i])), identities[i]})
       if (const auto [found, is_new] = known.emplace(key, i); !is_new && !key.empty())
-        context.fail("'" + printable(files[found->second]) + "' and '" + printable(files[i]) +
+        context.fail("'" + files[found->second] + "' and '" + files[i] +
                      "' are one file under two names, or one in two forms. Remove one of them, or "
                      "give each a name of its own.");
 }
@@ -70,7 +70,7 @@ void require_one_set(const DatasetContext& context, const std::vector<std::strin
   constexpr std::size_t kTotalBytes = 5;  // the number of files, at the end of a name
   const auto require_same = [&](bool is_same, const std::string& a, const std::string& b) {
     if (!is_same)
-      context.fail("it has files of several datasets: '" + printable(a) + "' and '" + printable(b) +
+      context.fail("it has files of several datasets: '" + a + "' and '" + b +
                    "'. Put each into its own folder.");
   };
   std::string first, first_file;
@@ -186,7 +186,7 @@ Dataset begin_packed(const DatasetContext& context, Dataset::Kind kind,
                  "s. Pack the images into larger ones.");
   for (const std::string& file : files)
     if (are_records && !is_utf8(file))
-      context.fail("the name of the file '" + printable(file) + "' is not UTF-8. Rename it.");
+      context.fail("the name of the file '" + file + "' is not UTF-8. Rename it.");
   allow_open_files(files.size() + kOtherDescriptors);
   Dataset set;
   set.kind = kind;
@@ -256,7 +256,7 @@ PackedFiles find_packed_files(const DatasetContext& context) {
     return {};
   }
   if (!lost.empty() && !(files.archives.empty() && files.records.empty()))
-    context.fail("'" + printable(lost) +
+    context.fail("'" + lost +
                  "' is a broken or circular link. Restore the file that it "
                  "leads to, or remove the link.");
   return files;
@@ -288,7 +288,7 @@ std::vector<std::string> class_lines(std::string_view bytes, const std::string& 
     if (line.ends_with('\r')) line.pop_back();
     if (!is_clean(line))
       context.fail(
-          "a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
+          "a class name in " + shown + ", '" + line.substr(0, 200) +
           "', is not UTF-8, or has control characters. Write one name per line, in UTF-8.");
     if (classes.size() == kMaxClasses)
       context.fail(shown + " has more than 100000 lines. Use fewer classes.");

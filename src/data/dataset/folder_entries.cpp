@@ -372,7 +372,7 @@ void FewNames::add_all(const std::string& prefix, const FewNames& inside) {
 }
 
 std::string FewNames::quoted() const {
-  return "'" + printable(joined(names_, "', '")) + "'" + (count_ > names_.size() ? ", …" : "");
+  return "'" + joined(names_, "', '") + "'" + (count_ > names_.size() ? ", …" : "");
 }
 
 void OtherFiles::add(std::string_view path) {

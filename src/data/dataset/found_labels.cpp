@@ -21,7 +21,7 @@ bool is_shorter(std::string_view a, std::string_view b) {
 }
 
 std::string shown(std::string_view name) {
-  return printable(quoted_beginning(name));
+  return quoted_beginning(name);
 }
 
 constexpr std::size_t kMaxNamed = 10;
@@ -621,8 +621,8 @@ std::int64_t class_number(const std::string& text) {
 void take_texts(const std::vector<std::string>& texts, FoundLabels& found) {
   for (const std::string& text : texts) {
     if (!is_utf8(text))
-      fail_labels(found, "the class '" + printable(text.substr(0, 200)) +
-                             "' of an image is not UTF-8. Rename it.");
+      fail_labels(found,
+                  "the class '" + text.substr(0, 200) + "' of an image is not UTF-8. Rename it.");
     found.labels.push_back({.text = text, .is_written = true});
   }
 }

@@ -145,7 +145,7 @@ class LineReader {
       return "the class '" + excerpt(schema_.classes[static_cast<std::size_t>(label)]) + "'";
     };
     if (const int earlier = images.samples.label(found->second); item.label != earlier)
-      fault("the image '" + printable(found->first) + "' has " + shown(item.label) + ", but " +
+      fault("the image '" + found->first + "' has " + shown(item.label) + ", but " +
             shown(earlier) + " in line " + std::to_string(images.lines[found->second]));
     ++images.num_repeated;
     return true;

@@ -280,11 +280,11 @@ std::string note_of_lost_contrast(const Dataset& set) {
     return formatted(
         "the images of '%s' have one color each, as far as %zu of them show: if it is their "
         "transparency that shows something, which is not used, put them on a background",
-        printable(set.root.string()).c_str(), count);
+        set.root.string().c_str(), count);
   return formatted(
       "the images of '%s' are nearly black: in %zu of them no sample is above %d of 255. If they "
       "have 16 bits, of which the high byte counts, scale them to use all 16",
-      printable(set.root.string()).c_str(), count, highest);
+      set.root.string().c_str(), count, highest);
 }
 
 std::optional<double> median_of_sizes(const Dataset& set, std::size_t most,

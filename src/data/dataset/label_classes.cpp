@@ -49,7 +49,7 @@ void take_task(const RecordOptions& records, Dataset& set) {
   if (records.task != TaskKind::kMultiLabel) return;
   for (const std::string& name : set.classes)
     if (name.find(kLabelSeparator) != name.npos)
-      set.fail("the name of its class '" + printable(name) +
+      set.fail("the name of its class '" + name +
                "' has a ';', which is between the labels of an image with --task multi-label. "
                "Rename the class.");
   if (!set.labels.sets.empty()) return;

@@ -32,13 +32,13 @@ void for_each_part(std::string_view text, char mark, Visit&& visit) {
 }
 
 std::string several_text(const std::string& labels) {
-  return "has several labels ('" + excerpt(printable(labels)) +
+  return "has several labels ('" + excerpt(labels) +
          "'): `kiln train --task multi-label` trains on several for each image, with ';' between "
          "them, and --task single-label takes them as one name";
 }
 
 std::string unread_list_text(const std::string& label) {
-  return "has the label '" + excerpt(printable(label)) +
+  return "has the label '" + excerpt(label) +
          "', which may be several: write ';' between them, or give a list that ends in .jsonl, "
          "with each image's labels as a list";
 }
@@ -147,7 +147,7 @@ void ListRows::add(const ListedRow& row) {
           std::from_chars(text.data(), text.data() + text.size(), taken.weight);
       if (code != std::errc() || end != text.data() + text.size() || !(taken.weight >= 0) ||
           taken.weight > kMaxWeight)
-        throw RowFault("the weight '" + printable(text.substr(0, 40)) +
+        throw RowFault("the weight '" + std::string(text.substr(0, 40)) +
                        "' is no number from 0 to 1000000");
     }
     rows_.push_back(taken);
@@ -169,7 +169,7 @@ std::optional<ListedSet> ListRows::set_of(const ListedRow& row) {
   has_sets_ = true;
   const std::optional<ListedSet> set = listed_set(word);
   if (!set)
-    throw RowFault("the set '" + excerpt(printable(word)) +
+    throw RowFault("the set '" + excerpt(word) +
                    "' is none of train, valid, validation, val and test");
   const std::vector<std::string>& wanted = context.records.list_sets;
   if (wanted.empty() || std::ranges::count(wanted, set_name(*set)) > 0) return set;
@@ -221,7 +221,7 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
     if (unmapped_.contains(prefix) || unmapped_.size() < kMaxNamed)
       ++unmapped_[prefix];
     else
-      fault(row.line, "has the prefix '" + printable(prefix) + "'");
+      fault(row.line, "has the prefix '" + prefix + "'");
     return false;
   }
   if (path.find('\\') != path.npos && path.find('/') == path.npos) {  // written by Windows
@@ -236,11 +236,11 @@ bool ListRows::take_path(const ListedRow& row, bool is_wanted) {
   }
   const std::string given = (path.front() == '/' ? "" : absolute_root_) + std::string(path);
   const std::string whole = normal_path(given);
-  if (whole.ends_with('/')) throw RowFault("'" + printable(path) + "' is a folder");
+  if (whole.ends_with('/')) throw RowFault("'" + std::string(path) + "' is a folder");
   const std::string folder = given.substr(0, given.rfind('/') + 1);
   if (std::error_code fault; folder.find("/../") != folder.npos && folder != plain_folder_) {
     if (fs::weakly_canonical(folder, fault) != fs::weakly_canonical(normal_path(folder), fault))
-      throw RowFault("'" + printable(path) +
+      throw RowFault("'" + std::string(path) +
                      "' leads through a link and back: write it without '..'");
     plain_folder_ = folder;
   }
@@ -327,8 +327,7 @@ int ListRows::label_of(std::string_view text) {
   if (text.size() > kMaxLabelBytes) throw RowFault("has a label of more than 256 bytes");
   std::string label(text);
   if (!is_clean(label))
-    throw RowFault("the label '" + excerpt(printable(label)) +
-                   "' has control characters, or is not UTF-8");
+    throw RowFault("the label '" + excerpt(label) + "' has control characters, or is not UTF-8");
   if (!found_.names.empty() && found_.named_by.starts_with("ClassLabel")) {
     if (label == "-1") return -1;  // of Hugging Face's test sets
     if (!is_class_number(label) ||
@@ -350,12 +349,11 @@ void ListRows::refuse_faults() const {
   std::vector<std::string> sentences;
   for (const auto& [prefix, count] : unmapped_)
     sentences.push_back(
-        plural(static_cast<long long>(count), "path begins", "paths begin") + " with '" +
-        printable(prefix) +
+        plural(static_cast<long long>(count), "path begins", "paths begin") + " with '" + prefix +
         (prefix.starts_with("http")
              ? "', but Kiln downloads no images. Download them, and say where they are: "
              : "', which is not on this machine. Say where its files are: ") +
-        "--list-root '" + printable(prefix) + "=FOLDER/'.");
+        "--list-root '" + prefix + "=FOLDER/'.");
   if (num_faults_ > 0)
     sentences.push_back(plural(static_cast<long long>(num_faults_), "fault", "faults") + ": " +
                         joined(faults_, "; ") + too_many(num_faults_) + ". Correct the list.");
@@ -424,7 +422,7 @@ void ListRows::repeat(Row& first, const Row& row, std::size_t image) {
   }
   if (!has.empty())
     return fault(row.line,
-                 "'" + printable(name(image)) + "' has " + has + ", but " + had + " in " + unit +
+                 "'" + std::string(name(image)) + "' has " + has + ", but " + had + " in " + unit +
                      " " + std::to_string(first.line) +
                      (!is_same && sets_.sets().empty()
                           ? ": an image has one label, so keep one of the rows, or train with "
@@ -452,7 +450,7 @@ void ListRows::find_files(Dataset& set, const std::vector<int>& lines) const {
   for (const auto& [i, why] : missing) {
     if (named.size() == kMaxNamed) break;
     named.push_back(std::string(unit) + " " + std::to_string(lines[i]) + ": '" +
-                    printable(set.samples.file_name(i)) + "' " + why);
+                    std::string(set.samples.file_name(i)) + "' " + why);
   }
   context.fail(plural(static_cast<long long>(missing.size()), "image", "images") + " of " +
                std::to_string(set.samples.size()) + " cannot be used, in '" + set.folder +

@@ -72,9 +72,9 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::places(
     std::size_t& place = places[static_cast<std::size_t>(*field)];
     const std::string key(kFieldNames[static_cast<std::size_t>(*field)].front());
     if (place != kNoColumn)
-      throw RowFault("has the columns '" + printable(columns[place]) + "' and '" +
-                     printable(columns[i]) + "', which may both be the " + key +
-                     ": choose one with --columns " + key + "=NAME");
+      throw RowFault("has the columns '" + columns[place] + "' and '" + columns[i] +
+                     "', which may both be the " + key + ": choose one with --columns " + key +
+                     "=NAME");
     place = i;
   }
   if (const std::vector<std::string> none = missing(); !none.empty())
@@ -92,7 +92,7 @@ void ListColumns::refuse_second_label(const std::string& label, const std::strin
     return in_small_letters(name.substr(0, name.find_last_not_of("0123456789_-. ") + 1));
   };
   if (without_number(column) == without_number(label))
-    throw RowFault("has the columns '" + printable(label) + "' and '" + printable(column) +
+    throw RowFault("has the columns '" + label + "' and '" + column +
                    "': write the labels of an image into one column, with a ';' between them, or " +
                    "choose one with --columns label=NAME");
 }
@@ -121,8 +121,7 @@ std::optional<std::array<std::size_t, kNumListFields>> ListColumns::numbers(
 std::vector<std::string> ListColumns::missing() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < given_.size(); ++i)
-    if (!is_met_[i] && !given_[i].second.empty())
-      names.push_back("'" + printable(given_[i].second) + "'");
+    if (!is_met_[i] && !given_[i].second.empty()) names.push_back("'" + given_[i].second + "'");
   return names;
 }
 
@@ -179,11 +178,11 @@ void UnreadColumns::see(std::string_view column, std::string_view value) {
 std::string UnreadColumns::note() const {
   for (const auto& [column, seen] : columns_)
     if (seen.words.size() > 1)
-      return "the column '" + printable(column) + "' (" +
-             printable(joined({seen.words.begin(), seen.words.end()}, ", ")) +
+      return "the column '" + column + "' (" +
+             joined({seen.words.begin(), seen.words.end()}, ", ") +
              ") may say which set an image is of, but is not read: write train, valid and test "
              "into it and give --columns split=" +
-             printable(column) + ", or --columns split= if it means something else";
+             column + ", or --columns split= if it means something else";
   return {};
 }
 

@@ -20,8 +20,7 @@ std::string text_of(const json& value, const std::string& key) {
   // pandas writes 3.0 where a label is missing elsewhere.
   if (value.is_number_float()) return formatted("%.15g", value.get<double>());
   if (value.is_array() && value.size() == 1) return text_of(value[0], key);
-  throw RowFault("\"" + printable(key.substr(0, 80)) + "\" is " + json_kind(value) +
-                 " instead of a text");
+  throw RowFault("\"" + key.substr(0, 80) + "\" is " + json_kind(value) + " instead of a text");
 }
 
 // The same of labels, of which there may be a list.
@@ -66,7 +65,7 @@ RowTexts fields_of(const json& object, ListColumns& columns, UnreadColumns& unre
     if (field == ListField::kConfidence && !value.is_number()) continue;
     const auto place = static_cast<std::size_t>(*field);
     if (keys[place] != nullptr)
-      throw RowFault("has \"" + printable(*keys[place]) + "\" and \"" + printable(key) +
+      throw RowFault("has \"" + *keys[place] + "\" and \"" + key +
                      "\", which mean the same: choose one with --columns");
     keys[place] = &key;
     const json* inner = value.is_object() ? member_of(value, "choices") : nullptr;  // Label Studio
@@ -108,7 +107,7 @@ void take_manifest_label(const json& object, ListColumns& columns, RowTexts& row
     if (const json* type = member_of(metadata, "type");
         type != nullptr && *type != "groundtruth/image-classification" &&
         *type != "groundtruth/image-classification-multilabel")
-      throw RowFault("\"" + printable(key) + "\" is of " + printable(type->dump().substr(0, 80)) +
+      throw RowFault("\"" + key + "\" is of " + type->dump().substr(0, 80) +
                      " instead of image classification");
     const json* name = member_of(metadata, "class-name");
     const json* number = member_of(object, attribute);
@@ -151,15 +150,14 @@ void take_task(const json& task, ListRows& rows, RowTexts& row) {
         if (is_chosen && columns.field_of(question) != ListField::kLabel) continue;
         if (rows.question.empty()) rows.question = question;
         if (rows.question != question)
-          throw RowFault("has choices of another question, '" + printable(question) + "' beside '" +
-                         printable(rows.question) + "': choose one with --columns label=NAME");
+          throw RowFault("has choices of another question, '" + question + "' beside '" +
+                         rows.question + "': choose one with --columns label=NAME");
       }
       if (choices != nullptr && *choices != json::array()) labels += labels_of(*choices, "choices");
       if (value == nullptr || !value->is_object()) continue;
       for (const auto& [kind, of_part] : value->items())  // "rectanglelabels", "labels", …
         if (kind.ends_with("labels") || kind == "taxonomy")
-          throw RowFault("has an annotation of another kind (\"" + printable(kind) +
-                         "\") than \"choices\"");
+          throw RowFault("has an annotation of another kind (\"" + kind + "\") than \"choices\"");
     }
     if (labels.empty()) labels = kNoListedLabels;
     if (!row[ListField::kLabel].empty() && row[ListField::kLabel] != labels)

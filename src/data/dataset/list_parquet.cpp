@@ -52,7 +52,7 @@ void with_file(const DatasetContext& context, Use&& use) {
                  ErrorCode::kModuleOutOfMemory);
   } catch (const std::runtime_error& fault) {
     context.fail("it is not a Parquet file that can be read: " +
-                 printable(first_line(fault.what()).substr(0, 300)) + ". Write it again.");
+                 first_line(fault.what()).substr(0, 300) + ". Write it again.");
   }
 }
 
@@ -96,7 +96,7 @@ std::string struct_of_images(const std::vector<std::string>& columns,
   for (const auto& [key, name] : context.records.columns)
     if (key == "path") return std::ranges::count(found, name) > 0 ? name : std::string();
   if (found.size() > 1)
-    throw RowFault("has several columns with images, " + printable(quoted_names(found, kMaxNamed)) +
+    throw RowFault("has several columns with images, " + quoted_names(found, kMaxNamed) +
                    ": choose one with --columns path=NAME");
   return found.empty() ? std::string() : found.front();
 }
@@ -116,13 +116,13 @@ class Rows {
       if (!field && UnreadColumns::has_usual_name(column)) unread_.push_back(column);
       if (!field || (*field == ListField::kPath && !column.starts_with(images_))) continue;
       if (std::ranges::count(fields_, *field) > 0)
-        throw RowFault("has the column '" + printable(column) +
+        throw RowFault("has the column '" + column +
                        "' and another that may mean the same: choose one with --columns");
       fields_.push_back(*field);
       wanted_.push_back(std::move(column));
     }
     if (std::ranges::count(fields_, ListField::kPath) == 0 && images_.empty())
-      throw RowFault("has the columns " + printable(quoted_names(file.columns(), kMaxNamed)) +
+      throw RowFault("has the columns " + quoted_names(file.columns(), kMaxNamed) +
                      ", none of which is of images: name it with --columns path=NAME");
     if (const auto label = std::ranges::find(fields_, ListField::kLabel); label != fields_.end()) {
       const std::string& name = wanted_[static_cast<std::size_t>(label - fields_.begin())];

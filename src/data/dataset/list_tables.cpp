@@ -34,7 +34,7 @@ Places guessed_places(const std::vector<std::string>& first) {
   places.fill(kNoColumn);
   const std::size_t path = !first.empty() && has_image_extension(first[0]) ? 0 : 1;
   if (first.size() > 2 || path >= first.size() || !has_image_extension(first[path]))
-    throw RowFault("has the first line '" + excerpt(printable(joined(first, ","))) +
+    throw RowFault("has the first line '" + excerpt(joined(first, ",")) +
                    "', which names no column of image paths (path, file, filename, image or "
                    "image_path): name it, as in --columns path=NAME,label=NAME, or by its number "
                    "if the line is a row: --columns path=1,label=3");

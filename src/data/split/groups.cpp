@@ -402,10 +402,10 @@ void check_pattern(const std::string& group_by, Dataset& set) {
   if (others.count() == set.samples.size())
     throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
                                            set.root.string() + "': the first is '" +
-                                           printable(set.samples.file_name(0)) +
+                                           std::string(set.samples.file_name(0)) +
                                            "'. Give a regular expression that matches such paths.");
   if (others.count() > 0)
-    set.notes.push_back("--group-by '" + printable(group_by) + "' does not match " +
+    set.notes.push_back("--group-by '" + group_by + "' does not match " +
                         grouped(static_cast<long long>(others.count())) + " of " +
                         grouped(static_cast<long long>(set.samples.size())) +
                         " paths, whose images are in no group: " + others.quoted());
@@ -421,8 +421,8 @@ std::string note_of_torn_groups(const Dataset& train, const Dataset& valid) {
   for (std::size_t i = 0; i < valid.samples.size(); ++i) {
     const auto torn = first_of.extract(valid.samples.group(i));
     if (torn && pairs.size() < kMaxNamed)
-      pairs.push_back("'" + printable(train.samples.file_name(torn.mapped())) + "' and '" +
-                      printable(valid.samples.file_name(i)) + "'");
+      pairs.push_back("'" + std::string(train.samples.file_name(torn.mapped())) + "' and '" +
+                      std::string(valid.samples.file_name(i)) + "'");
   }
   if (pairs.empty()) return "";
   return plural(static_cast<long long>(num_groups - first_of.size()), "group of the list has",
@@ -454,8 +454,8 @@ std::vector<TwinImage> twins_in(const Dataset& set, std::span<const std::uint64_
     if (label < 0 || !std::ranges::binary_search(wanted, hashes[i])) continue;
     const std::string text = set.label_text(label);
     twins.push_back({hashes[i], part == kValidationPart, text,
-                     "'" + printable(set.samples.file_name(i)) + "' (" +
-                         (text.empty() ? "no class" : printable(text)) + std::string(part) + ")"});
+                     "'" + std::string(set.samples.file_name(i)) + "' (" +
+                         (text.empty() ? "no class" : text) + std::string(part) + ")"});
   }
   return twins;
 }

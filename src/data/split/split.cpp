@@ -312,7 +312,7 @@ std::string why_not_by_class(const std::vector<ClassCounts>& classes,
   const auto num_parts = static_cast<long long>(sizes.size());
   for (const ClassCounts& of_class : classes)
     if (of_class.count < num_parts)
-      return "class '" + printable(of_class.name) + "' has only " + std::to_string(of_class.count) +
+      return "class '" + of_class.name + "' has only " + std::to_string(of_class.count) +
              (of_class.count == 1 ? " image" : " images");
   const long long smallest = *std::ranges::min_element(sizes);
   if (smallest < static_cast<long long>(classes.size()))
@@ -444,7 +444,7 @@ void note_missing_classes(const PresentClasses& present, const PartsRequest& req
       if (!is_there[c]) missing.push_back(present.classes[c].name);
     if (!missing.empty())
       split.set.notes.push_back("the output '" + request.names[p] + "' has no image of " +
-                                printable(quoted_names(missing, kMaxNamed)));
+                                quoted_names(missing, kMaxNamed));
   }
 }
 

@@ -69,7 +69,7 @@ std::size_t place_of(const std::string& column, const std::vector<std::string>& 
                      const std::string& name) {
   const auto count = std::ranges::count(header, column);
   if (count == 0)
-    throw unusable(name, "its first line is '" + excerpt(printable(joined(header, ","))) +
+    throw unusable(name, "its first line is '" + excerpt(joined(header, ",")) +
                              "', but must name the columns, one of them '" + column + "'.");
   if (count > 1)
     throw unusable(name, "its first line names the column '" + column + "' more than once.");
@@ -143,7 +143,7 @@ class RowReader {
 std::string first_of(const std::vector<std::string>& texts) {
   std::string list;
   for (std::size_t i = 0; i < std::min(texts.size(), kMaxNamed); ++i)
-    list += (i == 0 ? "'" : ", '") + printable(texts[i]);
+    list += (i == 0 ? "'" : ", '") + texts[i];
   if (texts.size() > kMaxNamed)
     list += " and " + std::to_string(texts.size() - kMaxNamed) + " more";
   return list;
@@ -176,12 +176,11 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
     if (row.images.empty() && !std::binary_search(known.begin(), known.end(), row.path))
       unknown.push_back(row.path);
   if (unknown.empty()) return;
-  problems.add(unusable(name, std::to_string(unknown.size()) +
-                                  (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
-                                  set.root.string() +
-                                  "': " + printable(quoted_names(unknown, kMaxNamed)) +
-                                  ". Write each as in the dataset, such as '" +
-                                  printable(set.samples.file_name(0)) + "', or remove its line."));
+  problems.add(unusable(
+      name, std::to_string(unknown.size()) + (unknown.size() == 1 ? " path is" : " paths are") +
+                " not in '" + set.root.string() + "': " + quoted_names(unknown, kMaxNamed) +
+                ". Write each as in the dataset, such as '" +
+                std::string(set.samples.file_name(0)) + "', or remove its line."));
 }
 
 constexpr std::size_t kMaxLabelBytes = 200;
@@ -192,7 +191,7 @@ void check_label(const ImageRow& row, const std::string& name, Problems& problem
       row.value.find('\t') == row.value.npos)
     return;
   problems.add(
-      unusable(name, at_line(row.line) + "the label '" + excerpt(printable(row.value)) +
+      unusable(name, at_line(row.line) + "the label '" + excerpt(row.value) +
                          "' must be UTF-8 of at most 200 bytes, without control characters."));
 }
 
@@ -307,8 +306,8 @@ std::vector<std::string> faults_of_sides(const Dataset& set, const std::vector<S
   for (std::size_t c = 0; c < train.size(); ++c)
     if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set.classes[c]);
   if (!only_valid.empty())
-    faults.push_back("no image of class " + printable(quoted_names(only_valid, kMaxNamed)) +
-                     " has the " + column + " 'train', so it cannot be learned.");
+    faults.push_back("no image of class " + quoted_names(only_valid, kMaxNamed) + " has the " +
+                     column + " 'train', so it cannot be learned.");
   return faults;
 }
 
@@ -350,7 +349,7 @@ class Reading {
 
   void refuse_other_words() {
     if (other_words_.empty()) return;
-    fail("the column 'set' must be 'train' or 'valid', but is '" + printable(other_words_.front()) +
+    fail("the column 'set' must be 'train' or 'valid', but is '" + other_words_.front() +
          (other_words_.size() == 1
               ? "."
               : formatted(", and %zu more lines are wrong.", other_words_.size() - 1)));
@@ -362,7 +361,7 @@ class Reading {
       if (!sides_[i]) unnamed.emplace_back(set_.samples.file_name(i));
     if (unnamed.empty()) return;
     fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
-         set_.root.string() + "': " + printable(quoted_names(unnamed, kMaxNamed)) +
+         set_.root.string() + "': " + quoted_names(unnamed, kMaxNamed) +
          ". Add a line for each, or leave --split out to split all images again.");
   }
 

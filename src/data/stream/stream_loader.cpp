@@ -174,7 +174,7 @@ ClassIds::ClassIds(const std::vector<std::string>& classes, int first, bool read
 int ClassIds::of(const RawLabel& label, const std::string& image) const {
   if (label.text.empty() && label.number < 0)
     throw Error(ErrorCode::kNotLabeledDataset,
-                stream_ + ": the image '" + printable(image) +
+                stream_ + ": the image '" + image +
                     "' has no label. Give a tar with a .cls file next to each image or a folder "
                     "for each class, or records with a label.");
   const auto named = ids_.find(label.text);
@@ -187,7 +187,7 @@ int ClassIds::of(const RawLabel& label, const std::string& image) const {
   const std::string shown = label.text.empty() ? std::to_string(label.number) : label.text;
   const bool is_number = is_class_number(shown);
   throw Error(ErrorCode::kInvalidDataset,
-              stream_ + ": the image '" + printable(image) + "' has the label '" + excerpt(shown) +
+              stream_ + ": the image '" + image + "' has the label '" + excerpt(shown) +
                   "', which is not one of the " + std::to_string(ids_.size()) +
                   " classes from --classes or else from the validation images" +
                   (is_number ? ", whose numbers count from " + std::to_string(first_) : "") +
@@ -293,7 +293,7 @@ class StreamLoader::State {
     if (missing.empty()) return {};
     return formatted("the first epoch had no image of %zu of the %zu classes: ", missing.size(),
                      has_come_.size()) +
-           printable(quoted_names(missing, kMaxNamed)) +
+           quoted_names(missing, kMaxNamed) +
            ". They are not learned from such epochs: shuffle the images before they are written, "
            "as `kiln pack --shuffle` does, or give more --steps-per-epoch";
   }

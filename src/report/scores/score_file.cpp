@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -176,17 +175,14 @@ void tidy(const fs::path& path) try {
 } catch (const fs::filesystem_error&) {
 }
 
-// Returns the hash of the file's first `count` bytes; empty if fewer can be read.
-std::optional<ContentHash> hash_of_first(const fs::path& path, std::uint64_t count) {
-  std::ifstream file(path, std::ios::binary);
-  std::string piece(1 << 20, '\0');
+// Returns the hash of the file's first `count` bytes, which are there. Throws std::system_error.
+ContentHash hash_of_first(const fs::path& path, std::uint64_t count) {
   ContentHash hash(0);
-  while (count > 0) {
-    const auto wanted = std::min<std::uint64_t>(count, piece.size());
-    if (!file.read(piece.data(), static_cast<std::streamsize>(wanted))) return std::nullopt;
-    hash.add(std::string_view(piece).substr(0, wanted));
-    count -= wanted;
-  }
+  read_in_pieces(path, [&](std::string_view piece) {
+    piece = piece.substr(0, count);
+    hash.add(piece);
+    count -= piece.size();
+  });
   return hash;
 }
 
@@ -219,11 +215,9 @@ UnfinishedScores ScoreFile::unfinished() {
   try {
     const ScoreProgress progress =
         parse_score_progress(read_file(progress_path_, kMaxProgressBytes));
-    const auto hash =
-        progress.bytes > size ? std::nullopt : hash_of_first(part_path_, progress.bytes);
-    if (!hash || hash->value() != progress.hash)
+    if (progress.bytes <= size) hash_ = hash_of_first(part_path_, progress.bytes);
+    if (progress.bytes > size || hash_.value() != progress.hash)
       return {{}, quoted_path(part_path_) + " does not match " + where};
-    hash_ = *hash;
     return {progress, ""};
   } catch (const JsonFault& fault) {
     return {{}, where + " " + fault.what()};

@@ -128,7 +128,7 @@ std::string weights_text(const std::string& choice, const std::vector<double>& w
                          const std::vector<std::string>& classes) {
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   const auto text = [&](auto weight) {
-    return formatted("%.3g (", *weight) + printable(classes.at(weight - weights.begin())) + ")";
+    return formatted("%.3g (", *weight) + classes.at(weight - weights.begin()) + ")";
   };
   return choice + ", " + text(least) + " to " + text(most);
 }
@@ -183,20 +183,15 @@ void plan_better_start(const TrainConfig& config, const Run& run, TextPairs& pla
   const ImageSize size = run.plan.pixels.train.output;
   const std::size_t images = sources.train.samples.size();
   const KnownNetwork& network = known_network(sources.spec().model_name);
-  if (!config.data.network.weights.empty() || !sources.weights_text.empty() ||
-      sources.spec().pretrained || sources.train.is_stream() || !is_torchvisions(network) ||
+  if (!config.data.network.weights.empty() || !config.data.untrained_model_path.empty() ||
+      sources.train.is_stream() || !is_torchvisions(network) ||
       std::min(size.height, size.width) <= kSmallSide ||
       images >= std::min(kFewPhotos, kFewInClass * sources.num_classes()))
     return;
-  const std::string& untrained = config.data.untrained_model_path;
-  std::string line = "kiln init-model " + sources.spec().model_name + " --untrained-model-path " +
-                     shell_word(untrained + "-pretrained");
-  if (untrained.empty()) {
-    line = "kiln";
-    for (const std::string& word : config.ranks.arguments)
-      line += " " + shell_word(without_secrets(word));
-    if (!config.checkpoint.path.empty()) line += " --resume never";
-  }
+  std::string line = "kiln";
+  for (const std::string& word : config.ranks.arguments)
+    line += " " + shell_word(without_secrets(word));
+  if (std::ranges::count(config.given, "checkpoint-path") > 0) line += " --resume never";
   plan.emplace_back(
       "better start",
       "`" + line + " --weights torchvision` begins with torchvision's trained network");

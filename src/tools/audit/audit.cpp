@@ -290,7 +290,7 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
 void log_start(const Parts& parts, Log& log) {
   if (!parts.inference.precision_warning().empty())
     log.warning(parts.inference.precision_warning());
-  log.info("backbone:  " + printable(parts.backbone->description));
+  log.info("backbone:  " + parts.backbone->description);
   log.info("images:    " + grouped(parts.set.samples.size()) + " of " +
            plural(std::ssize(parts.set.classes), "class", "classes") + ", " +
            describe(parts.set.kind));

@@ -66,7 +66,7 @@ std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& l
     const auto found = std::find(labels.begin(), labels.end(), name);
     if (found != labels.end() && counts[ids.size()] > 0 &&
         std::find(found + 1, labels.end(), name) != labels.end())
-      set.fail("its images have the class '" + printable(name) +
+      set.fail("its images have the class '" + name +
                "', but several of the model's classes have this name. Rename those that have no "
                "images in its index_to_label.csv, or train it again.");
     ids.push_back(found == labels.end() ? -1 : static_cast<int>(found - labels.begin()));
@@ -515,7 +515,7 @@ void log_metrics(const EvaluatedModel& model, Log& log) {
 
 void log_model(const EvaluatedModel& model, Log& log) {
   log.info("");
-  log.info("model:     " + printable(name_of(model)));
+  log.info("model:     " + name_of(model));
   log_metrics(model, log);
   for (const Finding& finding : evaluation_findings(model))
     if (finding.judged == Judged::kWarning) log.warning(finding.text);

@@ -87,7 +87,7 @@ std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& ord
   }
   std::string text;
   for (std::size_t c = 0; c < counts.size(); ++c)
-    text += (c == 0 ? "" : ", ") + printable(set.classes[c]) + " " + grouped(counts[c]);
+    text += (c == 0 ? "" : ", ") + set.classes[c] + " " + grouped(counts[c]);
   return text;
 }
 
@@ -334,7 +334,7 @@ void refuse_class_names(const Dataset& set) {
   for (std::size_t id = 0; id < set.classes.size(); ++id) {
     const std::string fault = fault_of_class_line(set.classes[id], id == 0);
     if (fault.empty()) continue;
-    set.fail("the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
+    set.fail("the class name '" + set.classes[id] + "' " + fault + ". Rename it.");
   }
 }
 

@@ -71,12 +71,12 @@ std::string decoded(std::string_view value) {
   for (int quote = 0; quote < 2; ++quote) value.remove_prefix(value.find('\'') + 1);
   std::string text;
   for (std::size_t at = 0; at < value.size(); ++at) {
-    const std::string_view digits = value.substr(at, 3);
-    unsigned char byte = 0;
-    const bool is_escape = digits.size() == 3 && digits[0] == '%' &&
-                           std::from_chars(&digits[1], digits.end(), byte, 16).ptr == digits.end();
-    text += is_escape ? static_cast<char>(byte) : value[at];
-    if (is_escape) at += 2;
+    auto byte = static_cast<unsigned char>(value[at]);
+    if (byte == '%' && at + 2 < value.size()) {
+      std::from_chars(&value[at + 1], &value[at + 2] + 1, byte, 16);
+      at += 2;
+    }
+    text += static_cast<char>(byte);
   }
   return text;
 }
@@ -102,13 +102,11 @@ bool is_image_part(std::string_view head, std::string number, EncodedImage& part
   if (encoding == "base64" || encoding == "quoted-printable" ||
       part.bytes.starts_with("data:image/"))
     throw BadRequest(number + " is encoded: send its bytes as they are.");
-  const auto named = parameters.lower_bound("filename");  // also filename*, filename*0
-  const bool is_file = named != parameters.end() && named->first.starts_with("filename");
   part.name = decoded(parameters["filename*"]);
   if (part.name.empty()) part.name = parameters["filename"];
   // A browser sends an empty part without a name for a file that was not chosen.
   return !part.name.empty() || type.starts_with("image/") ||
-         (!part.bytes.empty() && (is_file || field == "image" || is_image(part.bytes)));
+         (!part.bytes.empty() && (field == "image" || is_image(part.bytes)));
 }
 
 // The images of multipart/form-data (RFC 7578) and its kin: the parts that have a file name, an
@@ -167,19 +165,20 @@ AskedImages images_of_json(std::string_view text) {
       "JSON is {\"image\": \"…\"}, {\"images\": [\"…\"]} or {\"instances\": [{\"b64\": \"…\"}]}, "
       "one of them, each image in base64.";
   const Json json = parse_json(text, RepeatedKeys::kRefused);
-  const Json *const one = member_of(json, "image"), *const images = member_of(json, "images"),
-                    *const instances = member_of(json, "instances"),
-                    *const list = images != nullptr ? images : instances;
-  const bool is_list = list != nullptr && list->is_array() && !list->empty();
   AskedImages asked;
-  asked.is_alone = one != nullptr;
-  if (asked.is_alone == is_list || (images != nullptr && instances != nullptr))
-    throw BadRequest(kForm);
-  for (std::size_t i = 0; i < (is_list ? list->size() : 1); ++i) {
-    const std::string* base64 = base64_of(is_list ? (*list)[i] : *one);
-    if (base64 == nullptr) throw BadRequest(kForm);
-    asked.images.push_back(image_of_base64(*base64));
+  for (const char* key : {"image", "images", "instances"}) {
+    const Json* value = member_of(json, key);
+    if (value == nullptr) continue;
+    if (!asked.images.empty()) throw BadRequest(kForm);
+    asked.is_alone = !value->is_array();
+    for (const Json& image :
+         asked.is_alone ? std::span(value, 1) : std::span(value->get_ref<const Json::array_t&>())) {
+      const std::string* base64 = base64_of(image);
+      if (base64 == nullptr) throw BadRequest(kForm);
+      asked.images.push_back(image_of_base64(*base64));
+    }
   }
+  if (asked.images.empty()) throw BadRequest(kForm);
   return asked;
 }
 

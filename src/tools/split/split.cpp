@@ -29,7 +29,7 @@ void warn_of_undecodable(const Dataset& set, Log& log) {
   if (set.samples.size() > kMaxDecodedImages) return;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (set.samples.hash(i) == 0) names.push_back(printable(set.samples.file_name(i)));
+    if (set.samples.hash(i) == 0) names.push_back(std::string(set.samples.file_name(i)));
   if (names.empty()) return;
   log.warning(formatted("%zu of %zu files cannot be decoded: ", names.size(), set.samples.size()) +
               quoted_names(names, 10) + ". Training will skip those that are copied.");
