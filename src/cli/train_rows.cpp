@@ -98,12 +98,13 @@ Rows<DataConfig> image_rows() {
       opt(&Config::fit, "fit",
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},
-          "How images of another shape become the input. crop: the center, so that long sides are "
-          "cut away. pad: the whole image, with plain bars beside it. stretch: the whole image, "
-          "squeezed. The trained model keeps it for all later images; random crops are drawn from "
-          "the image as it is. auto: crop where a center crop cuts away at most a third of a "
-          "typical image, else pad; crop for an ImageDirectory, a stream, --eval-resize, "
-          "--eval-crop, and with --recipe designer without --weights."),
+          "How images of another shape become the input, also those of the trained model. crop: "
+          "the "
+          "center. pad: all of the image, with plain bars. stretch: all of it, squeezed. auto: "
+          "crop "
+          "where that cuts away at most a third of a typical image, else pad; crop for an "
+          "ImageDirectory, a stream, --eval-resize, --eval-crop, and with --recipe designer but "
+          "without --weights."),
       opt(&Config::eval_resize, "eval-resize", auto_or(16, 4096, "pixels"), {kImages, kResult},
           "Resize the short side of validation images to this length. auto: 256/224 of "
           "--eval-crop, or no resizing if images already have the crop size."),

@@ -299,7 +299,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionWithFit = 3, kVersionOfLabels = 2;
+constexpr int kVersion = 1, kVersionWithTransforms = 2, kVersionOfLabels = 2;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr const char* kDivisors = "from 0.000001 to 1000000";
 constexpr std::uint64_t kMaxImages = std::uint64_t{1} << 40;
@@ -444,12 +444,12 @@ bool is_bin(const Json& value, double before) {
 Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
   const JsonFile file(json, where, "preprocessing", 1 << 16, "64 KiB");
   const Json& version = file.at("version");
-  const bool has_transforms = version == kVersionWithTransforms,
-             has_fit = version == kVersionWithFit;
-  if (version != kVersion && !has_transforms && !has_fit) file.refuse_version("versions 1 to 3");
+  if (version != kVersion && version != kVersionWithTransforms)
+    file.refuse_version("versions 1 and 2");
+  const bool has_transforms = version == kVersionWithTransforms;
   file.refuse_unknown_keys({"version", "exif", "resize_short_side", "keep_exact_size", "input_size",
-                            "mean", "std", has_transforms ? kTransforms : "version",
-                            has_fit ? "fit" : "version", has_fit ? "fill" : "version"});
+                            "mean", "std", has_transforms ? kTransforms : "fit",
+                            has_transforms ? kTransforms : "fill"});
   Preprocessing result;
   read_exif(file, result);
   read_input_size(file, result);
@@ -460,7 +460,7 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
     if (result.resize_short_side > 0) file.refuse("resize_short_side", "null with transforms");
     result.transforms = operations.dump();
   }
-  if (has_fit) read_fit(file, result);
+  if (file.root().contains("fit")) read_fit(file, result);
   result.normalization = {channels(file, "mean", -kMaxDivisor, "from -1000000 to 1000000"),
                           channels(file, "std", kMinDivisor, kDivisors)};
   return result;
@@ -544,11 +544,8 @@ std::string format_calibration(const Calibration& calibration) {
 std::string format_preprocessing(const Preprocessing& preprocessing) {
   const int side = preprocessing.resize_short_side;
   const bool has_transforms = !preprocessing.transforms.empty();
-  const bool has_fit = preprocessing.fit != Fit::kCrop;
   nlohmann::ordered_json json = {
-      {"version", has_transforms ? kVersionWithTransforms
-                  : has_fit      ? kVersionWithFit
-                                 : kVersion},
+      {"version", has_transforms ? kVersionWithTransforms : kVersion},
       {"exif", exif_name(preprocessing.exif)},
       {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
       {"keep_exact_size", preprocessing.keep_exact_size},
@@ -556,7 +553,7 @@ std::string format_preprocessing(const Preprocessing& preprocessing) {
       {"mean", preprocessing.normalization.mean},
       {"std", preprocessing.normalization.std}};
   if (has_transforms) json[kTransforms] = nlohmann::ordered_json::parse(preprocessing.transforms);
-  if (has_fit) json["fit"] = fit_name(preprocessing.fit);
+  if (preprocessing.fit != Fit::kCrop) json["fit"] = fit_name(preprocessing.fit);
   if (preprocessing.fit == Fit::kPad) json["fill"] = preprocessing.fill;
   return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }

@@ -86,11 +86,10 @@ std::string format_model_spec(const ModelSpec& spec, std::string_view time_creat
 // the operations in the format of `_transforms.json`. An image that then has another size than the
 // input is resized to cover it, and cropped.
 //
-// If images are not cropped, the version is 3, "resize_short_side" is not used either, and one more
-// key follows: "fit". "stretch": both sides become the input's. "pad": one side becomes the
-// input's, the other one is rounded down but at least 1, and the offset in the input is rounded as
-// that of the crop; around the image is the color of a last key, "fill": [128, 128, 128], in R, G,
-// B.
+// If images are not cropped, "resize_short_side" is not used, and one more key follows: "fit".
+// "stretch": both sides become the input's. "pad": one side becomes the input's, the other one is
+// rounded down but at least 1, and the offset in the input is rounded as that of the crop; around
+// the image is the color of a last key, "fill": [128, 128, 128], in R, G, B.
 
 // torchvision's normalization for its published weights.
 inline constexpr Normalization kImagenetNormalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};

@@ -229,9 +229,9 @@ def check_preparations(kiln, folder, photos, crops):
     ways = [{"resize_short_side": None}, {"resize_short_side": None, "input_size": [48, SIZE]}, {"keep_exact_size": False},
             {"version": 2, "resize_short_side": None, "transforms": [["Resize", 70], ["CenterCrop", SIZE]]},
             {"version": 2, "resize_short_side": None, "transforms": [["Resize", {"size": [80, 90]}]]},
-            {"version": 3, "resize_short_side": None, "fit": "stretch"},
-            {"version": 3, "resize_short_side": None, "fit": "pad", "fill": [124, 116, 104]},
-            {"version": 3, "resize_short_side": None, "fit": "pad", "fill": [9, 0, 255], "input_size": [48, SIZE]}]
+            {"resize_short_side": None, "fit": "stretch"},
+            {"resize_short_side": None, "fit": "pad", "fill": [124, 116, 104]},
+            {"resize_short_side": None, "fit": "pad", "fill": [9, 0, 255], "input_size": [48, SIZE]}]
     shapes = folder / "shapes"
     shapes.mkdir()
     for number, photo in enumerate(sorted(photos.iterdir())[:10]):

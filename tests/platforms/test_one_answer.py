@@ -32,9 +32,9 @@ from PIL import Image  # noqa: E402
 
 RESIZED = 5e-3  # ONNX's resize rounds one value in a thousand otherwise
 SERVED = 1e-6  # numbers of a CSV file and of JSON
-FITS = {"crop": {}, "stretch": {"version": 3, "resize_short_side": None, "fit": "stretch"},
-        "pad": {"version": 3, "resize_short_side": None, "fit": "pad", "fill": [128, 128, 128]}}
-SHAPES = [(64, 48), (32, 128), (128, 32), (1, 900), (900, 1)]
+FITS = {"crop": {}, "stretch": {"resize_short_side": None, "fit": "stretch"},
+        "pad": {"resize_short_side": None, "fit": "pad", "fill": [128, 128, 128]}}
+SHAPES = [(80, 60), (30, 120), (120, 30), (1, 900), (900, 1)]
 
 
 class OneAnswerTest(FlowTest):
@@ -43,7 +43,7 @@ class OneAnswerTest(FlowTest):
         super().setUpClass()
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         model, photos = pathlib.Path(folder, "crop"), pathlib.Path(folder, "photos")
-        cls.run_kiln("demo-data", photos, "--images", 120, "--size", 48)
+        cls.run_kiln("demo-data", photos, "--images", 120, "--size", 50)
         cls.run_kiln("train", photos / "train", photos / "val", "--trained-model-path", model, "--log-path",
                      pathlib.Path(folder, "logs"), "--epochs", 6, "--learning-rate", .01, "--device", "cpu", "--image-size", 48)
         how = json.loads((model / "preprocessing.json").read_text())

@@ -49,12 +49,10 @@ TEST(PreprocessingFile, HasTheFormatOfItsHeader) {
 }
 
 TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
-  expect_fault("\"version\": 1", "\"version\": 4", "its version is 4");
-  expect_fault("\"version\": 1", "\"version\": 3", "'fit' is missing");
-  expect_fault("\"version\": 1", "\"version\": 1, \"fit\": \"pad\"", "'fit' is unknown");
-  expect_fault("\"version\": 1", "\"version\": 3, \"fit\": \"stretch\"",
+  expect_fault("\"version\": 1", "\"version\": 3", "its version is 3");
+  expect_fault("\"version\": 1", "\"version\": 1, \"fit\": \"stretch\"",
                "'resize_short_side' is 256 instead of null");
-  expect_fault("\"version\": 1", "\"version\": 3, \"fit\": \"crop\"", "'fit' is \"crop\"");
+  expect_fault("\"version\": 1", "\"version\": 1, \"fit\": \"crop\"", "'fit' is \"crop\"");
   expect_fault("\"version\": 1", "\"version\": 2", "'transforms' is missing");
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": [],",
                "'resize_short_side' is 256 instead of null");
