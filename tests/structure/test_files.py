@@ -33,7 +33,8 @@ def listed_files():
                   *ROOT.glob("src/**/*.cmake"), *ROOT.glob("tests/**/*.cmake")]:
         for word in re.findall(r"[^\s()\";]+", cmake_text(cmake)):
             name = re.sub(r"\$\{CMAKE_CURRENT_(LIST|SOURCE)_DIR\}/", "", word).replace("${CMAKE_SOURCE_DIR}", str(ROOT))
-            listed.add((cmake.parent / name).resolve())
+            # Such as the test_*.py of file(GLOB).
+            listed.update(cmake.parent.glob(name) if re.match(r"\w+\*", name) else [(cmake.parent / name).resolve()])
     return listed
 
 
