@@ -35,8 +35,12 @@ TEST(PreprocessingFile, ReadsWhatItWrites) {
        {kResized, Preprocessing{Exif::kIgnore, 32, 48, 0, true, {}},
         Preprocessing{
             Exif::kApply, 32, 32, 0, true, {}, R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"},
-        Preprocessing{.height = 32, .width = 48, .fit = Fit::kStretch},
-        Preprocessing{.height = 32, .width = 48, .fit = Fit::kPad, .fill = {0, 7, 255}}}) {
+        Preprocessing{.height = 32, .width = 48, .normalization = {}, .fit = Fit::kStretch},
+        Preprocessing{.height = 32,
+        .width = 48,
+        .normalization = {},
+        .fit = Fit::kPad,
+        .fill = {0, 7, 255}}}) {
     EXPECT_EQ(parse_preprocessing(format_preprocessing(written), "x"), written);
   }
 }
@@ -85,8 +89,8 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
 }
 
 TEST(PreprocessingFile, TheColorOfPaddingIsThreeBytes) {
-  const std::string json =
-      format_preprocessing({.height = 32, .width = 32, .fit = Fit::kPad, .fill = {1, 2, 3}});
+  const std::string json = format_preprocessing(
+      {.height = 32, .width = 32, .normalization = {}, .fit = Fit::kPad, .fill = {1, 2, 3}});
   const std::size_t place = json.find("\"fill\"");
   ASSERT_NE(place, std::string::npos);
   for (const char* fill : {"[1, 2, 256]", "[1, 2]", "[1, 2, 0.5]", "[1, 2, -1]", "\"gray\"", "{}"})
