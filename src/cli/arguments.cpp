@@ -221,11 +221,13 @@ class ArgumentParser {
     }
     for (const Option& option : command_.options) {
       if (!takes_bare_word(option)) continue;
+      const std::size_t before = given_.values.size();
       store(option, text);
       if (option.required || !option.default_text.empty()) return;
       given_.has_bare_path = true;
-      if (const RawValue* value = given_.find(option.name); value && !may_be_there(value->text))
-        fault("'" + excerpt(value->text) + "' does not exist." + did_you_mean_path(value->text));
+      if (given_.values.size() == before) return;
+      if (const std::string& path = given_.values.back().text; !may_be_there(path))
+        fault("'" + excerpt(path) + "' does not exist." + did_you_mean_path(path));
       return;
     }
     refuse("each option takes one value.");

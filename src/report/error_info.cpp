@@ -24,8 +24,8 @@ FailureReport report_errors(const std::vector<Error>& errors) {
 }
 
 FailureReport report_bug(const std::string& what) {
-  const std::string message =
-      "This is a bug in kiln: " + what + ". Please report it with the command line and the log.";
+  const std::string message = for_people("This is a bug in kiln: " + what +
+                                         ". Please report it with the command line and the log.");
   return {{message}, error_info_of("InternalError", 1000, message)};
 }
 
@@ -37,8 +37,8 @@ std::string error_info_of_success() {
 
 std::string error_info_of(const std::string& id, int code, const std::string& message) {
   constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
-  std::string text = for_people(message);
-  if (text.size() >= kLongMessage) text = cut_to_bytes(text, kCutMessage);
+  const std::string text =
+      message.size() >= kLongMessage ? cut_to_bytes(message, kCutMessage) : message;
   const Json exception = {{"ErrorId", id},
                           {"ErrorCode", code},
                           {"ExceptionType", code == 1000 ? "LibraryException" : "ModuleException"},

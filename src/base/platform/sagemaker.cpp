@@ -10,7 +10,6 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/url.h"
 
 namespace kiln {
 
@@ -154,7 +153,7 @@ std::filesystem::path failure_file() {
 }  // namespace
 
 void leave_failure_note(const std::string& text) {
-  const std::string note = cut_to_bytes(for_people(text), kMaxBytes);
+  const std::string note = cut_to_bytes(text, kMaxBytes);
   const std::filesystem::path termination_log = "/dev/termination-log";
   const std::filesystem::path file = failure_file();
   std::error_code ignored;
