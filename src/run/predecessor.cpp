@@ -90,13 +90,6 @@ void finish_interrupted(const fs::path& folder) {
   }
 }
 
-// As seen from here, if it is below.
-std::string shown(const fs::path& path) {
-  std::error_code fault;
-  const fs::path near = fs::proximate(path, fault);
-  return fault || near.begin()->string() == ".." ? path.string() : near.string();
-}
-
 }  // namespace
 
 bool holds_model_of(const std::string& model_directory, double started) {
@@ -130,7 +123,7 @@ void set_best_aside(const std::string& log_path, double resumed, Log& log) {
 std::string Predecessor::decide(const TrainConfig& config) {
   const fs::path before = path_of_before(model_);
   if (before.empty() || collects_outputs() || !config.output.kfp_executor_input.empty()) return {};
-  const std::string place = "'" + shown(before) + "'";
+  const std::string place = "'" + before.string() + "'";
   if (!may_hold_model(before)) return place + " holds other files, so it will not be kept there.";
   const fs::path logs_before = path_of_before(logs_);
   const DataConfig& data = config.data;
@@ -138,7 +131,7 @@ std::string Predecessor::decide(const TrainConfig& config) {
                                    data.split.file, data.split.labels, config.options_file})
     for (const fs::path& kept : {before, logs_before})
       if (lies_inside(input, kept))
-        return "'" + shown(kept) + "' stays as it is, since this run reads it.";
+        return "'" + kept.string() + "' stays as it is, since this run reads it.";
   finish_interrupted(before);
   const Told told = told_by(training_json_), earlier = told_by(training_json_in(before));
   if (told.started > 0 && told.started == earlier.started) {

@@ -98,7 +98,7 @@ TEST(Checkpoints, OfARunAreInItsFolder) {
 }
 
 TEST(Checkpoints, NeedAFolderOnPlatforms) {
-  const Environment platform({{"AZUREML_RUN_ID", "run"}});
+  const Environment platform(Environment::Values{{"AZUREML_RUN_ID", "run"}});
   for (const std::string option : {"--resume", "--checkpoint-every"}) {
     const std::string value = option == "--resume" ? "require" : "1epoch";
     const std::string message = fault(train({option, value}));

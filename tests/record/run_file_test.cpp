@@ -141,7 +141,7 @@ TEST_F(RunFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
 TEST_F(RunFileTest, AFullDiskLeavesWholeLines) {
   fs::create_symlink("/dev/full", file_);
   const auto sink = make_run_file(file_);
-  EXPECT_THROW(sink->start(hostile_run().start), std::runtime_error);
+  EXPECT_THROW(sink->start(hostile_run().start), Error);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ int number_in(const char* name) {
   if (text.empty() || (fault == std::errc() && last == end && number >= 0 && number <= kMost))
     return number;
   throw Error(ErrorCode::kUserError,
-              std::string("The environment variable ") + name + " is '" + excerpt(text) +
+              std::string("The environment variable ") + name + " is '" +
+                  excerpt(environment(name)) +
                   "' instead of a whole number from 0 to 1000000000. Correct it, or unset it if "
                   "nothing started this process as one of several.");
 }

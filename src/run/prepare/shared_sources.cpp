@@ -400,12 +400,25 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
 }
 
 Twins find_twins(World& world, const Division& division, const Sources& sources) {
+  constexpr std::ptrdiff_t kMaxReadHere = 10'000;
   std::vector<const Dataset*> told;
   if (division.has_own_train || world.leads()) told.push_back(&sources.train);
   if (!sources.judged_out_of_fold && (division.has_own_valid || world.leads()))
     told.push_back(&sources.valid);
   std::vector<std::vector<std::uint64_t>> hashes;
   for (const Dataset* set : told) hashes.push_back(hashes_of(set->samples));
+  // Images that filled no step of the first epoch are few.
+  const bool reads_rest = world.leads() && !division.has_own_train &&
+                          std::ranges::count(hashes.front(), 0U) <= kMaxReadHere;
+  std::string bytes;
+  for (std::size_t i = 0; reads_rest && i < hashes.front().size(); ++i) {
+    if (hashes.front()[i] != 0) continue;
+    try {
+      read_image_bytes(sources.train, i, bytes);
+      hashes.front()[i] = content_hash(bytes);
+    } catch (const ImageFault&) {  // the loader reports it
+    }
+  }
   const auto of_rank_0 =
       repeated_hashes(concatenated(world.gather_on_rank_0(concatenated(hashes))));
   const auto repeated =

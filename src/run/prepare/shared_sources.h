@@ -35,8 +35,8 @@ void require_one_stream(World& world, const Division& division, const std::strin
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
 // Images with the same bytes among those that the ranks have read: on rank 0; elsewhere nothing. Of
-// sets that all ranks share, rank 0 must know the hashes (share_hashes()); of others the ranks send
-// theirs, 8 bytes for each image. A collective.
+// sets that all ranks share, rank 0 must know the hashes (share_hashes()), and reads the training
+// images that are left over; of others the ranks send theirs, 8 bytes for each image. A collective.
 Twins find_twins(World& world, const Division& division, const Sources& sources);
 
 // Whether ranks that read a dataset from the same paths find the same data there. Compares what is
