@@ -388,8 +388,10 @@ Read read_and_plan(TrainConfig& config, const std::optional<ResumePoint>& resume
   Read read = read_and_share(config, resume, valid_stream, machine, world, log);
   read.outputs.predecessor = std::move(predecessor);
   TransformSpec& pixels = read.pixels.train;
+  // Images that are shown whole get no random crops either: as parts they would look larger.
+  const int kept_side = pixels.fit != Fit::kCrop ? 1 : pixels.output.height;
   follow_length(config, read.division.steps_per_epoch,
-                pixels.short_side > 0 ? 0 : pixels.output.height, world.size());
+                pixels.fit == Fit::kCrop && pixels.short_side > 0 ? 0 : kept_side, world.size());
   pixels.augment = config.data.augment;
   read.plan =
       make_plan({config, machine, resume, read.sources, *read.model}, std::move(read.pixels),
