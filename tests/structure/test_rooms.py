@@ -7,7 +7,8 @@ from tree import SRC, TreeTest, backticked, cpp_files, main, numbered_lines, row
 README = (SRC / "README.md").read_text(encoding="utf-8")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SYSTEM_HEADERS = {"arpa/inet.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "ifaddrs.h", "malloc.h", "poll.h",
-                  "link.h", "pthread.h", "sched.h", "signal.h", "spawn.h", "termios.h", "unistd.h", "sys/*", "gnu/*", "linux/*"}
+                  "link.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "termios.h", "unistd.h", "sys/*",
+                  "gnu/*", "linux/*"}
 
 
 def folder_of(path):
