@@ -66,7 +66,7 @@ class RunTest(JobTest):
                 self.assertIsNone(self.error_info())
                 start = self.start_event()
                 self.assertEqual((start["num_ranks"], start["steps_per_epoch"], start["global_batch"]), (2, 2, 24))
-                self.assertEqual(job.output.count("saved epoch"), 1)
+                self.assertEqual(job.output.count("\n  saved epoch"), 1)
 
     def test_same_seed_and_ranks_give_the_same_bits_and_bf16_gradients_others(self):
         outcomes = []

@@ -52,7 +52,7 @@ class TrainTest(FlowTest):
         self.assertEqual(self.training()["data"]["validation_images_in_training"], 3)
         trained, chosen = seen_images(self.folder / "model")
         self.assertEqual((len(trained), len(chosen), len(trained & chosen)), (48, 12, 3))
-        self.assertEqual(result.stdout.count("3 of 12 validation images"), 1, result.stdout)
+        self.assertEqual(result.stdout.count("warning: 3 of 12 validation images"), 1, result.stdout)
 
     def assert_training_json_holds_what_the_readme_promises(self):
         training = self.training()
