@@ -53,11 +53,11 @@ void check_weights_hash(Given& given) {
 }
 
 const std::string kInitialWeights =
-    "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model directory, "
-    "SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which is downloaded "
-    "once and cached in ~/.cache/kiln/weights, as is `torchvision`, what torchvision publishes for "
-    "the network (torchvision:v2: its second file). Of several state dicts in a file, such as "
-    "state_dict and state_dict_ema, FILE#NAME takes one. ";
+    "Initial weights: `torchvision`, what it publishes for the network (torchvision:v2: its second "
+    "file); a state dict (.pth or .safetensors), a model directory, model.tar.gz or a checkpoint; "
+    "or the https:// URL of a file. Downloads are cached in ~/.cache/kiln/weights. Of several "
+    "state "
+    "dicts in a file, such as state_dict and state_dict_ema, FILE#NAME takes one. ";
 const std::string kZeroInitHelp =
     "ResNet only: zero-initialize the last BatchNorm of every residual branch.";
 const std::string kMemoryEfficientHelp =
