@@ -124,13 +124,13 @@ TEST(CommandLine, UnknownOptionsGetASuggestion) {
 TEST(CommandLine, NamesOfOtherTrainersAreKnown) {
   EXPECT_EQ(fault({"train", "--model", "resnet50", "--data-dir", "t", "--lr=0.1", "--out", "o"}),
             "--model, --data-dir, --lr, --out are another program's: type `kiln train --model-name "
-            "resnet50 t --learning-rate 0.1 --trained-model-path o`.");
+            "resnet50 t --learning-rate 0.1 --run-path o`.");
   const CommandInfo &training = *find_command("train"), &packing = *find_command("pack"),
                     &creation = *find_command("init-model");
   EXPECT_EQ(meant_option(training, "bs"), "batch-size");
   EXPECT_EQ(meant_option(training, "amp"), "precision");
   EXPECT_EQ(meant_option(training, "num_workers"), "loader-threads");
-  EXPECT_EQ(meant_option(training, "out"), "trained-model-path");
+  EXPECT_EQ(meant_option(training, "out"), "run-path");
   EXPECT_EQ(meant_option(packing, "out"), "output-path");
   EXPECT_EQ(meant_option(packing, "lr"), "");
   EXPECT_EQ(meant_option(creation, "model"), "model-name");

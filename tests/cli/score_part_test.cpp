@@ -93,7 +93,7 @@ TEST(ScorePart, VariablesThatAreNoNumbersInRangeAreRefusedByName) {
       {{{"RANK", "two"}, {"WORLD_SIZE", "2"}}, "RANK is 'two'"},
       {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK is '-1'"},
       {{{"RANK", "1x"}, {"WORLD_SIZE", "2"}}, "RANK is '1x'"},
-      {{{"RANK", "4294967296"}, {"WORLD_SIZE", "4294967298"}}, "WORLD_SIZE is '4294967298'"},
+      {{{"RANK", "4294967296"}, {"WORLD_SIZE", "2"}}, "RANK is '4294967296'"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "x"}}, "LOCAL_RANK is 'x'"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}},
        "LOCAL_RANK is 2"},

@@ -172,14 +172,6 @@ TEST_F(SplitDatasetTest, TellsTheFaultsOfBothFilesTogether) {
   expect_word(problems.errors()[0].message(), "nowhere.csv' cannot be read");
 }
 
-TEST_F(SplitDatasetTest, NotesCopiesWithOtherLabels) {
-  draw_classes(4);
-  std::filesystem::copy(folder_ / "cat/p0_0.png", folder_ / "dog/x.png");
-  const SplitDataset made = split();
-  ASSERT_FALSE(made.set.notes.empty());
-  expect_word(made.set.notes.back(), "'cat/p0_0.png' and 'dog/x.png'");
-}
-
 TEST(ScanImages, OfManyReadsWholeOnlyWhatBeginsAlike) {
   ScratchFolder folder;
   folder.put("cat/0.png", std::string(20'000, 'a') + "1");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/parse.h"
@@ -171,7 +172,7 @@ TEST_F(SageMaker, PretrainedWithoutAFileIsAFault) {
   write("hyperparameters", R"({"model_name": "resnet34", "pretrained": "True"})");
   const std::vector<Error> all = problems().errors();
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_NE(all[0].message().find("resnet34-b627a593.pth"), std::string::npos);
+  EXPECT_NE(all[0].message().find("--weights torchvision"), std::string::npos);
 }
 
 TEST_F(SageMaker, OptionsOfInitModelAloneAreFaults) {
@@ -202,6 +203,7 @@ TEST_F(SageMaker, StartsARankForEachGpu) {
 TEST_F(SageMaker, KeepsCheckpointsWhereTheJobHasAPlaceForThem) {
   const std::string place = "--checkpoint-path=" + (folder_ / "checkpoints").string();
   write("hyperparameters", R"({"checkpoint_every": "5s"})");
+  const Environment job(Environment::Values{{"TRAINING_JOB_NAME", "job"}});
   EXPECT_NE(fault().find("--checkpoint-path"), std::string::npos);
   fs::create_directories(folder_ / "checkpoints");
   EXPECT_EQ(command(), paths({"--checkpoint-every=5s", place}));
