@@ -70,7 +70,7 @@ constexpr ForeignWords kForeignWords[] = {
     {"hflip scale ratio", "augment", "=standard"},
     {"aa= auto-augment= reprob random-erase", "augment", "=strong"},
     {"color-jitter", "augment", "=crop,flip,color"},
-    {"crop-mode", "fit", "center=crop squash=stretch border=pad"},
+    {"crop-mode=", "fit", "center=crop squash=stretch border=pad"},
     {"mean std", "normalization", "0.5=half 0.485=imagenet 0.229=imagenet"},
     {"eval-metric", "best-by"},
     {"conf threshold", "min-confidence"},
