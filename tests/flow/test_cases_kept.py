@@ -2,6 +2,7 @@
 best epoch, and a run has one folder (newcomer A3, A6, B15, C12)."""
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -218,12 +219,13 @@ class Container(Kept):
     ENTER = """mount -t tmpfs none "$1" && mkdir "$1/upper" "$1/work" "$1/root" &&
         mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" &&
         mount --rbind /proc "$1/root/proc" && mount --rbind /dev "$1/root/dev" && folder=$2 root=$1/root && shift 2 &&
-        exec chroot "$root" sh -c 'cd "$0" && exec "$@"' "$folder" "$@" """
+        exec chroot "$root" sh -c 'mkdir -p "$0" && cd "$0" && exec "$@"' "$folder" "$@" """
+    HERE = pathlib.Path("/var/tmp/kiln-lost")  # on that root, wherever the test's own folder is
 
     def in_container(self, *words):
         place = self.folder / "container"
         place.mkdir(exist_ok=True)
-        command = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", self.ENTER, "sh", place, self.folder, *words]
+        command = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", self.ENTER, "sh", place, self.HERE, *words]
         return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=100)
 
     def test_what_is_lost_with_a_container_is_told(self):
@@ -237,7 +239,7 @@ class Container(Kept):
         self.assertEqual(len(lines), 2, run.stdout)
         self.assert_names(lines[0], "'model'", "'logs'")
         self.assertEqual(lines[1], run.stdout.splitlines()[-1])
-        self.assert_names(run.stdout, self.folder / "model", self.folder / "logs/report.html")
+        self.assert_names(run.stdout, self.HERE / "model", self.HERE / "logs/report.html")
         given = self.in_container(KILN, *self.train_arguments())
         self.assertNotIn("/data", given.stdout.replace(str(self.data), ""))
         outside = kiln(*words, cwd=self.folder)
