@@ -88,8 +88,8 @@ TEST(CheckpointEvery, RefusesCountsThatAreTooLarge) {
 }
 
 TEST(Checkpoints, OfARunAreInItsFolder) {
-  const auto config = parse_as<TrainConfig>(
-      {"train", "--data-path=d", "--run-path=runs/one", "--trained-model-path=m", "--model-name=resnet18"});
+  const auto config = parse_as<TrainConfig>({"train", "--data-path=d", "--run-path=runs/one",
+                                             "--trained-model-path=m", "--model-name=resnet18"});
   EXPECT_EQ(config.output.trained_model_path, "m");
   EXPECT_EQ(config.output.log_path, "runs/one/logs");
   EXPECT_EQ(config.checkpoint.path, "runs/one/checkpoints");

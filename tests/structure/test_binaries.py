@@ -61,6 +61,7 @@ class BinaryTest(unittest.TestCase):
     def test_nothing_is_called_that_older_systems_lack(self):
         """Whose glibc is older than the one that it was built with."""
         built = [pathlib.Path(KILN), *pathlib.Path(KILN).parent.glob("libkiln*.so")]
+        built = [path for path in built if path.name != "libkiln_faults.so"]  # of tests
         self.assertGreater(len(built), 1)
         self.assertEqual({path.name: newer for path in built if (newer := symbols.functions_above(symbols.MOST, path))}, {})
 
