@@ -58,7 +58,7 @@ bool may_be_there(const std::string& path) {
 
 // Of this user, $HOME or what the system knows, for an empty name; empty: there is none.
 std::string home_folder(const std::string& user) {
-  if (const std::string home = environment("HOME"); user.empty() && !home.empty()) return home;
+  if (std::string home = environment("HOME"); user.empty() && !home.empty()) return home;
   const passwd* known = user.empty() ? ::getpwuid(::getuid()) : ::getpwnam(user.c_str());
   return known == nullptr || known->pw_dir == nullptr ? "" : known->pw_dir;
 }
