@@ -369,7 +369,8 @@ void keep_directory(const fs::path& folder, const fs::path& before) {
   std::error_code fault;
   std::vector<std::string> names = names_in(folder, fault);
   std::erase_if(names, [](const std::string& name) { return !is_known_name(name); });
-  std::ranges::partition(names, [](const std::string& name) { return name != kMetaFile; });
+  std::partition(names.begin(), names.end(),
+                 [](const std::string& name) { return name != kMetaFile; });
   std::vector<DurableFile> files;
   for (const std::string& name : names) files.push_back(linked_file(before / name, folder / name));
   kept.replace(std::move(files), {kOwnFiles.begin(), kOwnFiles.end()});
