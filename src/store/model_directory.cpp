@@ -372,6 +372,7 @@ void keep_directory(const fs::path& folder, const fs::path& before) {
   std::partition(names.begin(), names.end(),
                  [](const std::string& name) { return name != kMetaFile; });
   std::vector<DurableFile> files;
+  files.reserve(names.size());
   for (const std::string& name : names) files.push_back(linked_file(before / name, folder / name));
   kept.replace(std::move(files), {kOwnFiles.begin(), kOwnFiles.end()});
 }
