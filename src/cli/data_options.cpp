@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "cli/paths.h"
 #include "cli/rows.h"
 
 namespace kiln {
