@@ -191,7 +191,7 @@ Rows<TrainConfig> machine_rows() {
               opt(&OutputConfig::log_path, "log-path", path("DIR"),
                   {kReporting, kFree, kForOneRun, kMayDiffer, kFirst},
                   "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, tensorboard) "
-                  "and module_statistics/error_info.json.")
+                  "and error_info.json, in module_statistics.")
                   .noted_in(&OutputConfig::log_path_given),
               opt(&OutputConfig::explain, "explain", path("DIR"), {kReporting, kFree, kForOneRun},
                   "Folder for heat maps of the validation mistakes in the report: what in the "
@@ -466,7 +466,7 @@ CommandInfo train_command() {
                              "PHOTOS [VALIDATION-PHOTOS] [options]", train_rows(), check_train,
                              {imply_usual, imply_recipe});
   info.examples = {
-      "kiln train photos                                # photos has a folder for each class",
+      "kiln train photos                      # photos has a folder for each class",
       "kiln train photos --weights torchvision --time-limit 30min",
       "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
   return info;

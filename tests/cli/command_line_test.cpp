@@ -338,6 +338,18 @@ TEST(CommandLine, HostileArgumentsAreFaults) {
   EXPECT_NE(fault(train({"--epochs=1=2"})).find("'1=2'"), std::string::npos);
 }
 
+TEST(CommandLine, WordsAreSplitAsTheyStand) {
+  for (const char* odd : {"-b", "--odd=1", "--"})
+    EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", odd}).path, odd);
+  EXPECT_EQ(parse_as<ScoreConfig>({"score", "--files-from", "-"}).files_from, "-");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "@me.jpg"}).path, "@me.jpg");
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--check", "photos"}).path, "photos");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--random_seed", "-7"})).optimization.random_seed, -7);
+  EXPECT_NE(fault(train({"--epoch", "3"})).find("Did you mean '--epochs'?"), std::string::npos);
+  EXPECT_NE(fault(train({"--epochs", "--", "3"})).find("--epochs needs a value"),
+            std::string::npos);
+}
+
 TEST(CommandLine, ABooleanMayBeADigit) {
   EXPECT_TRUE(parse_as<TrainConfig>(train({"--sync-batch-norm", "1"})).ranks.sync_batch_norm);
   EXPECT_FALSE(parse_as<TrainConfig>(train({"--sync-batch-norm", "0"})).ranks.sync_batch_norm);
