@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "cli/rows.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -41,7 +41,7 @@ Reader<std::string> sha256() {
 void check_weights(Given& given, const std::string& weights, const std::string& network) {
   const KnownNetwork* known = find_network(network);
   if (names_torchvision(weights) && known != nullptr)
-    given.check(given.position("weights"), [&] { torchvisions_url(*known, weights); });
+    given.check(given.position("weights"), [&] { torchvisions_weights(*known, weights); });
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     given.refuse("weights", "'" + weights + "' cannot be downloaded: " + fault + ".");

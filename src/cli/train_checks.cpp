@@ -12,7 +12,7 @@
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
 #include "cli/rows.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "record/run_file.h"
 #include "train/exchange/catalogue.h"
 #include "train/optimizer/catalogue.h"

@@ -25,7 +25,6 @@
 #include "run/run_logger.h"
 #include "run/run_trace.h"
 #include "run/stop.h"
-#include "train/epoch.h"
 #include "train/state.h"
 
 namespace kiln {

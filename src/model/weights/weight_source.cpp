@@ -18,7 +18,7 @@
 #include "base/output_folder.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
-#include "model/published.h"
+#include "model/catalogue.h"
 #include "model/weights/timm_names.h"
 #include "store/checkpoint.h"
 

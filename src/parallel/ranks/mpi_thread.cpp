@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 // State shared by the MPI thread and the threads that use it.
 struct MpiThread::State {
-  State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
+  State(StallLimits limits, std::function<void(const std::string&)> warn)
       : stall(limits, std::move(warn)), thread([this] { run(); }) {}
 
   void run() {
@@ -363,7 +363,7 @@ void require_same_open_mpi() {
 
 }  // namespace
 
-MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn) {
+MpiThread::MpiThread(StallLimits limits, std::function<void(const std::string&)> warn) {
   require_same_open_mpi();
   state_ = std::make_unique<State>(limits, std::move(warn));
   std::unique_lock lock(state_->mutex);

@@ -152,9 +152,9 @@ class MpiMessages {
   const std::optional<RankFailure>& failure() const { return failure_; }
 
  private:
-  enum class Kind : std::int32_t { kAsk, kTell, kFailed };
+  enum class MessageKind : std::int32_t { kAsk, kTell, kFailed };
   struct Message {
-    Kind kind = Kind::kAsk;
+    MessageKind kind = MessageKind::kAsk;
     std::int32_t exit_code = 0;
     std::uint64_t started = 0;
     std::int32_t patient = 0;

@@ -177,7 +177,7 @@ TrainingLoaders::TrainingLoaders(const LoadingPlan& plan, Sources& sources, cons
       valid_cache_(cache.valid, sources.valid.samples.size(), cache.valid_limit_bytes),
       warn_(std::move(warn)) {}
 
-BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
+BatchPlan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
   return {.batch_size = plan_.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
@@ -186,8 +186,8 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
           .num_slots = num_slots_};
 }
 
-StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
-  StreamLoader::Plan wanted = stream_plan(plan_, sources_, pixels_, division_);
+StreamPlan TrainingLoaders::plan_of_stream() const {
+  StreamPlan wanted = stream_plan(plan_, sources_, pixels_, division_);
   wanted.scaling = scaling_;
   wanted.num_slots = num_slots_;
   wanted.warn = warn_;
@@ -204,7 +204,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
     if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
     return mine;
   };
-  BatchLoader::Plan wanted = plan(pixels_.of_epoch(epoch), epoch);
+  BatchPlan wanted = plan(pixels_.of_epoch(epoch), epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
   return {sources_.train, pool_, std::move(wanted), &train_cache_};
@@ -212,7 +212,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(sources_.valid.samples.size());
-  BatchLoader::Plan wanted = plan(pixels_.valid, epoch);
+  BatchPlan wanted = plan(pixels_.valid, epoch);
   wanted.order = validation_indices(count, division_.valid);
   return {sources_.valid, pool_, std::move(wanted), &valid_cache_};
 }
@@ -241,7 +241,7 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 }
 
 BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
-  BatchLoader::Plan wanted = plan(pixels_.valid, 0);
+  BatchPlan wanted = plan(pixels_.valid, 0);
   wanted.order = std::move(order);
   wanted.batch_size = batch_size;
   return {set, pool_, std::move(wanted)};

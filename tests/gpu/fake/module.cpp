@@ -45,9 +45,9 @@ class Group final : public NcclGroup {
     side_.push([this] { is_set_up_ = meet(); });
   }
 
-  State state() override {
-    if (board().is_aborted != 0 || has_failed_) return State::kFailed;
-    return is_set_up_ && ++num_asked_ % 3 == 0 ? State::kReady : State::kBusy;
+  NcclState state() override {
+    if (board().is_aborted != 0 || has_failed_) return NcclState::kFailed;
+    return is_set_up_ && ++num_asked_ % 3 == 0 ? NcclState::kReady : NcclState::kBusy;
   }
   std::string fault() override { return "remote process exited or there was a network error"; }
 

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-using State = NcclGroup::State;
+using State = NcclState;
 
 // The fake group's settings and calls; outlives the group.
 struct Script {
