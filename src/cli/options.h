@@ -151,6 +151,22 @@ std::optional<TypedWord> split_word(const CommandInfo& command, const std::strin
 // parts of URLs that may be secret.
 std::string line_to_type(const CommandInfo& command, const std::vector<std::string>& words);
 
+// What earlier builds had; removed_words.cpp.
+
+struct RemovedWord {
+  std::string_view command, option;  // without dashes
+  std::string_view value;  // the only one that was removed, # for any number; empty: the option was
+  std::string_view usual;  // of a removed option: its values with which a checkpoint resumes
+  std::string_view instead;  // a clause that follows "was removed; "
+};
+
+// The row of a removed option, or of one whose `value` was removed; nullptr: none.
+const RemovedWord* find_removed(std::string_view command, std::string_view option,
+                                std::string_view value = {});
+
+// A clause for each of train's options whose text in a checkpoint has no meaning any more.
+std::vector<std::string> removed_settings(const OptionTexts& options);
+
 // Whether two texts of an option have the same value; false if one of them is invalid.
 bool is_same_setting(const Option& option, const std::string& a, const std::string& b);
 

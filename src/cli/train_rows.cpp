@@ -314,10 +314,11 @@ Rows<RecipeConfig> recipe_rows() {
       opt(&Config::optimizer, "optimizer", named(kKnownOptimizers), {kRecipe, kResult, kOfRecipe},
           descriptions(kKnownOptimizers)),
       opt(&Config::momentum, "momentum", from(0, 1), {kRecipe, kResult, kOfRecipe},
-          "Momentum of sgd and lars; beta1 of adamw."),
+          "Momentum of sgd; beta1 of adamw."),
       opt(&Config::weight_decay, "weight-decay", from(0, 1), {kRecipe, kResult, kOfRecipe},
-          "Weight decay: sgd and lars add this multiple of the weights to the gradient; adamw "
-          "shrinks weights by it, times the learning rate."),
+          "Weight decay: sgd adds this multiple of the weights to the gradient; adamw shrinks "
+          "weights "
+          "by it, times the learning rate."),
       opt(&Config::decays_norm_and_bias, "no-decay", {{"none", true}, {"norm-and-bias", false}},
           {kRecipe, kResult, kOfRecipe},
           "Parameters without weight decay. norm-and-bias: those of normalization layers, and "

@@ -170,7 +170,6 @@ TEST(Modern, FollowsTheOptimizerAndTheEpochs) {
   };
   EXPECT_EQ(rate_of("sgd"), "0.064");
   EXPECT_EQ(rate_of("adamw"), "0.0005");
-  EXPECT_EQ(rate_of("lars"), "0.192");
   EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "1.5");
 }
 

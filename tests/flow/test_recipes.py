@@ -35,9 +35,6 @@ class ResumeTest(RecipeTest):
         """Each rank has averages of BatchNorm's statistics of its own within an epoch."""
         self.assert_goes_on(recipe="modern", ranks=2, batch_size=6, image_size="32:64", checkpoint_every="1step")
 
-    def test_lars(self):
-        self.assert_goes_on(learning_rate=0.03, optimizer="lars")
-
     def test_another_recipe_is_refused(self):
         first = self.job("run", ema=0.9)
         first.stop_after(2)

@@ -1,0 +1,53 @@
+// Options and values that earlier builds of 0.1 had. A command line, a --config file or a
+// checkpoint with one of them is answered with what became of it. The table goes with 0.2.
+#include <sstream>
+
+#include "base/text.h"
+#include "cli/options.h"
+
+namespace kiln {
+namespace {
+
+constexpr RemovedWord kRemovedWords[] = {
+    {"train", "optimizer", "lars", "", "use sgd, with --num-warmup-steps for large batches"},
+};
+
+// In small letters, with # for each number.
+std::string shape_of(std::string_view text) {
+  std::string shape;
+  for (const char c : in_small_letters(text)) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit || !shape.ends_with('#')) shape += is_digit ? '#' : c;
+  }
+  return shape;
+}
+
+bool has_word(std::string_view words, const std::string& word) {
+  std::istringstream in{std::string(words)};
+  for (std::string one; in >> one;)
+    if (one == word) return true;
+  return false;
+}
+
+}  // namespace
+
+const RemovedWord* find_removed(std::string_view command, std::string_view option,
+                                std::string_view value) {
+  for (const RemovedWord& row : kRemovedWords)
+    if (row.command == command && same_name(row.option, option) &&
+        (row.value.empty() || row.value == shape_of(value)))
+      return &row;
+  return nullptr;
+}
+
+std::vector<std::string> removed_settings(const OptionTexts& options) {
+  std::vector<std::string> settings;
+  for (const auto& [name, text] : options)
+    if (const RemovedWord* row = find_removed("train", name, text);
+        row != nullptr && !has_word(row->usual, in_small_letters(text)))
+      settings.push_back("--" + name + " " + excerpt(text) + " was removed; " +
+                         std::string(row->instead));
+  return settings;
+}
+
+}  // namespace kiln
