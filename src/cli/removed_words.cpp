@@ -9,6 +9,8 @@ namespace kiln {
 namespace {
 
 constexpr RemovedWord kRemovedWords[] = {
+    {"train", "zero-init-residual", "", "false 0",
+     "`kiln init-model` has the option, and --untrained-model-path takes what it writes"},
     {"train", "optimizer", "lars", "", "use sgd, with --num-warmup-steps for large batches"},
 };
 

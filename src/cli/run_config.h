@@ -77,7 +77,6 @@ inline constexpr std::string_view kAutoNetwork = "auto";  // until the images ar
 struct NetworkConfig {
   std::string model_name;  // empty: the one in untrained_model_path; or kAutoNetwork
   std::string weights;     // a path or a URL; empty: random init
-  bool zero_init_residual = false;
 };
 
 // How one dataset becomes training and validation images.

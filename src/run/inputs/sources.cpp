@@ -231,12 +231,9 @@ void read_untrained(const DataConfig& config, Sources& sources) {
 
 // Sets the network that --model-name describes, and reads its --weights.
 void read_network(const NetworkConfig& config, Sources& sources) {
-  sources.untrained.spec = {.model_name = config.model_name,
-                            .zero_init_residual = config.zero_init_residual};
+  sources.untrained.spec = {.model_name = config.model_name};
   if (!config.weights.empty())
     sources.weights = read_weight_source(config.weights, config.model_name);
-  if (sources.weights && config.zero_init_residual)
-    sources.notes.push_back(without_effect({"--zero-init-residual"}, "--weights sets these, too"));
 }
 
 // The images of --data-path. Those of a folder without labels get them from --labels, which is then
