@@ -37,7 +37,6 @@ enum class ValueKind {
   kAugment,         // a set of operations, such as crop,flip (record/vocabulary.h)
   kDuration,        // a time with its unit, such as 30min
   kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
-  kTrainingSize,    // auto, an integer, or a start and an end, such as 128:224
   kCropSize,        // auto, larger or an integer
 };
 

@@ -55,12 +55,6 @@ struct RateScaling {
   }
 };
 
-// The size of training images. Training starts at `first` and grows; 0: constant size.
-struct ImageSizes {
-  int first = 0, last = 0;  // last 0: auto
-  bool operator==(const ImageSizes&) const = default;
-};
-
 // The center crop of validation images. `side` is 0 for auto and for larger.
 struct CropSize {
   int side = 0;
@@ -110,7 +104,7 @@ struct DataConfig {
   StreamConfig stream;
   NetworkConfig network;
   std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
-  ImageSizes image_size;
+  int image_size = 0;          // 0: auto
   Augment augment = Augment::kNone;
   std::optional<Fit> fit;  // empty: chosen by the images
   int eval_resize = 0;     // 0: auto

@@ -90,11 +90,10 @@ Rows<TrainConfig> component_rows() {
 Rows<DataConfig> image_rows() {
   using Config = DataConfig;
   return {
-      opt(&Config::image_size, "image-size", growing_size(), {kImages, kResult, kParameter, kFirst},
+      opt(&Config::image_size, "image-size", auto_or(16, 2048, "pixels"),
+          {kImages, kResult, kParameter, kFirst},
           "Resize images to this height and width. auto: the size that all images share, if they "
-          "are an ImageDirectory or have no side above 256; else 224. 128:224: training starts at "
-          "128 pixels and grows to 224 in steps of 32, each for the same number of epochs; "
-          "validation always uses the last size."),
+          "are an ImageDirectory or have no side above 256; else 224."),
       opt(&Config::fit, "fit",
           {{"crop", Fit::kCrop}, {"pad", Fit::kPad}, {"stretch", Fit::kStretch}, {"auto", {}}},
           {kImages, kResult},
