@@ -11,6 +11,8 @@ namespace {
 constexpr RemovedWord kRemovedWords[] = {
     {"train", "zero-init-residual", "", "false 0",
      "`kiln init-model` has the option, and --untrained-model-path takes what it writes"},
+    {"train", "gradient-dtype", "", "fp32",
+     "gradients are summed in float32: a larger --accumulate sums them less often"},
     {"train", "image-size", "#:#", "", "images have one size: give the last one"},
     {"train", "optimizer", "lars", "", "use sgd, with --num-warmup-steps for large batches"},
 };

@@ -199,7 +199,6 @@ struct RanksConfig {
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   ExchangePlan exchange;
-  bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   // After waiting this long, and again at this interval, the missing ranks are logged.
   double stall_warning_s() const { return collective_timeout_s / 5.0; }

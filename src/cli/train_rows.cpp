@@ -413,10 +413,6 @@ Rows<TrainConfig> rank_rows() {
              {opt(&RanksConfig::sync_batch_norm, "sync-batch-norm", on_off(),
                   {kRanks, kResult, kParameter},
                   "Compute BatchNorm statistics over the global batch."),
-              opt(&RanksConfig::bfloat16_gradients, "gradient-dtype",
-                  {{"fp32", false}, {"bf16", true}}, {kRanks, kBits},
-                  "Data type of the gradient all-reduce; bf16 halves the traffic at reduced "
-                  "precision."),
               opt(&RanksConfig::collective_timeout_s, "collective-timeout",
                   from(1, 86400, "seconds"), {kRanks, kFree},
                   "Fail the job after waiting this long for other ranks; each fifth of it, the "

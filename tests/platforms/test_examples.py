@@ -181,7 +181,7 @@ class SageMakerTest(ExampleTest):
         misses the key by which hosts meet."""
         self.program("aws", f'printf %s "$4" > "{self.folder}/request.json"\n')
         copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
-        for name, told in (("cpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--shard-by=train", "--gradient-dtype=bf16"]),
+        for name, told in (("cpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--shard-by=train"]),
                            ("gpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--precision=auto",
                                                "variables passed to the ranks of all hosts: NCCL_DEBUG, NCCL_SOCKET_NTHREADS"])):
             with self.subTest(name=name):

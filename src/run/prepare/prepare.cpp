@@ -314,12 +314,11 @@ void connect(const RanksConfig& config, Run& run) {
 }
 
 // The state at the first step, or that of the checkpoint.
-void make_state(bool bfloat16_gradients, Run& run) {
+void make_state(Run& run) {
   const ExchangePlan& exchange = run.plan.exchange;
-  run.state = std::make_unique<TrainState>(
-      std::move(run.model), run.plan.recipe,
-      BucketPlan{.bfloat16 = bfloat16_gradients, .sums_ranks = exchange.kind->sums_ranks},
-      *run.communicator);
+  run.state = std::make_unique<TrainState>(std::move(run.model), run.plan.recipe,
+                                           BucketPlan{.sums_ranks = exchange.kind->sums_ranks},
+                                           *run.communicator);
   TrainState& state = *run.state;
   state.random_seed = run.plan.loading.seed;
   state.progress.early_stopping.patience = run.plan.stop.patience;
@@ -497,7 +496,7 @@ RepeatedRun repetition_of(const TrainConfig& config, const Run& run) {
 void begin(const TrainConfig& config, Run& run) {
   const Plan& plan = run.plan;
   connect(config.ranks, run);
-  make_state(config.ranks.bfloat16_gradients, run);
+  make_state(run);
   open_loaders(config.data, run);
   TrainState& state = *run.state;
   const bool writes_checkpoints = plan.checkpoint.is_lasting() && !plan.uses_features;
