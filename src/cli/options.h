@@ -153,9 +153,10 @@ std::string line_to_type(const CommandInfo& command, const std::vector<std::stri
 // What earlier builds had; removed_words.cpp.
 
 struct RemovedWord {
-  std::string_view command, option;  // without dashes
-  std::string_view value;  // the only one that was removed, # for any number; empty: the option was
-  std::string_view usual;  // of a removed option: its values with which a checkpoint resumes
+  std::string_view command;
+  std::string_view options;  // without dashes, separated by spaces
+  std::string_view value;    // that was removed, # for any number; empty: the options were
+  std::string_view usual;    // of a removed option: the values with which a checkpoint resumes
   std::string_view instead;  // a clause that follows "was removed; "
 };
 

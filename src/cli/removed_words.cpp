@@ -9,6 +9,9 @@ namespace kiln {
 namespace {
 
 constexpr RemovedWord kRemovedWords[] = {
+    {"inspect", "model-name batch-size epochs device precision image-size", "", "",
+     "`kiln train` forecasts its run after the first steps"},
+    {"inspect", "augment output-path random-seed", "", "", "there is no page of augmented images"},
     {"train", "zero-init-residual", "", "false 0",
      "`kiln init-model` has the option, and --untrained-model-path takes what it writes"},
     {"train", "gradient-dtype", "", "fp32",
@@ -27,10 +30,10 @@ std::string shape_of(std::string_view text) {
   return shape;
 }
 
-bool has_word(std::string_view words, const std::string& word) {
+bool has_word(std::string_view words, std::string_view word) {
   std::istringstream in{std::string(words)};
   for (std::string one; in >> one;)
-    if (one == word) return true;
+    if (same_name(one, word)) return true;
   return false;
 }
 
@@ -39,7 +42,7 @@ bool has_word(std::string_view words, const std::string& word) {
 const RemovedWord* find_removed(std::string_view command, std::string_view option,
                                 std::string_view value) {
   for (const RemovedWord& row : kRemovedWords)
-    if (row.command == command && same_name(row.option, option) &&
+    if (row.command == command && has_word(row.options, option) &&
         (row.value.empty() || row.value == shape_of(value)))
       return &row;
   return nullptr;

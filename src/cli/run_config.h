@@ -447,30 +447,11 @@ struct DemoDataConfig {
   std::int64_t random_seed = 1;
 };
 
-// A training step whose speed is measured.
-struct StepConfig {
-  std::string model_name;
-  int batch_size = 16;
-  int size = 0;
-  int classes = 0;
-  int steps = 5;
-  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
-  DeviceChoice device = DeviceChoice::kAuto;
-};
-
 struct InspectConfig {
   std::string path;
   bool json = false;
   bool check = false;
   std::string valid_data_path = {};  // searched for copies of images; empty: none
-  // Options of the sheet of augmented images, which is written instead of the report.
-  std::optional<Augment> augment = {};  // empty: no sheet
-  std::string output_path = {};
-  int image_size = 0;  // 0: auto
-  std::int64_t random_seed = 1;
-  // A training job on the images whose speed is measured and reported; without a network: none.
-  StepConfig pace = {};
-  int epochs = 5;  // epochs of that job
   RecordOptions records = {};
 };
 

@@ -33,6 +33,11 @@ class RemovedTest(FlowTest):
                 file.write_text(f"epochs: 1\n{name}: {value}\n")
                 self.assert_refused(kiln("train", self.data, "--config", file), 2, name, "line 2", "was removed")
 
+    def test_of_other_commands(self):
+        result = kiln("inspect", self.data, "--augment", "flip", "--output-path", self.folder / "page.html")
+        self.assert_refused(result, 2, "--augment", "--output-path", "was removed")
+        self.assertFalse((self.folder / "page.html").exists())
+
     def write_state(self, checkpoint, state):
         """In place of the state of a checkpoint."""
         data = json.dumps(state).encode()
