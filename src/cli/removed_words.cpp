@@ -16,6 +16,8 @@ constexpr RemovedWord kRemovedWords[] = {
      "`kiln init-model` has the option, and --untrained-model-path takes what it writes"},
     {"train", "gradient-dtype", "", "fp32",
      "gradients are summed in float32: a larger --accumulate sums them less often"},
+    {"train", "mlflow-log-model", "", "false true 0 1",
+     "docs/platforms.md has the lines that register a model with MLflow"},
     {"train", "image-size", "#:#", "", "images have one size: give the last one"},
     {"train", "optimizer", "lars", "", "use sgd, with --num-warmup-steps for large batches"},
 };

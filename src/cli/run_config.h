@@ -209,10 +209,9 @@ struct OutputConfig {
   std::string trained_model_path;
   std::string log_path = "logs";
   bool log_path_given = false;
-  std::string explain;     // folder for heat maps of mistakes; empty: none
-  int print_freq = 10;     // steps
-  bool no_hashes = false;  // do not record in the model which images it has seen
-  bool mlflow_log_model = false;
+  std::string explain;             // folder for heat maps of mistakes; empty: none
+  int print_freq = 10;             // steps
+  bool no_hashes = false;          // do not record in the model which images it has seen
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
 };
 

@@ -362,13 +362,10 @@ Rows<CheckpointConfig> checkpoint_rows() {
 
 Rows<OutputConfig> tracking_rows() {
   using Config = OutputConfig;
-  return {
-      opt(&Config::mlflow_log_model, "mlflow-log-model", on_off(), {kReporting, kFree, kForOneRun},
-          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
-          {kReporting, kFree, kKubeflowRun, kForOneRun},
-          "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
-          "epoch's metrics go to its output of type Metrics.")};
+  return {opt(&Config::kfp_executor_input, "kfp-executor-input", free_text("JSON"),
+              {kReporting, kFree, kKubeflowRun, kForOneRun},
+              "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the saved "
+              "epoch's metrics go to its output of type Metrics.")};
 }
 
 Rows<InsightConfig> insight_rows() {
