@@ -370,8 +370,7 @@ CommandInfo init_model_command() {
 CommandInfo audit_command() {
   using Config = AuditConfig;
   return command<AuditConfig>(
-      "audit",
-      "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
+      "audit", "Find labels that are probably wrong, duplicates, and dark or blurred images.",
       "PHOTOS [options]",
       {opt(&Config::data_path, "data-path", path("PATH"), {kPaths, kPositional, kRequired},
            "Labeled images, in any format that train reads. They are not changed."),
