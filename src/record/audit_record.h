@@ -89,7 +89,7 @@ inline constexpr const char* kAuditFileName = "audit.json";
 std::string audit_json(const AuditRecord& record);  // numbers and lists, without thumbnails
 
 // Columns path,label,suggested,confidence,reason: a file for people to edit, which `--labels`
-// reads. One row per image: first doubtful labels; then copies with different classes, outliers and
+// reads. One row per image: first doubtful labels; then copies with different classes, and
 // flawed images that are not listed yet, for which `suggested` and `confidence` are empty. Several
 // reasons are joined by "; ".
 std::string doubtful_csv(const AuditRecord& record);
