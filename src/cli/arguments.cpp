@@ -149,7 +149,7 @@ class ArgumentParser {
 
   void take_unknown(const Token& token) {
     if (const RemovedWord* removed = find_removed(command_.name, token.option)) {
-      fault("--" + excerpt(token.option) + " was removed; " + std::string(removed->instead) + ".");
+      fault("--" + excerpt(token.option) + " " + removed->fate() + ".");
       const bool is_switch = removed->usual.starts_with("false");
       if (!token.value && (!is_switch || next_is_its_value())) skip_value();
       return;
@@ -382,7 +382,7 @@ class ConfigFile {
                    "'" + excerpt(name) + "' (" + place(line) + ") " +
                        (removed == nullptr
                             ? "is not an option that can be set in a --config file." + guess(name)
-                            : "was removed; " + std::string(removed->instead) + "."));
+                            : removed->fate() + "."));
       return;
     }
     given_.mentioned.push_back(option);
@@ -437,8 +437,7 @@ std::filesystem::path resolved(const std::string& path) {
 
 void Given::add(const RawValue& value) try {
   if (const RemovedWord* removed = find_removed(command.name, value.option->name, value.text)) {
-    fault(value.position, value.where + " " + excerpt(value.text) + " was removed; " +
-                              std::string(removed->instead) + ".");
+    fault(value.position, value.where + " " + excerpt(value.text) + " " + removed->fate() + ".");
     return;
   }
   values.push_back(value);

@@ -152,12 +152,15 @@ std::string line_to_type(const CommandInfo& command, const std::vector<std::stri
 
 // What earlier builds had; removed_words.cpp.
 
+// The lists have commas between their items.
 struct RemovedWord {
-  std::string_view command;
-  std::string_view options;  // without dashes, separated by spaces
+  std::string_view commands;
+  std::string_view options;  // without dashes
   std::string_view value;    // that was removed, # for any number; empty: the options were
   std::string_view usual;    // of a removed option: the values with which a checkpoint resumes
-  std::string_view instead;  // a clause that follows "was removed; "
+  std::string_view instead;  // a clause
+
+  std::string fate() const { return "was removed; " + std::string(instead); }
 };
 
 // The row of a removed option, or of one whose `value` was removed; nullptr: none.

@@ -28,10 +28,10 @@ class RemovedTest(FlowTest):
     def test_on_a_command_line_and_in_a_config_file(self):
         for name, value in TRAIN.items():
             with self.subTest(name=name):
-                self.assert_refused(kiln("train", self.data, f"--{name}", value), 2, f"--{name}", "was removed")
+                self.assert_refused(kiln("train", self.data, f"--{name}", value, cwd=self.folder), 2, f"--{name}", "was removed")
                 file = self.folder / "run.yaml"
                 file.write_text(f"epochs: 1\n{name}: {value}\n")
-                self.assert_refused(kiln("train", self.data, "--config", file), 2, name, "line 2", "was removed")
+                self.assert_refused(kiln("train", self.data, "--config", file, cwd=self.folder), 2, name, "line 2", "was removed")
 
     def test_of_other_commands(self):
         result = kiln("inspect", self.data, "--augment", "flip", "--output-path", self.folder / "page.html")
