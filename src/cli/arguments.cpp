@@ -148,6 +148,12 @@ class ArgumentParser {
   }
 
   void take_unknown(const Token& token) {
+    if (const RemovedWord* removed = find_removed(command_.name, token.option)) {
+      fault("--" + excerpt(token.option) + " " + removed->fate() + ".");
+      const bool is_switch = removed->usual.starts_with("false");
+      if (!token.value && (!is_switch || next_is_its_value())) skip_value();
+      return;
+    }
     if (is_foreign(command_, token.option)) {
       foreign_.push_back("--" + token.option);
       if (!token.value) skip_value();
@@ -371,9 +377,12 @@ class ConfigFile {
     const std::string name = key.IsScalar() ? key.Scalar() : "";
     const Option* option = name == "config" ? nullptr : find_option(given_.command, name);
     if (option == nullptr) {
-      given_.fault(position, "'" + excerpt(name) + "' (" + place(line) +
-                                 ") is not an option that can be set in a --config file." +
-                                 guess(name));
+      const RemovedWord* removed = find_removed(given_.command.name, name);
+      given_.fault(position,
+                   "'" + excerpt(name) + "' (" + place(line) + ") " +
+                       (removed == nullptr
+                            ? "is not an option that can be set in a --config file." + guess(name)
+                            : removed->fate() + "."));
       return;
     }
     given_.mentioned.push_back(option);
@@ -427,6 +436,10 @@ std::filesystem::path resolved(const std::string& path) {
 }  // namespace
 
 void Given::add(const RawValue& value) try {
+  if (const RemovedWord* removed = find_removed(command.name, value.option->name, value.text)) {
+    fault(value.position, value.where + " " + excerpt(value.text) + " " + removed->fate() + ".");
+    return;
+  }
   values.push_back(value);
   if (value.option->kind == ValueKind::kPath)
     values.back().text = local_path(value.text, value.option->name == "weights");

@@ -90,7 +90,7 @@ class StepImages {
         .order = std::vector<std::uint32_t>(images.size()),
         .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
         .batch_size = plan.batch_size,
-        .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
+        .pixels = plan.pixels,
         .scaling = plan.scaling,
         .seed = plan.seed,
         .epoch = static_cast<std::uint64_t>(epoch),

@@ -87,8 +87,6 @@ struct StreamPlan {
   // This rank keeps one of every `keep_one_of` images that arrive, number `keep_which`.
   int keep_one_of = 1, keep_which = 0;
   TransformSpec pixels;
-  // Replaces `pixels` if epochs differ; called by the reading thread.
-  std::function<TransformSpec(int epoch)> pixels_of = {};
   std::optional<Normalization> scaling = {};  // as in BatchPlan
   std::uint64_t seed = 0;
   int num_slots = 4;  // batches that may be decoded ahead

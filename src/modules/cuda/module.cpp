@@ -32,7 +32,7 @@ std::string in_words(ncclResult_t result, ncclComm_t communicator) {
 }
 
 ncclDataType_t type_of(NcclType type) {
-  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclInt64, ncclBfloat16};  // by NcclType
+  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclInt64};  // by NcclType
   return kTypes[static_cast<std::size_t>(type)];
 }
 

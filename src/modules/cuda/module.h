@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-enum class NcclType { kFloat32, kFloat64, kInt64, kBfloat16 };
+enum class NcclType { kFloat32, kFloat64, kInt64 };
 
 struct NcclCall {
   bool is_sum = true;    // otherwise a broadcast from rank 0

@@ -18,7 +18,7 @@ class LocalCommunicator : public Communicator {
 
 Element element_of(const at::Tensor& values) {
   using enum Element;
-  return type_among<Element>(values, {kFloat32, kFloat64, kInt64, kBFloat16}, "MPI");
+  return type_among<Element>(values, {kFloat32, kFloat64, kInt64}, "MPI");
 }
 
 class MpiCommunicator : public Communicator {

@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kLongestTurn(4);
 
 NcclType type_of(const at::Tensor& values) {
   using enum NcclType;
-  return type_among<NcclType>(values, {kFloat32, kFloat64, kInt64, kBfloat16}, "NCCL");
+  return type_among<NcclType>(values, {kFloat32, kFloat64, kInt64}, "NCCL");
 }
 
 // State shared by the communicator, its watchdog thread and the thread that releases NCCL. All

@@ -17,7 +17,7 @@
 
 namespace kiln {
 
-enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
+enum class Element { kByte, kFloat32, kFloat64, kInt64 };
 
 // Collectives in one lane finish in order; lanes do not wait for each other.
 enum class Lane { kMain, kSecond };

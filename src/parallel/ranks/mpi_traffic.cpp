@@ -1,7 +1,6 @@
 #include "parallel/ranks/mpi_traffic.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -26,27 +25,6 @@ void add_values(char* sums, const char* more, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes / sizeof(Value); ++i) to[i] += from[i];
 }
 
-// bfloat16 is the upper half of float32: adds in float32 and rounds to nearest, ties to even. NaN
-// stays NaN.
-void add_bfloat16(char* sums, const char* more, std::size_t bytes) {
-  const auto widened = [](std::uint16_t value) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
-  };
-  auto* to = reinterpret_cast<std::uint16_t*>(sums);
-  const auto* from = reinterpret_cast<const std::uint16_t*>(more);
-  for (std::size_t i = 0; i < bytes / sizeof(std::uint16_t); ++i) {
-    const float sum = widened(to[i]) + widened(from[i]);
-    const auto bits = std::bit_cast<std::uint32_t>(sum);
-    const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    to[i] = static_cast<std::uint16_t>(sum != sum ? 0x7FC0 : rounded);
-  }
-}
-
-void add_bfloat16_for_mpi(void* from, void* to, int* count, MPI_Datatype*) {
-  add_bfloat16(static_cast<char*>(to), static_cast<const char*>(from),
-               static_cast<std::size_t>(*count) * sizeof(std::uint16_t));
-}
-
 // An element's size, its type for MPI, and how arrays of `bytes` are added.
 struct MpiType {
   std::size_t bytes;
@@ -55,12 +33,11 @@ struct MpiType {
 };
 
 const MpiType& type_of(const Collective& what) {
-  static const std::array<MpiType, 5> kTypes = {{
+  static const std::array<MpiType, 4> kTypes = {{
       {1, MPI_BYTE, add_values<unsigned char>},
       {sizeof(float), MPI_FLOAT, add_values<float>},
       {sizeof(double), MPI_DOUBLE, add_values<double>},
       {sizeof(std::int64_t), MPI_INT64_T, add_values<std::int64_t>},
-      {sizeof(std::uint16_t), MPI_UINT16_T, add_bfloat16},
   }};  // by Element
   return kTypes[static_cast<std::size_t>(what.element)];
 }
@@ -188,11 +165,9 @@ bool GatherInRounds::advance(int* status) {
 MpiLane::MpiLane(MPI_Comm communicator)
     : collectives_(duplicate(communicator)), rings_(duplicate(communicator)) {
   MPI_Comm_size(communicator, &size_);
-  MPI_Op_create(add_bfloat16_for_mpi, /*commute=*/1, &bfloat16_sum_);
 }
 
 void MpiLane::close() {
-  MPI_Op_free(&bfloat16_sum_);
   MPI_Comm_free(&rings_);
   MPI_Comm_free(&collectives_);
 }
@@ -212,9 +187,7 @@ void MpiLane::start(const Collective& what, std::uint64_t place) {
         added.ring.emplace(rings_, what);
         break;
       }
-      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type,
-                     what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
-                     &request);
+      MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type, MPI_SUM, collectives_, &request);
       break;
     case CollectiveKind::kBroadcast:
       MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);

@@ -1,6 +1,5 @@
-// What travels between ranks, polled: collectives, among them a ring all-reduce for large arrays
-// and bfloat16, for which MPI has no type; and outside of them small messages about the ranks'
-// state, and parcels. For the MPI thread only.
+// What travels between ranks, polled: collectives, among them a ring all-reduce for large arrays;
+// and outside of them small messages about the ranks' state, and parcels. For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -117,7 +116,6 @@ class MpiLane {
  private:
   MPI_Comm collectives_ = MPI_COMM_NULL, rings_ = MPI_COMM_NULL;
   int size_ = 1;
-  MPI_Op bfloat16_sum_ = MPI_OP_NULL;
   std::deque<Running> running_;
   Clock::time_point last_end_;
 };

@@ -181,7 +181,6 @@ StreamPlan stream_plan(const LoadingPlan& plan, const Sources& sources, const Pi
           .keep_one_of = division.keep_one_of,
           .keep_which = division.keep_which,
           .pixels = pixels.train,
-          .pixels_of = [&pixels](int epoch) { return pixels.of_epoch(epoch); },
           .seed = plan.seed,
           .silence = plan.silence};
 }

@@ -65,8 +65,7 @@ CacheChoice choose_automatically(const DataConfig& config, const Sources& source
                                  const PixelPlan& pixels, std::size_t limit) {
   const std::size_t train = decoded_bytes(sources.train, pixels.train);
   const std::size_t valid = decoded_bytes(sources.valid, pixels.valid);
-  const bool train_repeats =
-      can_be_kept(pixels.train) && pixels.sizes.empty() && !sources.train.is_stream();
+  const bool train_repeats = can_be_kept(pixels.train) && !sources.train.is_stream();
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -204,7 +203,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
     if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
     return mine;
   };
-  BatchPlan wanted = plan(pixels_.of_epoch(epoch), epoch);
+  BatchPlan wanted = plan(pixels_.train, epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
   return {sources_.train, pool_, std::move(wanted), &train_cache_};
@@ -248,14 +247,8 @@ BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order
 }
 
 long long TrainingLoaders::max_memory_bytes() const {
-  std::size_t batch_pair =
+  const std::size_t batch_pair =
       plan(pixels_.train, 0).batch_bytes() + plan(pixels_.valid, 0).batch_bytes();
-  // The memory of batches with smaller images is kept.
-  for (std::size_t i = 0; i + 1 < pixels_.sizes.size(); ++i) {
-    TransformSpec earlier = pixels_.train;
-    earlier.output = {pixels_.sizes[i], pixels_.sizes[i]};
-    batch_pair += plan(earlier, 0).batch_bytes();
-  }
   const auto num_decoders = static_cast<std::size_t>(pool_.max_decoders());
   const std::size_t streamed =
       sources_.train.is_stream()

@@ -106,7 +106,7 @@ class Group final : public NcclGroup {
   }
 
   void run(const NcclCall& call) {
-    static constexpr std::array kTypes{at::kFloat, at::kDouble, at::kLong, at::kBFloat16};
+    static constexpr std::array kTypes{at::kFloat, at::kDouble, at::kLong};
     const auto type = kTypes[static_cast<std::size_t>(call.type)];
     const std::size_t size = c10::elementSize(type), most = kPiece / size;
     for (std::size_t at = 0; at < call.count; at += most) {
