@@ -1,115 +1,17 @@
-// The stage between argv and the structs: the text given for each option, and the faults found in
-// it.
+// The words of a command line and the lines of a --config file, as the text of each option.
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "cli/options.h"
-#include "cli/run_config.h"
+#include "cli/given.h"
 
 namespace kiln {
-
-struct RawValue {
-  const Option* option = nullptr;
-  std::string text;
-  std::string where;        // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
-  int position = 0;         // orders messages: place on the command line, then lines of the file
-  bool is_implied = false;  // because of another option: see imply()
-};
-
-// Positions of faults that are not on the command line.
-constexpr int kConfigFilePosition = 1'000'000;
-constexpr int kMissingPosition = 2'000'000'000;
-
-// What is given for the options of a command. Each name must be an option of the command.
-struct Given {
-  const CommandInfo& command;
-  std::vector<std::string> words = {};        // the parsed words, starting with the command's name
-  std::vector<RawValue> values = {};          // each option at most once, except repeatable ones
-  std::vector<const Option*> mentioned = {};  // even if with an invalid value
-  std::vector<std::pair<int, Error>> faults = {};  // with their positions
-  // Settings of the --config file overridden by flags; one sentence, no full stop.
-  std::string overridden = {};
-  std::vector<std::string> notes = {};  // what was chosen for the user: lines for the log
-  bool has_bare_path = false;           // of an optional path, whose name was omitted
-  bool help = false;                    // --help
-  std::string help_word = {};           // the word after it
-
-  // Adds a value, with a path as local_path() reads it, or the fault of that.
-  void add(const RawValue& value);
-  const RawValue* find(std::string_view name) const;  // nullptr if not given
-  bool has(std::string_view name) const { return find(name) != nullptr; }
-  bool mentions(std::string_view name) const;  // see `mentioned`
-  // Whether the option is given with this value; an empty `text` is any value but the default.
-  bool is_set(const char* name, const std::string& text) const;
-
-  // Calls `take(text, where)` for each value given for option `name`, in order. Errors that it
-  // throws become faults.
-  template <typename Take>
-  void read(std::string_view name, Take take) {
-    for (const RawValue& value : values)
-      if (value.option->name == name) check(value.position, [&] { take(value.text, value.where); });
-  }
-
-  // Unless option `name` is given, treats it as given with the value `text`; `by`, if it is not
-  // empty, is the option because of which, which is given.
-  void imply(std::string_view name, const std::string& text, const char* by = "");
-
-  int position(std::string_view name) const;
-  void fault(int position, const std::string& message,
-             ErrorCode code = ErrorCode::kParameterParsing);
-  void fault(const char* name, const std::string& message,
-             ErrorCode code = ErrorCode::kParameterParsing);
-  // The same, of a message that begins with the option's name: `what` is what follows "--name ".
-  void refuse(const std::string& name, const std::string& what,
-              ErrorCode code = ErrorCode::kParameterParsing) {
-    fault(position(name), "--" + name + " " + what, code);
-  }
-  // Turns an Error thrown by `function` into a fault.
-  template <typename Function>
-  void check(int position, Function&& function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      faults.emplace_back(position, error);
-    }
-  }
-  // Adds a fault to option `output` if its path is inside, contains or is one of the `inputs`: it
-  // would be read as data, or would overwrite it.
-  void keep_apart(const char* output, const std::vector<const char*>& inputs);
-  void report_missing();  // required options
-
-  // Every option and its text, in table order. URLs are shown without parts that may be secret.
-  OptionTexts effective_options() const;
-  // In reporting order: errors with exit code 2 first, then the others, each by position.
-  Problems problems() const;
-};
 
 // `words` start with the command's name. Never throws because of what the user typed.
 Given parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
 
 // Adds the settings in the file that --config names, if any, except those set by a flag.
-void read_config_file(Given& given);
-
-// A path as a user typed it: where it begins with ~/, in the home folder. Throws
-// std::invalid_argument, with a clause, for what else a shell would have replaced there, ~NAME and
-// $NAME, and for a URL; unless there is such a path.
-std::string local_path(const std::string& text, bool may_be_url = false);
-
-// Whether a path is inside a folder or is that folder. The paths need not exist; an empty path is
-// inside nothing.
-bool lies_inside(const std::string& inner, const std::string& outer);
-
-// A sentence if the output is inside, contains or is the input; otherwise empty.
-std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
-                       const std::string& input);
-
-// Merges several lists of faults into one without duplicates: errors with exit code 2 first, then
-// the others, each in the order of `parts`.
-Problems merged(const std::vector<Problems>& parts);
+void read_config_file(Given& given);  // config_file.cpp
 
 }  // namespace kiln

@@ -9,6 +9,8 @@
 #include "base/files.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
+#include "cli/arguments.h"
+#include "cli/paths.h"
 #include "cli/rows.h"
 
 namespace kiln {

@@ -1,13 +1,19 @@
 #include "cli/options.h"
 
 #include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <sstream>
 #include <utility>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/rows.h"
 
 namespace kiln {
 namespace {
+
+namespace po = boost::program_options;
 
 std::vector<CommandInfo> build_table() {
   std::vector<CommandInfo> commands = {
@@ -25,10 +31,13 @@ std::vector<CommandInfo> build_table() {
   return commands;
 }
 
-constexpr std::size_t kWidth = 100;
-constexpr std::size_t kHelpColumn = 34;
+// Of lines of help.
+std::size_t width() {
+  constexpr int kLeast = 60, kMost = 100;
+  return std::clamp(live_columns(), kLeast, kMost);
+}
 
-// Breaks `text` at spaces into lines of at most kWidth columns. The first line starts at `column`,
+// Breaks `text` at spaces into lines of at most width() columns. The first line starts at `column`,
 // further lines at `indent`.
 std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
   std::string out;
@@ -36,7 +45,7 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t ind
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::size_t length = end - begin;
-    if (column > indent && column + 1 + length > kWidth) {
+    if (column > indent && column + 1 + length > width()) {
       out += '\n';
       out.append(indent, ' ');
       column = indent;
@@ -70,20 +79,31 @@ std::string facts(const Option& option, bool all) {
   return " [" + joined(parts, "; ") + "]";
 }
 
-std::string entry(const std::string& left, const std::string& help) {
-  std::string line = "  " + left;
-  if (line.size() + 2 > kHelpColumn) {
-    line += '\n';
-    line.append(kHelpColumn, ' ');
-  } else {
-    line.resize(kHelpColumn, ' ');
-  }
-  return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
+// A command in a list of them.
+std::string entry(std::string name, const std::string& help) {
+  constexpr std::size_t kHelpColumn = 20;
+  name.resize(kHelpColumn - 2, ' ');
+  return "  " + name + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
 }
 
-std::string entry(const Option& option, bool all) {
-  return entry("--" + option.name + (option.value_name.empty() ? "" : " " + option.value_name),
-               (all ? option.help : first_sentence(option.help) + ".") + facts(option, all));
+// A table of options; a group has a title.
+po::options_description table(const std::string& title = "") {
+  constexpr unsigned kLeastHelp = 46;  // columns
+  const auto columns = static_cast<unsigned>(width());
+  return {title, columns, std::min(kLeastHelp, columns / 2)};
+}
+
+void add_entry(po::options_description& table, const Option& option, bool all) {
+  add_row(table, option,
+          (all ? option.help : first_sentence(option.help) + ".") + facts(option, all));
+}
+
+std::string text_of(const po::options_description& table) {
+  std::ostringstream out;
+  out << table;
+  std::string text = out.str();
+  for (std::size_t at = 0; (at = text.find(" \n", at)) != text.npos;) text.erase(at, 1);
+  return text;
 }
 
 std::vector<std::string> groups_of(const CommandInfo& command) {
@@ -252,12 +272,19 @@ std::string range_text(const Option& option) {
   return "";
 }
 
-// `kiln --help` and `kiln COMMAND --help`: grouped, aligned, at most 100 columns.
+// `kiln --help` and `kiln COMMAND --help`: grouped, aligned, as wide as the terminal.
 
 std::string first_sentence(const std::string& help) {
   std::string sentence = help.substr(0, help.find(". "));
   if (sentence.ends_with('.')) sentence.pop_back();
   return sentence;
+}
+
+void add_row(po::options_description& table, const Option& option, const std::string& help) {
+  // A value may follow in any case: what is missing or too much is not Boost's to say.
+  auto* value = po::value<std::string>()->implicit_value("", "");
+  value->value_name(option.value_name.empty() ? " " : option.value_name);
+  table.add_options()(option.name.c_str(), value, help.c_str());
 }
 
 std::string command_help(const CommandInfo& command, bool all) {
@@ -267,13 +294,14 @@ std::string command_help(const CommandInfo& command, bool all) {
   std::string text = wrapped(command.summary, 0, 0) + "\n\n" + usage + " " +
                      wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
   for (const std::string& example : command.examples) text += "  " + example + "\n";
-  for (const std::string& group : groups_of(command)) {
-    std::string entries;
+  po::options_description groups = table();
+  for (const std::string& name : groups_of(command)) {
+    po::options_description group = table(name);
     for (const Option& option : options)
-      if (option.group == group && (all || option.is_on_first_screen))
-        entries += entry(option, all);
-    if (!entries.empty()) text += "\n" + group + ":\n" + entries;
+      if (option.group == name && (all || option.is_on_first_screen)) add_entry(group, option, all);
+    if (!group.options().empty()) groups.add(group);
   }
+  text += text_of(groups);
   if (!all)
     text += formatted("\n`kiln %s --help all` shows all %zu options.\n", command.name.c_str(),
                       options.size());
@@ -294,21 +322,21 @@ std::string help_on(const std::string& words) {
     std::string brief, full;
     int count = 0;
     for (const CommandInfo& command : command_table()) {
-      std::string entries, full_entries;
+      po::options_description entries = table(), full_entries = table();
       for (const Option& option : command.options)
         if (is_found(command, option, name, query, place)) {
-          entries += entry(option, false);
-          full_entries += entry(option, true);
+          add_entry(entries, option, false);
+          add_entry(full_entries, option, true);
           ++count;
         }
       const std::string title = "kiln " + command.name + ":";
       const bool is_command = is_found(command, query, place);
-      if (entries.empty() && !is_command) continue;
+      if (entries.options().empty() && !is_command) continue;
       const std::string heading =
           (full.empty() ? "" : "\n") + title +
           (is_command ? " " + wrapped(command.summary, title.size() + 1, 2) : "") + "\n";
-      brief += heading + entries;
-      full += heading + full_entries;
+      brief += heading + text_of(entries);
+      full += heading + text_of(full_entries);
     }
     constexpr int kMostInFull = 10;
     if (!full.empty()) return place == Place::kIsName || count <= kMostInFull ? full : brief;

@@ -13,6 +13,10 @@
 
 #include "cli/run_config.h"
 
+namespace boost::program_options {
+class options_description;
+}
+
 namespace kiln {
 
 struct Given;
@@ -188,6 +192,10 @@ std::string range_text(const Option& option);
 
 // The first sentence of an option's help, without its full stop.
 std::string first_sentence(const std::string& help);
+
+// The option as a row of Boost.Program_options, which reads its words and lays out its help.
+void add_row(boost::program_options::options_description& table, const Option& option,
+             const std::string& help = "");
 
 std::string general_help();
 // The first sentence about each option of a command's first screen, or with `all` everything.

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/arguments.h"
+#include "cli/given.h"
 #include "cli/options.h"
 
 namespace kiln {

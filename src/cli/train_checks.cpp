@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
+#include "cli/paths.h"
 #include "cli/rows.h"
 #include "model/catalogue.h"
 #include "record/run_file.h"

@@ -460,9 +460,8 @@ CommandInfo train_command() {
                              {imply_usual, imply_recipe});
   info.examples = {
       "kiln train photos                                # photos has a folder for each class",
-      "kiln train photos --model-name resnet50 --weights torchvision --time-limit 30min",
-      "kiln train photos/train photos/val --epochs 30 --trained-model-path model2 --log-path "
-      "logs2"};
+      "kiln train photos --weights torchvision --time-limit 30min",
+      "kiln train photos/train photos/val --epochs 30 --run-path runs/second"};
   return info;
 }
 

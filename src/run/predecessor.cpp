@@ -12,7 +12,7 @@
 #include "base/output_folder.h"
 #include "base/platform/launch_environment.h"
 #include "base/text.h"
-#include "cli/arguments.h"
+#include "cli/paths.h"
 #include "record/earlier_run.h"
 #include "record/run_file.h"
 #include "record/run_json.h"

@@ -1,0 +1,192 @@
+// The file that --config names: YAML or JSON that sets options.
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "cli/arguments.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+
+// Collects the lines on which the documents of a file begin. YAML::LoadAll would count the
+// documents, but in yaml-cpp 0.7 it never returns for a text such as ", e", which the parser takes
+// for an endless series of documents.
+class DocumentLines : public YAML::EventHandler {
+ public:
+  const std::vector<int>& lines() const { return lines_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { lines_.push_back(mark.line + 1); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::vector<int> lines_;
+};
+
+// JSON as YAML: a character in two halves, \ud83d\ude00, becomes \U0001f600.
+std::string with_whole_characters(const std::string& text) {
+  if (!trimmed(text).starts_with('{')) return text;
+  const auto half_at = [&](std::size_t at) -> unsigned {
+    unsigned value = 0;
+    const char* const digits = text.data() + at + 2;
+    if (text.compare(at, 2, "\\u") != 0 || text.size() < at + 6 ||
+        std::from_chars(digits, digits + 4, value, 16).ptr != digits + 4)
+      return 0;
+    return value;
+  };
+  std::string whole;
+  for (std::size_t at = 0; at < text.size();) {
+    const unsigned high = text[at] == '\\' ? half_at(at) : 0;
+    const unsigned low = high >= 0xd800 && high < 0xdc00 ? half_at(at + 6) : 0;
+    const bool is_pair = low >= 0xdc00 && low < 0xe000;
+    const std::size_t taken = is_pair ? 12 : text[at] == '\\' ? 2 : 1;
+    if (is_pair)
+      whole += formatted("\\U%08x", 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+    else
+      whole += text.substr(at, taken);
+    at += taken;
+  }
+  return whole;
+}
+
+class ConfigFile {
+ public:
+  ConfigFile(const std::string& path, Given& given) : path_(path), given_(given) {}
+
+  void read() {
+    try {
+      take_documents(with_whole_characters(text()));
+    } catch (const Error& error) {
+      give_up(error.message());
+    } catch (const YAML::Exception& failure) {
+      give_up("The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+              ", is neither YAML nor JSON: " + failure.msg + ".");
+    }
+  }
+
+ private:
+  std::string place(int line) const {
+    return "line " + std::to_string(line) + " of '" + path_ + "'";
+  }
+
+  // An unreadable file might set any option, so report none as missing.
+  void give_up(const std::string& message) {
+    given_.mention_all();
+    given_.fault("config", message);
+  }
+
+  std::string text() const {
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kParameterParsing, "The --config file '" + path_ + "' " + why +
+                                                    ": give the path of a YAML or JSON file.");
+    };
+    std::error_code absent;
+    const std::filesystem::file_status status = std::filesystem::status(path_, absent);
+    if (std::filesystem::is_directory(status)) refuse("is a folder");
+    // Reading a pipe might never end.
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      refuse("is a pipe or a device");
+    return read_text_or(path_, kMaxFileBytes, "is larger than 1 MiB", refuse);
+  }
+
+  void take_documents(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentLines documents;
+    while (documents.lines().size() < 2 && parser.HandleNextDocument(documents)) continue;
+    if (documents.lines().size() > 1)
+      given_.fault(kConfigFilePosition,
+                   "The --config file '" + path_ +
+                       "' contains more than one document, the second starting at line " +
+                       std::to_string(documents.lines()[1]) + ": keep only one.");
+    if (!documents.lines().empty()) take_mapping(YAML::Load(text));
+  }
+
+  void take_mapping(const YAML::Node& root) {
+    if (root.IsNull()) return;
+    if (!root.IsMap()) {
+      given_.fault(kConfigFilePosition, "The --config file '" + path_ +
+                                            "' is not a mapping: write lines such as 'epochs: 5'.");
+      return;
+    }
+    for (const auto& entry : root) take_entry(entry.first, entry.second);
+  }
+
+  void take_entry(const YAML::Node& key, const YAML::Node& value) {
+    const int line = key.Mark().line + 1;
+    const int position = kConfigFilePosition + line;
+    const std::string name = key.IsScalar() ? key.Scalar() : "";
+    const Option* option = name == "config" ? nullptr : find_option(given_.command, name);
+    if (option == nullptr) {
+      const RemovedWord* removed = find_removed(given_.command.name, name);
+      given_.fault(position,
+                   "'" + excerpt(name) + "' (" + place(line) + ") " +
+                       (removed == nullptr
+                            ? "is not an option that can be set in a --config file." + guess(name)
+                            : removed->fate() + "."));
+      return;
+    }
+    given_.mentioned.push_back(option);
+    const auto [earlier, is_new] = lines_.emplace(option, line);
+    if (!is_new) {
+      given_.fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
+                                 std::to_string(earlier->second) + ": give it once.");
+      return;
+    }
+    if (!value.IsScalar() && !value.IsNull()) {
+      given_.fault(position, "'" + name + "' (" + place(line) +
+                                 ") is a list or a mapping, but must be a single value.");
+      return;
+    }
+    const std::string text = value.IsNull() ? "" : value.Scalar();
+    if (const RawValue* flag = given_.find(option->name)) {
+      note_if_overridden(text, *flag);
+      return;
+    }
+    const std::string where = "--" + option->name + " (" + place(line) + ")";
+    given_.add({option, text, where, position});
+  }
+
+  void note_if_overridden(const std::string& text, const RawValue& flag) {
+    if (in_small_letters(text) == in_small_letters(flag.text)) return;
+    given_.overridden +=
+        (given_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
+                                   : "; ") +
+        flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
+  }
+
+  std::string guess(const std::string& name) const {
+    const std::string meant = meant_option(given_.command, name);
+    return meant.empty() || meant == "config" ? "" : " Did you mean '" + meant + "'?";
+  }
+
+  const std::string path_;
+  Given& given_;
+  std::map<const Option*, int> lines_;
+};
+
+}  // namespace
+
+void read_config_file(Given& given) {
+  if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
+    ConfigFile(file->text, given).read();
+}
+
+}  // namespace kiln

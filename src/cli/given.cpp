@@ -1,0 +1,126 @@
+#include "cli/given.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "base/url.h"
+#include "cli/paths.h"
+
+namespace kiln {
+
+void Given::add(const RawValue& value) try {
+  if (const RemovedWord* removed = find_removed(command.name, value.option->name, value.text)) {
+    fault(value.position, value.where + " " + excerpt(value.text) + " " + removed->fate() + ".");
+    return;
+  }
+  values.push_back(value);
+  if (value.option->kind == ValueKind::kPath)
+    values.back().text = local_path(value.text, value.option->name == "weights");
+} catch (const std::invalid_argument& why) {
+  values.pop_back();
+  fault(value.position, value.where + " " + why.what() + ".");
+}
+
+const RawValue* Given::find(std::string_view name) const {
+  const auto found = std::ranges::find(
+      values, name, [](const RawValue& value) -> std::string_view { return value.option->name; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+bool Given::mentions(std::string_view name) const {
+  return std::ranges::any_of(mentioned, [&](const Option* option) { return option->name == name; });
+}
+
+void Given::mention_all() {
+  for (const Option& option : command.options) mentioned.push_back(&option);
+}
+
+bool Given::is_set(const char* name, const std::string& text) const {
+  const RawValue* value = find(name);
+  if (value == nullptr) return false;
+  const Option& option = *value->option;
+  const std::string& other = text.empty() ? option.default_text : text;
+  return is_same_setting(option, value->text, other) != text.empty();
+}
+
+void Given::imply(std::string_view name, const std::string& text, const char* by) {
+  if (has(name)) return;
+  const RawValue* reason = find(by);
+  std::string where = "--" + std::string(name);
+  if (reason != nullptr) where += std::string(" (of --") + by + " " + reason->text + ")";
+  const Option* option = find_option(command, name);
+  mentioned.push_back(option);
+  values.push_back({option, text, where, reason == nullptr ? kMissingPosition : reason->position,
+                    /*is_implied=*/reason != nullptr});
+}
+
+int Given::position(std::string_view name) const {
+  const RawValue* value = find(name);
+  return value == nullptr ? kMissingPosition : value->position;
+}
+
+void Given::fault(int position, const std::string& message, ErrorCode code) {
+  faults.emplace_back(position, Error(code, message));
+}
+
+void Given::fault(const char* name, const std::string& message, ErrorCode code) {
+  fault(position(name), message, code);
+}
+
+void Given::keep_apart(const char* output, const std::vector<const char*>& inputs) {
+  const RawValue* path = find(output);
+  for (const char* input : inputs)
+    if (path != nullptr)
+      read(input, [&](const std::string& text, const std::string&) {
+        const std::string overlap = overlap_of(output, path->text, input, text);
+        if (!overlap.empty()) fault(output, overlap);
+      });
+}
+
+void Given::report_missing() {
+  for (const Option& option : command.options) {
+    const Option* instead = option.instead.empty() ? nullptr : find_option(command, option.instead);
+    if (instead != nullptr && has(option.name) && has(instead->name))
+      fault(position(instead->name), "--" + option.name + " and --" + instead->name +
+                                         " are both given, but mean the same thing: use only one "
+                                         "of them.");
+    if (!option.required || mentions(option.name) || mentions(option.instead)) continue;
+    fault(kMissingPosition, "--" + option.name + " " + option.value_name + " is missing (" +
+                                first_sentence(option.help) + "): add it" +
+                                (instead == nullptr ? "" : ", or --" + instead->name) + ".");
+  }
+}
+
+OptionTexts Given::effective_options() const {
+  OptionTexts options;
+  for (const Option& option : command.options) {
+    const RawValue* value = find(option.name);
+    options.emplace_back(option.name,
+                         value == nullptr ? option.default_text : without_secrets(value->text));
+  }
+  return options;
+}
+
+Problems Given::problems() const {
+  std::vector<std::pair<int, Error>> sorted = faults;
+  std::ranges::stable_sort(sorted, {}, [](const auto& fault) { return fault.first; });
+  Problems problems;
+  for (auto& [position, error] : sorted) problems.add(std::move(error));
+  return merged({problems});
+}
+
+Problems merged(const std::vector<Problems>& parts) {
+  std::vector<Error> errors;
+  for (const Problems& part : parts)
+    for (const Error& error : part.errors())
+      if (std::ranges::find(errors, error.message(), &Error::message) == errors.end())
+        errors.push_back(error);
+  std::stable_partition(errors.begin(), errors.end(),
+                        [](const Error& error) { return exit_code(error.code()) == 2; });
+  Problems problems;
+  for (Error& error : errors) problems.add(std::move(error));
+  return problems;
+}
+
+}  // namespace kiln
