@@ -10,6 +10,10 @@
 namespace kiln {
 
 void Given::add(const RawValue& value) try {
+  if (const RemovedWord* removed = find_removed(command.name, value.option->name, value.text)) {
+    fault(value.position, value.where + " " + excerpt(value.text) + " " + removed->fate() + ".");
+    return;
+  }
   values.push_back(value);
   if (value.option->kind == ValueKind::kPath)
     values.back().text = local_path(value.text, value.option->name == "weights");

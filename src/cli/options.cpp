@@ -234,8 +234,6 @@ std::string range_text(const Option& option) {
       return "auto, or " + bounds;
     case ValueKind::kNumberFrom:
       return bounds;
-    case ValueKind::kTrainingSize:
-      return "auto, " + bounds + ", or two of them such as 128:224";
     case ValueKind::kCropSize:
       return "auto, larger, or " + bounds;
     case ValueKind::kNumber:

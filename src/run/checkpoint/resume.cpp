@@ -342,8 +342,11 @@ FoundCheckpoint find_checkpoint(TrainConfig& config, World& world, Log& log) {
   world.agree([&] {
     if (text.empty()) return;
     ResumePoint point{parse_saved_run(text), std::move(newest)};
+    const auto removed = removed_settings(point.run.options);
+    if (!removed.empty() && !asked.may_start_over())
+      refuse(asked.path, removed, "use the version that wrote it, " + point.run.machine.version);
     keep_by_length(point.run, config);
-    const auto differences = differing_options(config, point.run);
+    const auto differences = removed.empty() ? differing_options(config, point.run) : removed;
     if (!differences.empty() && !asked.may_start_over()) refuse(asked.path, differences);
     misfit = joined(differences, "; ");
     point.is_finished = is_finished(config.effective_options, point.run);

@@ -135,8 +135,7 @@ void check_recipe_of_features(const RecipeConfig& recipe, const Plan& plan) {
       {"clip-norm", recipe.clip_norm > 0},
       {"label-smoothing", recipe.label_smoothing > 0},
       {"mixup", recipe.mixup > 0},
-      {"cutmix", recipe.cutmix > 0},
-      {"image-size", !plan.pixels.sizes.empty()}};
+      {"cutmix", recipe.cutmix > 0}};
   for (const auto& [name, is_given] : given)
     if (is_given)
       throw Error(
@@ -341,7 +340,7 @@ void add_machine(const RanksConfig& config, const Device& device, World& world,
 // Adds the choices that the options left open. A collective.
 void add_choices(const PlanInputs& given, World& world, Plan& plan) {
   const TrainConfig& config = given.config;
-  if (config.data.image_size.last == 0) add_size(plan.pixels, plan.choices);
+  if (config.data.image_size == 0) add_size(plan.pixels, plan.choices);
   if (!config.data.fit)
     choose(plan.choices, {"fit", fit_name(plan.pixels.train.fit),
                           cut_text(plan.pixels.cut_away.value_or(0)), /*has_line=*/true});
@@ -407,8 +406,7 @@ Plan make_plan(const PlanInputs& given, PixelPlan pixels, Division division,
   plan.stop = stop_rule_of(optimization, config.effective_options, sources, world, plan);
   plan.recipe.schedule.steps_per_epoch = static_cast<int>(plan.division.steps_per_epoch);
   const Length& length = plan.stop.length;
-  plan.recipe.schedule.epochs = plan.pixels.num_epochs = length.epochs;
-  plan.pixels.first_epochs = length.first_epochs;
+  plan.recipe.schedule.epochs = length.epochs;
   if (length.steps > 0 && !optimization.epochs_given && optimization.time_limit_s == 0)
     plan.recipe.schedule.epochs =
         static_cast<double>(length.steps) / static_cast<double>(length.steps_per_epoch);
